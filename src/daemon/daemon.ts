@@ -6,12 +6,12 @@ import type { ProxyOptions } from "../config/options.ts";
 import { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
@@ -19,10 +19,8 @@ import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequ
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { DriftRepair } from "../sync/drift-repair.ts";
 import { FastPathDevices } from "../sync/fast-path-devices.ts";
-import { KernelWatch } from "../sync/kernel-watch.ts";
-import { QuietListings } from "../sync/listings.ts";
+import { KernelEvents } from "../sync/kernel-events.ts";
 import { NodeContextReader } from "../sync/node-context.ts";
-import { QuietTime } from "../sync/quiet-time.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
@@ -66,6 +64,7 @@ export interface DaemonInput {
   readonly nodeName: string;
   readonly version: string;
   readonly nft: Nft;
+  readonly tables: TableReader;
   readonly system: HostSystem;
   readonly logger: Logger;
   readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
@@ -90,8 +89,8 @@ export interface DaemonInput {
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
 
-/** From the first sync until nft monitor is started, milliseconds: it lists everything, and a start has enough to do. */
-const WATCH_DELAY = 5000;
+/** From the first sync until the affinity maps are looked at, milliseconds: a start has enough to do. */
+const AFFINITY_DELAY = 5000;
 
 /** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
 const UNHEALTHY_AFTER_PERIODS = 2;
@@ -145,7 +144,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const vanished = current.resetVanished
     ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
     : undefined;
-  const reconciler = new Reconciler({ cache, nft, vanished });
+  const { tables } = input;
+  const reconciler = new Reconciler({ cache, nft, tables, vanished });
 
   const health = new HealthTracker({ families, clock, runner, tracker, cache });
   const judge = () => judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * current.syncPeriodMs);
@@ -160,22 +160,17 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
 
   const history = new SyncHistory();
   const timeline = new SyncTimeline(health);
-  const quiet = new QuietTime(clock);
-  const listings = new QuietListings(nft, quiet, clock);
-  const watch = new KernelWatch({
+  const kernelEvents = new KernelEvents({
+    listen: system.listenToKernel,
     nft,
-    quiet,
     clock,
     logger,
-    elements: () => totalElements(reconciler.state.ruleset),
     onForeign: (change) => void repair.foreign(change),
-    onBegun: () => verifier.watchBegan(),
+    onBegun: () => verifier.compareNow(),
   });
   const verifier = new Verifier({
-    listings,
-    urgentListings: new QuietListings(nft, quiet, clock, true),
-    quiet,
-    watch,
+    tables,
+    events: kernelEvents,
     clock,
     logger,
     reconciler,
@@ -208,7 +203,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     metrics.syncs(families),
     new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
-    syncEvents(cache, events, () => repair.author),
+    syncEvents(cache, events),
     schedulerEvents(cache, events),
     portRangeEvents(cache, events),
     unservedRangeEvents(cache, events, system.localAddresses),
@@ -222,18 +217,28 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     firstSync(() => {
       input.onFirstSync();
       if (dryRun) return;
-      clock.after(WATCH_DELAY, () => watch.start());
-      clock.after(WATCH_DELAY, () => affinity.start());
+      clock.after(AFFINITY_DELAY, () => affinity.start());
     }),
   ];
-  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, quiet, subscribers });
-  const repair = new DriftRepair({ clock, logger, loop, verifier, watch, reconciler });
-  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, watch, repair, dryRun });
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const repair = new DriftRepair({ clock, logger, loop, verifier, events: kernelEvents, reconciler });
+  const upkeep = new Upkeep({
+    options,
+    nft,
+    clock,
+    logger,
+    nodeContext,
+    loop,
+    verifier,
+    events: kernelEvents,
+    repair,
+    dryRun,
+  });
 
   const affinity = new AffinityWatch({
     clock,
     logger,
-    listings,
+    tables,
     nft,
     loop,
     state: () => reconciler.state,
@@ -243,12 +248,10 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
-  const refusals = isRefusalLogged
-    ? refusalWatch(input, listings, families, reconciler, cache, events, metrics)
-    : undefined;
+  const refusals = isRefusalLogged ? refusalWatch(input, families, reconciler, cache, events, metrics) : undefined;
   const isCounting = current.serviceCounters !== "off";
-  const counts = isCounting ? connectionCounts(listings, () => reconciler.state, clock, logger) : undefined;
-  const resets = vanished === undefined ? undefined : resetPackets(listings, families, clock, logger);
+  const counts = isCounting ? connectionCounts(tables, () => reconciler.state, clock, logger) : undefined;
+  const resets = vanished === undefined ? undefined : resetPackets(tables, families, clock, logger);
   metrics.readFrom({
     reconciler,
     tracker,
@@ -279,7 +282,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     reconciler,
     loop,
     verifier,
-    listings,
+    nft,
     source,
     health,
     judge,
@@ -406,8 +409,7 @@ function loopbackProxy(
 
 /** Watches what the rules refuse. */
 function refusalWatch(
-  { system, logger, nodeName }: DaemonInput,
-  listings: QuietListings,
+  { system, logger, nodeName, tables }: DaemonInput,
   families: readonly Family[],
   reconciler: Reconciler,
   cache: ObjectCache,
@@ -417,16 +419,11 @@ function refusalWatch(
   return new RefusalWatch({
     clock: system.clock,
     logger,
-    read: async () => (await readRefusals(listings, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
+    read: async () => (await readRefusals(tables, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
     state: () => reconciler.state,
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
     onRefused: (service, summary) => events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
   });
-}
-
-function totalElements(ruleset: Ruleset): number {
-  const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
-  return sets.reduce((sum, { elements }) => sum + elements.size, 0);
 }
 
 function firstSync(onFirstSync: () => void): SyncSubscriber {

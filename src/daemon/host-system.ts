@@ -5,6 +5,7 @@ import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
+import { netlinkListener, type StartNetlinkListener } from "../kernel/netlink-listener.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { endOrphans } from "../kernel/stream-lines.ts";
 import { systemClock } from "../kernel/system-clock.ts";
@@ -33,6 +34,8 @@ export interface HostSystem {
   readonly lock: NamespaceLock;
   /** Ends the programs of daemons that were killed. */
   readonly endOrphans: () => void;
+  /** Listens to what is committed to nftables. */
+  readonly listenToKernel: StartNetlinkListener;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
 }
@@ -56,5 +59,6 @@ export const hostSystem: HostSystem = {
   netNamespace,
   lock: namespaceLock(),
   endOrphans,
+  listenToKernel: netlinkListener(systemClock),
   compactHeap,
 };

@@ -6,12 +6,12 @@ import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { type CostlyTable, costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
 import type { DriftRepair } from "../sync/drift-repair.ts";
-import { DriftWatcher } from "../sync/drift-watcher.ts";
-import type { KernelWatch } from "../sync/kernel-watch.ts";
+import type { KernelEvents } from "../sync/kernel-events.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
+import { TableWatcher } from "../sync/table-watcher.ts";
 import type { Verifier } from "../sync/verifier.ts";
 
 /** What an {@link Upkeep} needs. */
@@ -24,14 +24,11 @@ export interface UpkeepParts {
   readonly nodeContext: NodeContextReader;
   readonly loop: SyncLoop;
   readonly verifier: Verifier;
-  readonly watch: KernelWatch;
+  readonly events: KernelEvents;
   readonly repair: DriftRepair;
   /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
   readonly dryRun: boolean;
 }
-
-/** Polling intervals of the tables and of the chains, milliseconds: where the kernel tells of changes, and where it does not. */
-const PERIODS = { watched: { tables: 10_000, chains: 60_000 }, polled: { tables: 300, chains: 10_000 } };
 
 /** Between two looks at the sets of other software, milliseconds. */
 const OTHERS_PERIOD = 600_000;
@@ -39,15 +36,14 @@ const OTHERS_PERIOD = 600_000;
 /** Does what is due from time to time, and looks for drift: what reads the kernel and the host while nothing changes. */
 export class Upkeep {
   readonly #parts: UpkeepParts;
-  readonly #watcher: DriftWatcher;
+  readonly #watcher: TableWatcher;
   readonly #periodic: PeriodicTask[] = [];
   readonly #hostFailures: FailureLog;
   #costlyTables: readonly CostlyTable[] = [];
   #hasToldOfOthers = false;
 
   constructor(parts: UpkeepParts) {
-    const { nft, clock, logger, loop, verifier, watch, repair } = parts;
-    const periods = () => (watch.isTrusted ? PERIODS.watched : PERIODS.polled);
+    const { nft, clock, logger, loop, events, repair } = parts;
     this.#parts = parts;
     this.#hostFailures = new FailureLog(
       logger,
@@ -55,15 +51,13 @@ export class Upkeep {
       "cannot read the addresses of this host, retrying",
       "the addresses of this host can be read again",
     );
-    this.#watcher = new DriftWatcher({
+    this.#watcher = new TableWatcher({
       nft,
-      verifier,
       clock,
       logger,
       given: () => loop.given,
-      onDrift: (drift) => repair.drifted(drift),
-      tablesPeriodMs: () => periods().tables,
-      chainsPeriodMs: () => periods().chains,
+      isTold: () => events.isTrusted,
+      onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
     });
   }
 
@@ -74,7 +68,7 @@ export class Upkeep {
 
   /** Begins. */
   start(): void {
-    const { options, loop, verifier, repair, dryRun } = this.#parts;
+    const { options, loop, verifier, events, repair, dryRun } = this.#parts;
     this.#every(
       () => options().syncPeriodMs,
       () => this.#maintain(),
@@ -88,9 +82,10 @@ export class Upkeep {
       () => OTHERS_PERIOD,
       () => this.#lookAtOthers(),
     );
+    events.start();
     this.#watcher.start();
     verifier.start({
-      onDifferences: (found) => repair.drifted({ kind: "differences", found, scope: "everything" }),
+      onDifferences: (found) => repair.drifted({ kind: "differences", found }),
       onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
     });
     this.#every(
@@ -102,7 +97,7 @@ export class Upkeep {
   /** Ends. */
   stop(): void {
     this.#watcher.stop();
-    this.#parts.watch.stop();
+    this.#parts.events.stop();
     this.#parts.verifier.stop();
     this.#parts.repair.stop();
     for (const task of this.#periodic) task.stop();

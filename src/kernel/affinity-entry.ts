@@ -1,7 +1,8 @@
+import { durationText } from "../base/duration.ts";
 import type { Family } from "../base/family.ts";
-import { formatClassid, parseClassid } from "../nft/canonical/constant.ts";
+import type { SetSpec } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
-import type { Nft } from "./nft.ts";
+import type { TableReader } from "./table-reader.ts";
 
 /** The affinity entry of one client: an element of a map that packets fill. */
 export interface AffinityEntry {
@@ -11,28 +12,26 @@ export interface AffinityEntry {
   readonly key: string;
   /** The endpoint's id, a decimal number. */
   readonly value: string;
-  /** The time until it expires, in nft's format: `9m58s`. */
+  /** The time until it expires, as text: `9m58s`. */
   readonly expires: string;
 }
 
-/** Matches `{ KEY timeout 10m expires 9m58s824ms : 8000:1234 }`; milliseconds are dropped. */
-const ELEMENT = /\bexpires (?:\d+ms|(\S+?)(?:\d+ms)?) : (\S+) \}/;
-
 /**
- * Looks up one client in an affinity map. Listing the whole map would take seconds when it is full.
+ * Looks up one client in an affinity map.
  * @param id of the Service port, with that of a list where clients have an entry for each list
  * @returns undefined if there is no entry for the client, or no such map
- * @throws AppError as `Nft.getElement` does
+ * @throws AppError as {@link TableReader.element} does
  */
 export async function affinityEntry(
-  nft: Nft,
+  tables: Pick<TableReader, "element">,
   family: Family,
-  map: string,
+  spec: SetSpec,
   client: string,
   id: number,
 ): Promise<AffinityEntry | undefined> {
-  const text = await nft.getElement(family, map, joinParts(formatClassid(id), client));
-  const [, expires = "0s", endpoint] = ELEMENT.exec(text ?? "") ?? [];
-  if (endpoint === undefined) return undefined;
-  return { family, map, key: joinParts(id, client), value: String(parseClassid(endpoint)), expires };
+  const key = joinParts(id, client);
+  const entry = await tables.element(family, spec, key);
+  if (entry === undefined) return undefined;
+  const expires = durationText(Math.floor((entry.expiresMs ?? 0) / 1000));
+  return { family, map: spec.name, key, value: entry.value, expires };
 }

@@ -41,6 +41,8 @@ export interface NetlinkEvents {
    * Rejects with what `onEnd` is told, and when it is stopped before.
    */
   readonly ready: Promise<void>;
+  /** Sends a ping: the answer comes behind all that was committed before. */
+  ask(): void;
   /** Ends it; nothing is called after this. */
   stop(): void;
 }
@@ -77,6 +79,10 @@ class EventSocket implements NetlinkEvents {
 
   get pid(): number | undefined {
     return this.#program.pid;
+  }
+
+  ask(): void {
+    this.#program.write(this.#parts.ping);
   }
 
   stop(): void {

@@ -3,8 +3,8 @@ import { AppError } from "../base/errors.ts";
 import { openSocket, socketFailure } from "./netlink-socket.ts";
 import type { OpenProgram } from "./stream-lines.ts";
 
-/** For an answer with all that its reader does meanwhile, milliseconds. A set of 100,000 elements takes 250 ms. */
-const TIMEOUT = 60_000;
+/** For the next part of an answer, milliseconds: socat starts in 10 ms, and the kernel fills a part within 1 ms. */
+const TIMEOUT = 5000;
 
 /** How the answer to a request is read. */
 export interface AnswerReader<Message> {
@@ -39,9 +39,9 @@ export class NetlinkRequests {
 
   /**
    * Sends a request, and yields the messages of its answer as they arrive. The kernel goes on as they are taken, so that at
-   * most 1 MB waits. Other requests wait until this one is answered, or its answer is no longer taken.
+   * most some 500 KB wait. Other requests wait until this one is answered, or its answer is no longer taken.
    * @param request at most 64 KB, or several requests of which the last one's answer is the last
-   * @throws AppError HOST when socat cannot be started or ends, or the answer is not taken to its end in time; as `read` does
+   * @throws AppError HOST when socat cannot be started, ends or hangs; as `read` does
    */
   async *ask<Message>(
     request: Uint8Array,
@@ -71,43 +71,45 @@ export class NetlinkRequests {
     { read, isLast }: AnswerReader<Message>,
   ): AsyncGenerator<readonly Message[], void, undefined> {
     const program = this.#opened();
-    const limit = this.#limit(program);
     let isComplete = false;
     try {
       program.write(request);
       while (!isComplete) {
-        const next = await program.output.next();
-        if (next.done === true) throw limit.reached ?? socketFailure(this.#parts.socat, await program.ended);
-        const messages = read(next.value);
+        const messages = read(await this.#nextPart(program));
         isComplete = messages.some(isLast);
         if (messages.length > 0) yield messages;
       }
     } finally {
-      limit.timer.cancel();
       // What is left of the answer would be read as the next one's.
       if (!isComplete) this.#drop(program);
     }
   }
 
   #opened(): OpenProgram {
-    if (this.#program?.hasEnded !== false) this.#program = openSocket(this.#parts.socat, { notifications: false });
-    return this.#program;
+    if (this.#program !== undefined) return this.#program;
+    const program = openSocket(this.#parts.socat, { notifications: false });
+    this.#program = program;
+    void program.ended.then(() => this.#drop(program));
+    return program;
   }
 
-  /** Kills the program when time is up. */
-  #limit(program: OpenProgram): { readonly timer: Timer; readonly reached: AppError | undefined } {
-    const { clock, timeoutMs = TIMEOUT } = this.#parts;
-    let reached: AppError | undefined;
-    const timer = clock.after(timeoutMs, () => {
-      reached = new AppError("HOST", `nftables could not be read within ${timeoutMs / 1000} s`);
-      program.kill();
+  async #nextPart(program: OpenProgram): Promise<Uint8Array> {
+    const { clock, socat, timeoutMs = TIMEOUT } = this.#parts;
+    let late: AppError | undefined;
+    let timer: Timer = clock.after(timeoutMs, () => {
+      // When this process was busy, its timers come before what has arrived meanwhile.
+      timer = clock.after(0, () => {
+        late = new AppError("HOST", `nftables could not be read: no answer within ${timeoutMs / 1000} s`);
+        program.kill();
+      });
     });
-    return {
-      timer,
-      get reached() {
-        return reached;
-      },
-    };
+    try {
+      const next = await program.output.next();
+      if (next.done === true) throw late ?? socketFailure(socat, await program.ended);
+      return next.value;
+    } finally {
+      timer.cancel();
+    }
   }
 
   #drop(program: OpenProgram): void {

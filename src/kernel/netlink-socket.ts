@@ -57,7 +57,7 @@ function address(groups: number): string {
 /** Why socat ended, or could not be started. */
 export function socketFailure(path: string = SOCAT, { startError, stderr, exitCode, signal }: ProgramEnd): AppError {
   if (startError !== undefined) {
-    const hint = "install the package socat, by which nft-proxy reads nftables";
+    const hint = "install the package socat: without it, nft reads our tables, which takes it memory and time";
     return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
   const evidence = { stderr: stderr.trim() };

@@ -81,7 +81,7 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
   }
   if (end.timedOut) {
     return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {
-      hint: "look for another program that holds the nftables lock, for a lack of memory, or for changes that come faster than nft lists: beside a daemon, commands ask it by its socket, and it lets changes wait",
+      hint: "look for another program that holds the nftables lock, for a lack of memory, or for changes that come faster than nft lists: where socat is installed, nft does not list our maps",
     });
   }
   if (signal !== undefined) return killed(call, signal);

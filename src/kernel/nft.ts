@@ -37,17 +37,6 @@ export interface SetListingOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** How a set is listed in pieces. */
-export interface StreamOptions {
-  /** Ends the listing. */
-  readonly signal?: AbortSignal | undefined;
-  /** Called when nft has read the set, before it prints it: changes do not disturb it any more. */
-  readonly onRead?: () => void;
-}
-
-/** Lists our tables: nft itself, or what gives it a time in which they do not change. */
-export type TableLister = Pick<Nft, "listTable" | "listSet" | "streamSet">;
-
 /** The cost of applying a transaction. */
 export interface AppliedTransaction {
   /** Length of the JSON, in bytes. */
@@ -136,12 +125,14 @@ export class Nft {
   }
 
   /**
-   * The process ids of the last nft processes that were given a transaction, each from before it can commit. A process
-   * commits once at most, and also one that was killed may have. The kernel names it in what it tells about the commit: the
+   * Whether a commit is one of ours, by the port id of its socket. The kernel names it in what it tells about the commit: the
    * port id of nft's netlink socket is nft's process id in its own namespace of them, unless another socket has that already.
+   * The ids of the last 256 nft processes that were given a transaction are known, each from before it can commit, and also
+   * those of processes that were killed. Each is claimed once, as a process commits once at most: another process may have
+   * the number next, or has it in another namespace of process ids.
    */
-  get ownPids(): ReadonlySet<number> {
-    return this.#ownPids;
+  claimCommit(portId: number): boolean {
+    return this.#ownPids.delete(portId);
   }
 
   /** Ends what waits for later calls; nothing is to be called after this. */
@@ -211,30 +202,19 @@ export class Nft {
   /**
    * As {@link Nft.listSet}, in pieces while nft prints it: a long listing is never in memory as a whole. Yields nothing
    * when the set is not there.
-   *
-   * nft reads for all commands of a run before it answers the first. That one has nothing to list here, so that its answer
-   * tells that the set was read: for 100,000 elements 0.6 s after the start, where the listing itself begins after 0.8 s.
    * @throws AppError from the iteration, as other listings do; the reason of `signal`
    */
   async *streamSet(
     family: Family,
     kind: "set" | "map",
     name: string,
-    { signal, onRead }: StreamOptions = {},
+    { signal }: Pick<SetListingOptions, "signal"> = {},
   ): AsyncGenerator<string, void, undefined> {
-    const nothing = ["list", "counters", "table", family, TABLE_NAME];
-    const listing = ["-j", ...nothing, ";", "list", kind, family, TABLE_NAME, name];
+    const listing = ["-j", "list", kind, family, TABLE_NAME, name];
     const [program, args] = this.#largeCommandLine(listing);
     const { limits, end } = this.#beginReading(signal);
     try {
-      let isAnswered = false;
-      for await (const text of this.#stream(program, args, limits)) {
-        onRead?.();
-        // The answer to the first command is one line.
-        const start: number = isAnswered ? 0 : text.indexOf("\n") + 1;
-        isAnswered ||= start > 0;
-        if (isAnswered && start < text.length) yield text.slice(start);
-      }
+      yield* this.#stream(program, args, limits);
     } catch (error) {
       if (!(error instanceof ProgramError)) throw error;
       this.#assertWorked(listing, error.end, limits);
@@ -242,15 +222,6 @@ export class Nft {
     } finally {
       end();
     }
-  }
-
-  /**
-   * One element of one of our sets or maps, as nft prints it in its own language: nft 1.1.3 answers `get element` with
-   * no JSON, whatever it is told.
-   * @returns undefined when it is not there
-   */
-  async getElement(family: Family, set: string, key: string): Promise<string | undefined> {
-    return await this.#ask(["get", "element", family, TABLE_NAME, set, `{ ${key} }`]);
   }
 
   /** The tables of this network namespace, everyone's, by name alone: `ip nft-proxy`. */

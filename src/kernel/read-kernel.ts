@@ -1,14 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
-import { parseElement } from "../nft/canonical/elements.ts";
+import type { Chain, ElementSet, Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
-import { SetListingParser } from "../nft/canonical/set-listing.ts";
 import { diffDeclarations, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { SetComparison } from "../nft/set-comparison.ts";
-import type { TableLister } from "./nft.ts";
+import type { TableReader } from "./table-reader.ts";
 
 /** nft-proxy's tables could not be read, with the reason. */
 interface Unreadable {
@@ -37,20 +35,17 @@ export type KernelComparison =
   | { readonly kind: "compared"; readonly differences: readonly TableDifference[] }
   | Unreadable;
 
-/** Lists our tables for {@link readKernel}. */
-export type TableReader = Pick<TableLister, "listTable" | "streamSet">;
-
 /**
  * Reads nft-proxy's tables of the given families, set by set. The dynamic maps, which packets fill, are never listed:
  * 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
  * @throws AppError when nft cannot work at all, so that nothing is known of the tables: as {@link Nft.apply} does
  */
-export async function readKernel(nft: TableReader, families: readonly Family[]): Promise<KernelState> {
+export async function readKernel(reader: TableReader, families: readonly Family[]): Promise<KernelState> {
   const tables: Partial<Record<Family, Table>> = {};
   try {
     for (const family of families) {
-      const table = await declaredTable(nft, family);
-      if (table !== undefined) tables[family] = { ...table, sets: await readSets(nft, table) };
+      const table = await declaredTable(reader, family);
+      if (table !== undefined) tables[family] = { ...table, sets: await readSets(reader, table) };
     }
     return { kind: "read", ruleset: tables };
   } catch (error) {
@@ -59,16 +54,16 @@ export async function readKernel(nft: TableReader, families: readonly Family[]):
   }
 }
 
-/** How much is compared: all, or nothing of what is in sets that are there. */
-export type ComparisonScope = "everything" | "declarations";
+/** How much is compared: all, nothing of what is in sets that are there, or of these only some (`ip endpoints`). */
+export type ComparisonScope = "everything" | "declarations" | ReadonlySet<string>;
 
 /**
- * Compares nft-proxy's tables with the desired ones while nft lists them, as often as is necessary giving way to other
- * work: neither the listing nor what is right in it is kept.
+ * Compares nft-proxy's tables with the desired ones while they are read, giving way to other work as often as is
+ * necessary: nothing of what is right is kept.
  * @param desired may change meanwhile: see {@link SetComparison}; a family that it does not have is not looked at
  */
 export async function compareKernel(
-  nft: TableReader,
+  reader: TableReader,
   desired: Ruleset,
   signal?: AbortSignal,
   scope: ComparisonScope = "everything",
@@ -76,9 +71,9 @@ export async function compareKernel(
   const differences: TableDifference[] = [];
   try {
     for (const table of Object.values(desired)) {
-      const actual = await declaredTable(nft, table.family, signal);
+      const actual = await declaredTable(reader, table.family, signal);
       const delta = diffDeclarations(actual, table);
-      const sets = delta.mode === "change" ? await compareSets(nft, actual, table, signal, scope) : undefined;
+      const sets = delta.mode === "change" ? await compareSets(reader, actual, table, signal, scope) : undefined;
       const whole = { ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements };
       if (delta.mode === "change" && isEmptyDelta(whole)) continue;
       const chains = [...whole.writtenChains.map(({ name }) => name), ...whole.deletedChains];
@@ -136,7 +131,7 @@ function actualTable(desired: Table, { actual, ...delta }: TableDifference): Tab
 }
 
 /** An nft that answers, or crashes on a table, has tables to be rebuilt; any other failure says nothing of them. */
-export function isNftAtFault(error: unknown): boolean {
+function isNftAtFault(error: unknown): boolean {
   return error instanceof AppError && error.code !== "NFT_OUTPUT" && error.code !== "NFT_FEATURE";
 }
 
@@ -152,16 +147,23 @@ function unreadable(error: unknown): Unreadable {
 }
 
 /** A table without the elements of its sets; undefined when there is none. */
-async function declaredTable(nft: TableReader, family: Family, signal?: AbortSignal): Promise<Table | undefined> {
-  const text = await nft.listTable(family, signal);
+export async function declaredTable(
+  reader: Pick<TableReader, "listTable">,
+  family: Family,
+  signal?: AbortSignal,
+): Promise<Table | undefined> {
+  const text = await reader.listTable(family, signal);
   return text === undefined ? undefined : parseListing(readListing(text))[family];
 }
 
-async function readSets(nft: TableReader, { family, sets }: Table): Promise<Map<string, ElementSet>> {
+async function readSets(reader: TableReader, { family, sets }: Table): Promise<Map<string, ElementSet>> {
   const result = new Map<string, ElementSet>();
   for (const { spec } of sets.values()) {
     const elements = new Map<string, string>();
-    await listElements(nft, family, spec, (key, value) => elements.set(key, value));
+    if (!spec.dynamic) {
+      for await (const batch of reader.elements(family, spec))
+        for (const { key, value } of batch) elements.set(key, value);
+    }
     result.set(spec.name, { spec, elements });
   }
   return result;
@@ -170,8 +172,12 @@ async function readSets(nft: TableReader, { family, sets }: Table): Promise<Map<
 /** Keys that a comparison expects in one turn of the event loop: 100,000 would take 15 ms. */
 const KEYS_PER_TURN = 5000;
 
+function isCompared(set: string, scope: ComparisonScope): boolean {
+  return typeof scope === "string" ? scope === "everything" : scope.has(set);
+}
+
 async function compareSets(
-  nft: TableReader,
+  reader: TableReader,
   actual: Table | undefined,
   desired: Table,
   signal: AbortSignal | undefined,
@@ -180,7 +186,7 @@ async function compareSets(
   const result: SetComparison[] = [];
   for (const set of desired.sets.values()) {
     const known = actual?.sets.get(set.spec.name);
-    if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
+    if (set.spec.dynamic || (known !== undefined && !isCompared(`${desired.family} ${set.spec.name}`, scope))) continue;
     const comparison = new SetComparison(set);
     let expected = 0;
     for (const key of set.elements.keys()) {
@@ -188,46 +194,11 @@ async function compareSets(
       if (++expected % KEYS_PER_TURN === 0) await nextTurn();
     }
     if (known !== undefined) {
-      const take = (key: string, value: string) => comparison.listed(key, value);
-      await listElements(nft, desired.family, known.spec, take, signal);
+      for await (const batch of reader.elements(desired.family, known.spec, signal)) {
+        for (const { key, value } of batch) comparison.listed(key, value);
+      }
     }
     result.push(comparison);
   }
   return result;
-}
-
-/** Hands over the elements of a set or map one by one, in canonical form; none of a dynamic one. */
-async function listElements(
-  nft: TableReader,
-  family: Family,
-  spec: SetSpec,
-  take: (key: string, value: string) => void,
-  signal?: AbortSignal,
-): Promise<void> {
-  if (spec.dynamic) return;
-  const takeItem = (item: unknown): void => {
-    const { key, value } = parseElement(spec, item);
-    take(key, value);
-  };
-  await listItems(nft, family, spec, takeItem, signal);
-}
-
-/**
- * Hands over the elements of a set or map one by one as nft prints them, none when it is not there.
- * @throws AppError as {@link Nft.streamSet}; NFT_OUTPUT for a listing that is not understood
- */
-export async function listItems(
-  nft: TableReader,
-  family: Family,
-  { name, value }: SetSpec,
-  take: (item: unknown) => void,
-  signal?: AbortSignal,
-): Promise<void> {
-  const parser = new SetListingParser(take);
-  let isListed = false;
-  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name, { signal })) {
-    parser.push(text);
-    isListed = true;
-  }
-  if (isListed) parser.end();
 }

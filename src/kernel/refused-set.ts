@@ -1,9 +1,8 @@
 import type { Family } from "../base/family.ts";
 import type { Protocol } from "../model/ids.ts";
-import { parseProtocol } from "../nft/canonical/constant.ts";
-import { readListing } from "../nft/canonical/parse.ts";
-import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
-import type { TableLister } from "./nft.ts";
+import { type ListedElement, splitParts } from "../nft/elements.ts";
+import { declaredTable } from "./read-kernel.ts";
+import type { TableReader } from "./table-reader.ts";
 
 /** A client's packets to one destination that our rules refused or dropped. */
 export interface RefusalEntry {
@@ -36,44 +35,44 @@ export function withSinglePackets(entries: readonly RefusalEntry[], now: number)
 }
 
 /**
- * Lists what the rules refused, of these families.
+ * Reads what the rules refused, of these families.
  * @param set the set's name
  * @param timeout seconds for which an entry lives after its last packet
  * @returns undefined where nothing is recorded, in no family
- * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
+ * @throws AppError as {@link TableReader} does
  */
 export async function readRefusals(
-  nft: Pick<TableLister, "listSet">,
+  tables: TableReader,
   families: readonly Family[],
   { set, timeout }: { readonly set: string; readonly timeout: number },
 ): Promise<RefusalEntry[] | undefined> {
   let entries: RefusalEntry[] | undefined;
   for (const family of families) {
-    const text = await nft.listSet(family, "set", set);
-    if (text !== undefined) entries = [...(entries ?? []), ...refusalEntries(text, family, timeout)];
+    const spec = (await declaredTable(tables, family))?.sets.get(set)?.spec;
+    if (spec === undefined) continue;
+    entries ??= [];
+    for await (const batch of tables.elements(family, spec)) {
+      for (const element of batch) entries.push(refusalEntry(family, element, timeout));
+    }
   }
   return entries;
 }
 
-/** The entries in a listing of the set. Throws NFT_OUTPUT for a shape that nft never prints. */
-export function refusalEntries(listing: string, family: Family, timeout: number): RefusalEntry[] {
-  return readListing(listing).objects.flatMap((object) => {
-    const { set } = asObject(object, "listed object");
-    if (set === undefined) return [];
-    return asList(asObject(set, "set").elem ?? [], "elements").map((item) => {
-      const { val, expires, counter } = asObject(asObject(item, "element").elem, "element");
-      const [client, address, protocol, port] = asList(asObject(val, "key").concat, "key");
-      return {
-        family,
-        client: asText(client, "client"),
-        address: asText(address, "address"),
-        protocol: parseProtocol(protocol) as Protocol,
-        port: asNumber(port, "port"),
-        packets: asNumber(asObject(counter, "counter").packets, "packets"),
-        silentFor: Math.max(timeout - asNumber(expires, "seconds left"), 0),
-      };
-    });
-  });
+function refusalEntry(
+  family: Family,
+  { key, packets = 0, expiresMs = 0 }: ListedElement,
+  timeout: number,
+): RefusalEntry {
+  const [client = "", address = "", protocol, port] = splitParts(key);
+  return {
+    family,
+    client,
+    address,
+    protocol: protocol as Protocol,
+    port: Number(port),
+    packets,
+    silentFor: Math.max(timeout - Math.ceil(expiresMs / 1000), 0),
+  };
 }
 
 /** The packets of refusals at an earlier look, by {@link refusalKey}. */

@@ -1,12 +1,12 @@
 import type { Family } from "../base/family.ts";
+import type { SetSpec } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
-import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
-import { joinParts } from "../nft/elements.ts";
-import type { TableLister } from "./nft.ts";
+import { asList, asNumber, asObject } from "../nft/canonical/shape.ts";
+import type { TableReader } from "./table-reader.ts";
 
 /** Counts packets that rules of our table answered with a TCP reset; 0 where there is no table. @throws AppError as nft does */
-export async function readResetPackets(nft: Pick<TableLister, "listTable">, family: Family): Promise<number> {
-  const text = await nft.listTable(family);
+export async function readResetPackets(tables: Pick<TableReader, "listTable">, family: Family): Promise<number> {
+  const text = await tables.listTable(family);
   return text === undefined ? 0 : resetPackets(text);
 }
 
@@ -32,30 +32,17 @@ export interface EndingTarget {
 }
 
 /**
- * Lists a set of addresses and ports whose elements end by themselves; nothing where there is no such set.
- * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
+ * Reads a set of addresses and ports whose elements end by themselves; nothing where there is no such set.
+ * @throws AppError as {@link TableReader.elements}
  */
 export async function readEndingTargets(
-  nft: Pick<TableLister, "listSet">,
+  tables: Pick<TableReader, "elements">,
   family: Family,
-  set: string,
+  spec: SetSpec,
 ): Promise<EndingTarget[]> {
-  const text = await nft.listSet(family, "set", set);
-  return text === undefined ? [] : endingTargets(text);
-}
-
-/** The elements in a listing of such a set. Throws NFT_OUTPUT for a shape that nft never prints. */
-export function endingTargets(listing: string): EndingTarget[] {
-  return readListing(listing).objects.flatMap((object) => {
-    const { set } = asObject(object, "listed object");
-    if (set === undefined) return [];
-    return asList(asObject(set, "set").elem ?? [], "elements").map((item) => {
-      const { val, expires } = asObject(asObject(item, "element").elem, "element");
-      const [address, port] = asList(asObject(val, "key").concat, "key");
-      return {
-        target: joinParts(asText(address, "address"), asNumber(port, "port")),
-        expires: asNumber(expires, "seconds left"),
-      };
-    });
-  });
+  const targets: EndingTarget[] = [];
+  for await (const batch of tables.elements(family, spec)) {
+    for (const { key, expiresMs = 0 } of batch) targets.push({ target: key, expires: Math.ceil(expiresMs / 1000) });
+  }
+  return targets;
 }

@@ -149,6 +149,31 @@ export function unexplained<Delta extends TableDelta>(
   });
 }
 
+/**
+ * The differences of two comparisons that are in both of them, where they are of elements or of whole tables; other
+ * declarations are those of the earlier one.
+ */
+export function inBoth<Delta extends TableDelta>(later: readonly Delta[], earlier: readonly Delta[]): Delta[] {
+  return earlier.flatMap((delta) => {
+    const again = later.find(({ family }) => family === delta.family);
+    if (delta.mode !== "change" && again === undefined) return [];
+    if (again !== undefined && (delta.mode !== "change" || again.mode !== "change")) return [again];
+    const elements = delta.elements.flatMap(({ spec }) => {
+      const [before, now] = [delta, again].map((one) => one?.elements.find((other) => other.spec.name === spec.name));
+      if (before === undefined || now === undefined) return [];
+      const keys = new Set([...before.deleted, ...before.added.map(({ key }) => key)]);
+      const both = {
+        ...now,
+        deleted: now.deleted.filter((key) => keys.has(key)),
+        added: now.added.filter(({ key }) => keys.has(key)),
+      };
+      return both.deleted.length + both.added.length === 0 ? [] : [both];
+    });
+    const confirmed = { ...delta, elements };
+    return isEmptyDelta(confirmed) ? [] : [confirmed];
+  });
+}
+
 function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {
   const { spec, deleted, added } = found;
   const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === spec.name));

@@ -63,10 +63,13 @@ export function addedElements(
   return { element: { family, table, name: spec.name, elem } };
 }
 
-/** An element that packets put into a dynamic map, with the seconds that it lives after its last use, and has left. */
-export interface TimedElement extends Element {
-  readonly timeout: number;
-  readonly expires: number;
+/** An element as the kernel has it. */
+export interface ListedElement extends Element {
+  /** Of a set or map with counters: packets that matched since the element was made; in a nat chain, connections. */
+  readonly packets?: number;
+  /** Of an element that ends by itself, milliseconds: its life from the last packet on, where it is not that of all, and what is left. */
+  readonly timeoutMs?: number;
+  readonly expiresMs?: number;
 }
 
 /** `add element` of a dynamic map, as packets left it elsewhere. */
@@ -74,12 +77,12 @@ export function timedElements(
   family: Family,
   table: string,
   spec: SetSpec,
-  elements: readonly TimedElement[],
+  elements: readonly ListedElement[],
 ): CommandObject {
-  const elem = elements.map(({ key, value, timeout, expires }): ElementJson => {
+  const elem = elements.map(({ key, value, timeoutMs = 0, expiresMs = timeoutMs }): ElementJson => {
     const val = keyJson(spec, key);
     return [
-      { elem: { val, timeout, expires } },
+      { elem: { val, timeout: Math.ceil(timeoutMs / 1000), expires: Math.ceil(expiresMs / 1000) } },
       spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value ?? [], value),
     ];
   });

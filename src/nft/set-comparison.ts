@@ -11,9 +11,8 @@ export class SetComparison {
   readonly #desired: ElementSet;
   /** The keys that were expected and have not been listed yet. */
   readonly #missing = new Set<string>();
-  readonly #deleted: string[] = [];
   readonly #added: Element[] = [];
-  readonly #unwanted: Element[] = [];
+  readonly #unwanted = new Map<string, string>();
 
   constructor(desired: ElementSet) {
     this.#desired = desired;
@@ -34,14 +33,15 @@ export class SetComparison {
     const wanted = this.#desired.elements.get(key);
     this.#missing.delete(key);
     if (wanted === value) return;
-    this.#deleted.push(key);
-    this.#unwanted.push({ key, value });
+    // Elements that come or go while the set is read may be listed twice.
+    if (this.#unwanted.has(key)) return;
+    this.#unwanted.set(key, value);
     if (wanted !== undefined) this.#added.push({ key, value: wanted });
   }
 
   /** The elements that are there and should not be, or have another value. */
   get unwanted(): readonly Element[] {
-    return this.#unwanted;
+    return Array.from(this.#unwanted, ([key, value]) => ({ key, value }));
   }
 
   /** The changes that make the set as it should be, once all of its elements were listed; none when it is. */
@@ -50,7 +50,8 @@ export class SetComparison {
       const value = this.#desired.elements.get(key);
       if (value !== undefined) this.#added.push({ key, value });
     }
-    const isSame = this.#deleted.length + this.#added.length === 0;
-    return isSame ? [] : [{ spec: this.#desired.spec, deleted: this.#deleted, added: this.#added }];
+    const deleted = [...this.#unwanted.keys()];
+    const isSame = deleted.length + this.#added.length === 0;
+    return isSame ? [] : [{ spec: this.#desired.spec, deleted, added: this.#added }];
   }
 }

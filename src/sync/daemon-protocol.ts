@@ -148,7 +148,7 @@ export interface DaemonSyncState {
   readonly failures: number;
   /** When the kernel was last brought up to date; absent before the first sync. */
   readonly lastSyncedAt?: number;
-  /** When the kernel's tables were last compared with the desired state, element by element; absent before. */
+  /** When the kernel's tables were last compared with the desired state; absent before. */
   readonly verifiedAt?: number;
   /** Since when the kernel has lacked a change; absent when it is up to date. */
   readonly pendingSince?: number;

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { AppError, assertNever } from "../base/errors.ts";
+import { assertNever } from "../base/errors.ts";
 import { LogLimit } from "../base/failure-log.ts";
 import { FAMILIES } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
@@ -7,13 +7,23 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
 import { driftText } from "./drift-summary.ts";
-import type { Drift } from "./drift-watcher.ts";
 import { type CommittedChanges, committedChanges } from "./foreign-changes.ts";
-import type { Commit, ForeignChange, KernelWatch } from "./kernel-watch.ts";
+import type { Commit, ForeignChange, KernelEvents } from "./kernel-events.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncLoop } from "./sync-loop.ts";
 import type { FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
+
+/** A change of our tables that somebody else made. */
+export type Drift =
+  /** Tables that are missing, as `ip nft-proxy`, and who deleted them where the kernel told. */
+  | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
+  /** What commits of somebody else changed in our tables; undefined when that is not known. */
+  | { readonly kind: "commit"; readonly found: readonly TableDelta[] | undefined; readonly author: string }
+  /** Differences found by comparing everything. */
+  | { readonly kind: "differences"; readonly found: readonly TableDelta[] }
+  /** Tables that were understood before have something now that is not, with the reason. */
+  | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Parts of a {@link DriftRepair}. */
 export interface DriftRepairParts {
@@ -21,7 +31,7 @@ export interface DriftRepairParts {
   readonly logger: Logger;
   readonly loop: Pick<SyncLoop, "requestFullSync" | "requestRepair">;
   readonly verifier: Pick<Verifier, "recheck">;
-  readonly watch: Pick<KernelWatch, "recentCommits">;
+  readonly events: Pick<KernelEvents, "recentCommits">;
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
@@ -32,9 +42,6 @@ const SOON = 10_000;
 const PROMPT_REPAIRS = 5;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
-
-/** For how long an author is named for a repair, milliseconds. */
-const AUTHOR_AGE = 30_000;
 
 /**
  * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing tables as a whole,
@@ -50,20 +57,12 @@ export class DriftRepair {
   #lastRepair = Number.NEGATIVE_INFINITY;
   /** A repair that waits, and compares everything then. */
   #waiting: Timer | undefined;
-  /** Who changed our tables last, and when, on the monotonic clock. */
-  #author: { readonly program: string; readonly at: number } | undefined;
   #isLooking = false;
   /** A commit that came while those before it are looked into. */
   #next: ForeignChange | undefined;
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
-  }
-
-  /** The program that changed our tables last, if that was just now; without its process id. */
-  get author(): string | undefined {
-    const isRecent = this.#author !== undefined && this.#parts.clock.monotonic() - this.#author.at < AUTHOR_AGE;
-    return isRecent ? this.#author?.program : undefined;
   }
 
   /** Makes no repair any more that waits. */
@@ -74,9 +73,9 @@ export class DriftRepair {
   /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
   async compareAll(reason: FullSyncReason): Promise<void> {
     const { verifier, loop } = this.#parts;
-    const found = await verifier.recheck("everything", reason === "drift");
+    const found = await verifier.recheck("everything");
     if (found === undefined) loop.requestFullSync(reason, true);
-    else loop.requestRepair(found, reason);
+    else loop.requestRepair(found, { compared: reason });
   }
 
   /** Repairs what a commit of somebody else changed, if it did. */
@@ -99,9 +98,6 @@ export class DriftRepair {
   drifted(drift: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock } = this.#parts;
-    if ("author" in drift && drift.author !== undefined) {
-      this.#author = { program: drift.author.replace(/ \(process \d+\)$/, ""), at: clock.monotonic() };
-    }
     const pause = this.#nextPause(clock.monotonic());
     this.#log(drift, pause);
     if (pause === 0) {
@@ -118,14 +114,14 @@ export class DriftRepair {
     const { loop } = this.#parts;
     switch (drift.kind) {
       case "tables":
-        loop.requestRepair(drift.missing.flatMap(missingTable));
+        loop.requestRepair(drift.missing.flatMap(missingTable), authorOf(drift));
         break;
       case "commit":
         if (drift.found === undefined) loop.requestFullSync("drift", true);
-        else loop.requestRepair(drift.found);
+        else loop.requestRepair(drift.found, authorOf(drift));
         break;
       case "differences":
-        loop.requestRepair(drift.found, drift.scope === "everything" ? "drift" : undefined);
+        loop.requestRepair(drift.found, { compared: "drift" });
         break;
       case "unreadable":
         loop.requestFullSync("drift", true);
@@ -145,26 +141,21 @@ export class DriftRepair {
   async #committed(): Promise<readonly TableDelta[] | undefined> {
     const { verifier, reconciler } = this.#parts;
     const areDeclarations = this.#changes()?.areDeclarations === true;
-    const declarations = areDeclarations ? await verifier.recheck("declarations", true) : [];
+    const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
     // Our syncs may have changed elements meanwhile.
     const changes = this.#changes();
-    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything", true);
+    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything");
     return [...declarations, ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()])];
   }
 
   #changes(): CommittedChanges | undefined {
-    const commits = this.#parts.watch.recentCommits;
+    const commits = this.#parts.events.recentCommits;
     return commits === undefined ? undefined : this.#changesOf(commits);
   }
 
   #changesOf(commits: readonly Commit[]): CommittedChanges | undefined {
-    try {
-      const lines = commits.flatMap((commit) => commit.lines);
-      return committedChanges(lines, this.#parts.reconciler.state.ruleset);
-    } catch (error) {
-      if (error instanceof AppError) return undefined;
-      throw error;
-    }
+    const messages = commits.flatMap((commit) => commit.messages);
+    return committedChanges(messages, this.#parts.reconciler.state.ruleset);
   }
 
   /** Who made the last commit that is not as our tables should be: ours may have come after it. */
@@ -173,7 +164,7 @@ export class DriftRepair {
       const changes = this.#changesOf([commit]);
       return changes === undefined || changes.areDeclarations || changes.deltas.length > 0;
     };
-    return this.#parts.watch.recentCommits?.findLast(isForeign)?.author;
+    return this.#parts.events.recentCommits?.findLast(isForeign)?.author;
   }
 
   /** How long to wait before the next repair: two programs that undo each other's rules must not take a node's processors. */
@@ -214,6 +205,11 @@ export class DriftRepair {
 function missingTable(text: string): TableDelta[] {
   const family = FAMILIES.find((one) => text === `${one} ${TABLE_NAME}`);
   return family === undefined ? [] : [{ ...onlyElements({ family, table: TABLE_NAME }, []), mode: "create" }];
+}
+
+/** The program that made a change, without its process id: Events of several nodes about it are one. */
+function authorOf({ author }: { readonly author?: string }): { readonly author?: string } {
+  return author === undefined ? {} : { author: author.replace(/ \(process \d+\)$/, "") };
 }
 
 function byOf(author: string | undefined): { readonly by?: string } {

@@ -39,7 +39,7 @@ const MOST_GONE = 64;
 /**
  * Keeps the host's network interfaces in the flow tables, by transactions of their own: before 6.16 the kernel refuses a
  * transaction with an interface that has just gone, and no Service is to wait for that. By polling, as everything that
- * happens to the host: see docs/decisions/polling.md.
+ * happens to the host.
  */
 export class FastPathDevices implements SyncSubscriber {
   readonly #parts: FastPathDevicesParts;

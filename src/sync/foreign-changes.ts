@@ -1,41 +1,45 @@
+import { endianness } from "node:os";
 import type { Family } from "../base/family.ts";
+import { decodedElement, hasEndElements } from "../netlink/element-bytes.ts";
 import { type Ruleset, type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { parsePrintedElement } from "../nft/canonical/elements.ts";
 import type { ElementsDelta, TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
+import type { TableMessage } from "./kernel-events.ts";
 
 /** How the elements differ that commits touched, and what else they touched. */
 export interface CommittedChanges {
   /** The elements that are not as desired now. */
   readonly deltas: readonly TableDelta[];
-  /** Chains, rules, or declarations of sets were touched, too: nft's lines do not tell what they are like now. */
+  /** Chains, rules, or declarations of sets were touched, too: the messages do not tell what they are like now. */
   readonly areDeclarations: boolean;
 }
 
-const ELEMENT = /^(add|delete) element (ip6?) nft-proxy (\S+) \{ (.*) \}$/;
-
 /**
- * Compares the elements that commits touched, whoever made them, with the desired ones. The last line about an element
+ * Compares the elements that commits touched, whoever made them, with the desired ones. The last message about an element
  * tells whether it is there now.
- * @param lines of `nft monitor`, each of a change of our tables, in the order of the commits
- * @throws AppError NFT_OUTPUT when a line is not understood
+ * @param messages about our tables, in the order of the commits
+ * @returns undefined when elements were touched that cannot be told one by one: bounds of intervals, and others than we make
  */
-export function committedChanges(lines: readonly string[], desired: Ruleset): CommittedChanges {
+export function committedChanges(messages: readonly TableMessage[], desired: Ruleset): CommittedChanges | undefined {
   let areDeclarations = false;
   const touched = new Map<SetSpec, { family: Family; elements: Map<string, Element | undefined> }>();
-  for (const line of lines) {
-    const [, verb, family, name = "", text = ""] = ELEMENT.exec(line) ?? [];
-    const spec = desired[family as Family]?.sets.get(name)?.spec;
-    if (spec === undefined) {
+  for (const message of messages) {
+    const { family } = message;
+    const spec = message.kind === "elements" && family ? desired[family]?.sets.get(message.set)?.spec : undefined;
+    if (message.kind !== "elements" || family === undefined || spec === undefined) {
       areDeclarations = true;
       continue;
     }
     if (spec.dynamic) continue;
-    const element = parsePrintedElement(spec, text);
-    const known = touched.get(spec) ?? { family: family as Family, elements: new Map() };
+    if (hasEndElements(spec)) return undefined;
+    const known = touched.get(spec) ?? { family, elements: new Map() };
     touched.set(spec, known);
-    known.elements.set(element.key, verb === "add" ? element : undefined);
+    for (const raw of message.elements) {
+      const element = decodedElement(spec, raw, endianness());
+      if (element === undefined) return undefined;
+      known.elements.set(element.key, message.op === "new" ? element : undefined);
+    }
   }
   const deltas = [...touched].flatMap(([spec, { family, elements }]) => {
     const delta = difference(spec, elements, desired[family]?.sets.get(spec.name)?.elements ?? new Map());

@@ -1,12 +1,12 @@
 import type { Family } from "../base/family.ts";
 import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
-import { readKernel } from "../kernel/read-kernel.ts";
+import { declaredTable, readKernel } from "../kernel/read-kernel.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset, SetSpec } from "../nft/ast/ruleset.ts";
-import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
 import { creation, deltaSize, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { splitParts, type TimedElement, timedElements } from "../nft/elements.ts";
+import { type ListedElement, timedElements } from "../nft/elements.ts";
 import {
   canChangeInSteps,
   changeSteps,
@@ -61,16 +61,17 @@ export interface FullSyncOptions {
  */
 export async function fullSync(
   nft: Nft,
+  tables: TableReader,
   desired: Ruleset,
   { state, keepsIds, adopt, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
-  const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
+  const kernel = await readKernel(tables, Object.keys(desired) as Family[]);
   if (kernel.kind === "unreadable") {
-    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
+    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
   }
   await adopt?.(kernel.ruleset);
   const deltas = state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
-  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas, chunkSize) };
+  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, chunkSize) };
 }
 
 /**
@@ -84,6 +85,7 @@ export async function fullSync(
  */
 export async function applyDeltas(
   nft: Nft,
+  tables: TableReader,
   deltas: readonly TableDelta[],
   chunkSize = CHUNK_SIZE,
   stale: readonly TableDelta[] = [],
@@ -98,20 +100,25 @@ export async function applyDeltas(
   };
   await send(chains);
   await send(begin);
-  applied.push(...(await change(nft, main, chunkSize)));
+  applied.push(...(await change(nft, tables, main, chunkSize)));
   await send(end);
   return applied;
 }
 
 /** Applies deltas whose new chains are there. */
-async function change(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
+async function change(
+  nft: Nft,
+  tables: TableReader,
+  deltas: readonly TableDelta[],
+  chunkSize: number,
+): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   const isLarge = deltaSize(deltas).elements > chunkSize;
   if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
     for (const step of changeSteps(deltas, chunkSize, ENTRIES)) applied.push(await nft.apply(step));
     return applied;
   }
-  applied.push(...(await applyTogether(nft, deltas.map(withHandover))));
+  applied.push(...(await applyTogether(nft, tables, deltas.map(withHandover))));
   const end = handoverEnd(deltas);
   if (end.length > 0) applied.push(await nft.apply(toTransaction(end)));
   return applied;
@@ -126,8 +133,12 @@ function leadsElsewhere({ elements }: TableDelta): boolean {
   });
 }
 
-async function applyTogether(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
-  const carried = await carriedElements(nft, deltas);
+async function applyTogether(
+  nft: Nft,
+  tables: TableReader,
+  deltas: readonly TableDelta[],
+): Promise<AppliedTransaction[]> {
+  const carried = await carriedElements(tables, deltas);
   try {
     return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];
   } catch (error) {
@@ -169,25 +180,32 @@ async function applyInAnyOrder(nft: Nft, transactions: Generator<Transaction>): 
   return applied;
 }
 
-async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise<Command[]> {
+/** Adds what the kernel remembers of clients to tables that are made anew; what it remembers of refused packets is lost. */
+async function carriedElements(tables: TableReader, deltas: readonly TableDelta[]): Promise<Command[]> {
   const commands: Command[] = [];
   for (const { family, table, mode, addedSets } of deltas) {
     if (mode !== "recreate") continue;
-    for (const spec of addedSets.filter(({ dynamic }) => dynamic)) {
-      const elements = await rememberedElements(nft, family, spec);
+    for (const spec of addedSets.filter(({ dynamic, value }) => dynamic && value !== undefined)) {
+      const elements = await rememberedElements(tables, family, spec);
       if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
     }
   }
   return commands;
 }
 
-/** Returns none where they cannot be listed: affinity is not worth a failed sync. @throws NftStoppedError */
-async function rememberedElements(nft: Nft, family: Family, { name, key }: SetSpec): Promise<readonly TimedElement[]> {
+/** Returns none where they cannot be read: affinity is not worth a failed sync. @throws NftStoppedError */
+async function rememberedElements(
+  tables: TableReader,
+  family: Family,
+  spec: SetSpec,
+): Promise<readonly ListedElement[]> {
   try {
-    const text = await nft.listSet(family, "map", name);
-    const elements = text === undefined ? [] : dynamicElements(readListing(text));
+    const known = (await declaredTable(tables, family))?.sets.get(spec.name)?.spec;
     // Versions of another layout had other keys.
-    return elements.filter((element) => splitParts(element.key).length === key.length);
+    if (known === undefined || String(known.key) !== String(spec.key)) return [];
+    const elements: ListedElement[] = [];
+    for await (const batch of tables.elements(family, known)) elements.push(...batch);
+    return elements;
   } catch (error) {
     if (error instanceof NftStoppedError) throw error;
     return [];
@@ -198,15 +216,15 @@ async function rememberedElements(nft: Nft, family: Family, { name, key }: SetSp
  * Rebuilds both tables whatever is in them. A transaction that keeps the affinity maps is tried first; a table that
  * refuses it, or that is still unreadable after it (a foreign chain stays), is made anew.
  */
-async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction[]> {
+async function rebuild(nft: Nft, tables: TableReader, desired: Ruleset): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   try {
     applied.push(await nft.apply(rebuildTransaction(desired)));
-    const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
+    const kernel = await readKernel(tables, Object.keys(desired) as Family[]);
     if (kernel.kind === "read") return applied;
   } catch (error) {
     if (!(error instanceof NftRefusedError)) throw error;
   }
   const anew = Object.values(desired).map((table) => creation(table, "recreate"));
-  return [...applied, ...(await applyDeltas(nft, anew))];
+  return [...applied, ...(await applyDeltas(nft, tables, anew))];
 }

@@ -3,6 +3,7 @@ import { groupBy } from "../base/group-by.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
@@ -56,10 +57,11 @@ export async function findRefused({ nodeContext, idsOf, accepted, suspects, acce
  */
 export async function refusedServicePorts(
   nft: Nft,
+  tables: TableReader,
   nodeContext: NodeContext,
   state: RulesetState,
 ): Promise<ServicePortKey[]> {
-  const kernel = await readKernel(nft, Object.keys(state.ruleset) as Family[]);
+  const kernel = await readKernel(tables, Object.keys(state.ruleset) as Family[]);
   const { suspects, accepted } = suspectsIn(state);
   const found = await findRefused({
     nodeContext,
@@ -82,11 +84,12 @@ export async function refusedServicePorts(
  */
 export async function failingServicePorts(
   nft: Nft,
+  tables: TableReader,
   nodeContext: NodeContext,
   state: RulesetState,
   among?: Pick<ReadonlySet<ServicePortKey>, "has">,
 ): Promise<ServicePortKey[]> {
-  const kernel = await readKernel(nft, Object.keys(state.ruleset) as Family[]);
+  const kernel = await readKernel(tables, Object.keys(state.ruleset) as Family[]);
   const { suspects, accepted } = suspectsIn(state);
   const trial = trialsOf(new RulesetState(nodeContext, state), accepted, suspects);
   const attempt: Attempt<readonly Suspect[]> = (selection) =>

@@ -2,6 +2,7 @@ import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
@@ -21,6 +22,7 @@ import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
+  readonly tables: TableReader;
   /** The most elements in one transaction of several. */
   readonly chunkSize?: number;
   /** Endpoints whose connections are reset; absent where that is off. */
@@ -33,6 +35,14 @@ const FAILING = "nft fails over its rules";
 
 /** After so many equal failures of nft in a row that are no refusals, the Service is looked for that is the cause. */
 const EQUAL_FAILURES = 3;
+
+/** What is known of a repair. */
+export interface RepairOptions {
+  /** Why everything was compared for it, so that the sync counts as a full one; absent when it was not. */
+  readonly compared?: FullSyncReason;
+  /** The program whose changes are repaired; absent when it is not known. */
+  readonly author?: string;
+}
 
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
@@ -120,11 +130,10 @@ export class Reconciler {
   /**
    * Makes the next sync repair what somebody else changed, without reading the kernel.
    * @param found differences from the desired state as of now, none that our own changes explain
-   * @param compared why everything was compared for it, so that the sync counts as a full one; undefined when it was not
    */
-  requestRepair(found: readonly TableDelta[], compared?: FullSyncReason): void {
+  requestRepair(found: readonly TableDelta[], options: RepairOptions = {}): void {
     if (found.some(({ mode }) => mode === "recreate")) this.requestFullSync("drift");
-    else this.#repairs.add(unexplained(found, this.state.pending()), compared);
+    else this.#repairs.add(unexplained(found, this.state.pending()), options);
   }
 
   /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
@@ -215,7 +224,7 @@ export class Reconciler {
   }
 
   async #partial(): Promise<SyncResult> {
-    const { nft, chunkSize } = this.#parts;
+    const { nft, tables, chunkSize } = this.#parts;
     const repairs = this.#repairs.take();
     const missing = Object.values(this.state.ruleset).filter(({ family }) => repairs.missing.has(family));
     const pending = this.state.pending().filter(({ family }) => !repairs.missing.has(family));
@@ -226,8 +235,8 @@ export class Reconciler {
     const changes = [...main.filter((delta) => !isEmptyDelta(delta)), ...drift.slice(creations.length)];
     const { commits } = nft;
     try {
-      const created = await applyDeltas(nft, creations, chunkSize);
-      const applied = [...created, ...(await applyDeltas(nft, changes, chunkSize, this.staleDeletions))];
+      const created = await applyDeltas(nft, tables, creations, chunkSize);
+      const applied = [...created, ...(await applyDeltas(nft, tables, changes, chunkSize, this.staleDeletions))];
       this.state.committed();
       this.#staleChains.add(deletions);
       const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";
@@ -238,6 +247,7 @@ export class Reconciler {
         deltas: [...creations, ...changes],
         applied,
         drift,
+        ...authorOf(repairs),
         refused: [],
       };
     } catch (error) {
@@ -246,7 +256,7 @@ export class Reconciler {
       if (!isRefusedByKernel(error)) throw error;
       const result = await this.#full(drift.length === 0 ? "failure" : "drift");
       // What was to be repaired may have been before the failure.
-      return result.drift.length > 0 ? result : { ...result, drift };
+      return { ...(result.drift.length > 0 ? result : { ...result, drift }), ...authorOf(repairs) };
     }
   }
 
@@ -263,10 +273,10 @@ export class Reconciler {
     this.#repairs.take();
     const isKnown = this.#established && !this.#isHalfDone;
     const own = isKnown ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
-    const { nft } = this.#parts;
+    const { nft, tables } = this.#parts;
     const { commits } = nft;
     try {
-      const report = await fullSync(nft, this.state.ruleset, {
+      const report = await fullSync(nft, tables, this.state.ruleset, {
         state: this.state,
         keepsIds: this.#established,
         chunkSize: this.#parts.chunkSize,
@@ -296,8 +306,8 @@ export class Reconciler {
 
   /** Takes over what an earlier process left in the kernel. */
   async #adopt(kernel: Ruleset): Promise<void> {
-    const { vanished, nft } = this.#parts;
-    if (vanished !== undefined) await adoptVanished(vanished, nft, kernel, this.state);
+    const { vanished, tables } = this.#parts;
+    if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
   }
 
   /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
@@ -316,15 +326,15 @@ export class Reconciler {
    * @returns none when the failure has another cause, or has not repeated yet
    */
   async #findCause(error: unknown): Promise<readonly ServicePortKey[]> {
-    const { nft } = this.#parts;
+    const { nft, tables } = this.#parts;
     if (isRefusedByKernel(error)) {
-      const refused = await refusedServicePorts(nft, this.#nodeContext, this.state);
+      const refused = await refusedServicePorts(nft, tables, this.#nodeContext, this.state);
       this.#takeOut(refused);
       this.#refused.quarantine(refused, REFUSED_BY_KERNEL);
       return refused;
     }
     if (!(error instanceof TransactionFailedError) || !this.#isRepeated(error)) return [];
-    const failing = await failingServicePorts(nft, this.#nodeContext, this.state);
+    const failing = await failingServicePorts(nft, tables, this.#nodeContext, this.state);
     this.#quarantineFailing(failing, `${FAILING}: ${error.message}`);
     return failing;
   }
@@ -345,7 +355,13 @@ export class Reconciler {
   async #tryAgain(): Promise<void> {
     const before = this.#onProbation;
     if (before.size === 0) return;
-    const failing = await failingServicePorts(this.#parts.nft, this.#nodeContext, this.state, before);
+    const failing = await failingServicePorts(
+      this.#parts.nft,
+      this.#parts.tables,
+      this.#nodeContext,
+      this.state,
+      before,
+    );
     this.#onProbation = new Map();
     for (const key of failing) this.#quarantineFailing([key], before.get(key) ?? FAILING);
   }
@@ -362,22 +378,28 @@ export class Reconciler {
 
 type SyncResult = Omit<SyncOutcome, "rendered">;
 
+function authorOf({ author }: { readonly author: string | undefined }): Pick<SyncOutcome, "author"> {
+  return author === undefined ? {} : { author };
+}
+
 /** Differences that somebody else made, still to be repaired. */
 class Repairs {
   #missing = new Set<Family>();
   #deltas: readonly TableDelta[] = [];
   #compared: FullSyncReason | undefined;
+  #author: string | undefined;
 
   get isAny(): boolean {
     return this.#missing.size > 0 || this.#deltas.length > 0 || this.#compared !== undefined;
   }
 
   /** Adds differences, of which later ones are true. */
-  add(found: readonly TableDelta[], compared: FullSyncReason | undefined): void {
+  add(found: readonly TableDelta[], { compared, author }: RepairOptions): void {
     const changes = found.filter(({ mode }) => mode === "change");
     for (const { family, mode } of found) if (mode === "create") this.#missing.add(family);
     this.#deltas = [...unexplained(this.#deltas, changes), ...changes];
     this.#compared ??= compared;
+    this.#author = author ?? this.#author;
   }
 
   /** No table is missing any more. */
@@ -387,20 +409,23 @@ class Repairs {
 
   /**
    * Takes all of them out.
-   * @returns the families whose tables are missing, the differences of other tables, and why everything was compared
+   * @returns the families whose tables are missing, the differences of other tables, why everything was compared, and the author
    */
   take(): {
     readonly missing: ReadonlySet<Family>;
     readonly deltas: readonly TableDelta[];
     readonly compared: FullSyncReason | undefined;
+    readonly author: string | undefined;
   } {
     const missing = this.#missing;
     const deltas = this.#deltas.filter(({ family }) => !missing.has(family));
     const compared = this.#compared;
+    const author = this.#author;
+    this.#author = undefined;
     this.#missing = new Set();
     this.#deltas = [];
     this.#compared = undefined;
-    return { missing, deltas, compared };
+    return { missing, deltas, compared, author };
   }
 }
 

@@ -9,8 +9,7 @@ import type { ChangeTracker } from "./change-tracker.ts";
 import { driftSummary } from "./drift-summary.ts";
 import type { NodeContextReader } from "./node-context.ts";
 import { quarantineWatch } from "./quarantine-watch.ts";
-import type { QuietTime } from "./quiet-time.ts";
-import type { Reconciler } from "./reconciler.ts";
+import type { Reconciler, RepairOptions } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link SyncLoop}. */
@@ -21,8 +20,6 @@ export interface SyncLoopParts {
   readonly runner: BoundedFrequencyRunner;
   readonly reconciler: Reconciler;
   readonly nodeContext: NodeContextReader;
-  /** Syncs and listings take turns. */
-  readonly quiet: QuietTime;
   /** Told of every sync, in this order. */
   readonly subscribers: readonly SyncSubscriber[];
 }
@@ -86,8 +83,8 @@ export class SyncLoop {
   }
 
   /** Requests at once a sync that repairs what somebody else changed: see {@link Reconciler.requestRepair}. */
-  requestRepair(found: readonly TableDelta[], compared?: FullSyncReason): void {
-    this.#parts.reconciler.requestRepair(found, compared);
+  requestRepair(found: readonly TableDelta[], options?: RepairOptions): void {
+    this.#parts.reconciler.requestRepair(found, options);
     this.request(true);
   }
 
@@ -109,8 +106,7 @@ export class SyncLoop {
   deleteStaleChains(): Promise<void> {
     this.#isCleanUpDue = this.expected === undefined;
     if (this.#isCleanUpDue) return Promise.resolve();
-    this.#cleanUp = this.#cleanUp.then(() => this.#parts.quiet.sync(() => this.#deleteNow()));
-    return this.#cleanUp;
+    return this.between(() => this.#deleteNow());
   }
 
   /**
@@ -118,7 +114,7 @@ export class SyncLoop {
    * @throws as `change` does
    */
   between<Result>(change: () => Promise<Result>): Promise<Result> {
-    const changed = Promise.all([this.#cleanUp, this.#running]).then(() => this.#parts.quiet.sync(change));
+    const changed = Promise.all([this.#cleanUp, this.#running]).then(change);
     this.#cleanUp = changed.then(nothing, nothing);
     return changed;
   }
@@ -157,11 +153,9 @@ export class SyncLoop {
 
   async #syncInTurn(): Promise<boolean> {
     await this.#cleanUp;
-    return await this.#parts.quiet.sync(async () => {
-      const isDone = await this.#syncNow();
-      if (isDone && this.#isCleanUpDue) await this.#deleteNow();
-      return isDone;
-    });
+    const isDone = await this.#syncNow();
+    if (isDone && this.#isCleanUpDue) await this.#deleteNow();
+    return isDone;
   }
 
   async #deleteNow(): Promise<void> {

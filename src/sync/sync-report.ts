@@ -29,6 +29,8 @@ export interface SyncOutcome {
   readonly applied: readonly AppliedTransaction[];
   /** Differences that were repaired and that our own pending changes do not explain: changes made by someone else. */
   readonly drift: readonly TableDelta[];
+  /** The program whose changes were repaired; absent where it is not known. */
+  readonly author?: string;
   /** Why our tables could not be read and were rebuilt; undefined when they could be read. */
   readonly unreadable?: string | undefined;
   /** Service ports that the kernel refused in this sync. */

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { byFamily, FAMILIES, type Family } from "../base/family.ts";
-import type { Nft } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
 import { readEndingTargets } from "../kernel/vanished.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
@@ -215,12 +215,12 @@ function targetsOf({ ports, endpoints }: EndpointSlice): string[] {
  */
 export async function adoptVanished(
   vanished: VanishedEndpoints,
-  nft: Pick<Nft, "listSet">,
+  tables: Pick<TableReader, "elements">,
   kernel: Ruleset,
   state: RulesetState,
 ): Promise<void> {
   for (const table of Object.values(kernel)) {
-    for (const { target, expires } of await remembered(nft, table)) {
+    for (const { target, expires } of await remembered(tables, table)) {
       vanished.adopt(table.family, target, 1000 * (expires - VANISHED_MARGIN));
     }
     addMissed(vanished, table, state);
@@ -229,10 +229,11 @@ export async function adoptVanished(
 }
 
 /** Returns the elements in the kernel, the first to expire first; none where they cannot be read: the sync must not fail for it. */
-async function remembered(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
-  if ((sets.get(VANISHED)?.elements.size ?? 0) === 0) return [];
+async function remembered(tables: Pick<TableReader, "elements">, { family, sets }: Table) {
+  const set = sets.get(VANISHED);
+  if (set === undefined || set.elements.size === 0) return [];
   try {
-    return (await readEndingTargets(nft, family, VANISHED)).sort((a, b) => a.expires - b.expires);
+    return (await readEndingTargets(tables, family, set.spec)).sort((a, b) => a.expires - b.expires);
   } catch (error) {
     if (error instanceof AppError && !(error instanceof NftStoppedError)) return [];
     throw error;

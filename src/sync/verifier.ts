@@ -1,32 +1,26 @@
 import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
-import { firstOf } from "../base/signals.ts";
-import type { TableLister } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
-import { type TableDelta, unexplained } from "../nft/delta.ts";
-import type { KernelWatch } from "./kernel-watch.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
+import { inBoth, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { KernelEvents } from "./kernel-events.ts";
 import { PeriodicTask } from "./periodic-task.ts";
-import type { QuietTime } from "./quiet-time.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link Verifier}. */
 export interface VerifierParts {
-  /** Lists our tables while no sync changes them. */
-  readonly listings: TableLister;
-  /** The same, for repairs: however long syncs have waited. */
-  readonly urgentListings: TableLister;
-  readonly quiet: Pick<QuietTime, "isSpent">;
+  readonly tables: TableReader;
   /** Tells whether somebody else changed our tables. */
-  readonly watch: Pick<KernelWatch, "isTrusted" | "isIntactSince">;
+  readonly events: Pick<KernelEvents, "isTrusted" | "isIntactSince">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
-  /** The longest time between two verifications, milliseconds. */
+  /** The longest time between two comparisons, milliseconds. */
   readonly maxPeriodMs: () => number;
-  /** Called after a comparison that found no difference, with its end in milliseconds since 1970. */
+  /** Called when the tables are known to be right, with the time in milliseconds since 1970. */
   readonly onVerified: (at: number) => void;
 }
 
@@ -40,34 +34,24 @@ export interface VerifierReports {
 
 /** What a comparison found that no sync of ours explains. */
 export interface Finding {
-  /** When the kernel was looked at, milliseconds since 1970. */
+  /** When the kernel was looked at, on the monotonic clock. */
   readonly at: number;
   readonly comparison: KernelComparison;
 }
 
-/** The shortest time between two verifications, milliseconds. */
-const MIN_PERIOD = 10_000;
-
-/** A verification may take up to a hundredth of the time. */
-const PERIOD_IN_COSTS = 100;
-
-/** And up to a thousandth, once a minute at most, where the kernel told of nobody else's change since the last one. */
-const PERIOD_IN_COSTS_WATCHED = 1000;
-const MIN_PERIOD_WATCHED = 60_000;
-
-/** The longest time between two verifications while our tables change, milliseconds: then it is worth more. */
-const PERIOD_OF_CHANGE = 20_000;
-
-/** For how long a finding may answer another question where listing anew would hold up syncs too much, milliseconds. */
-const RECENT = 45_000;
+/** Time between two verifications, milliseconds. */
+const PERIOD = 30_000;
 
 /**
- * How long somebody who asks waits before the last finding answers, milliseconds: one that is recent, or after which nobody
- * else changed anything, and any other.
+ * Where the kernel told of nobody else's change since the last comparison, that is enough for a verification, and the tables are
+ * read again after a thousand times what the last comparison took: 180,000 elements take 0.6 s of CPU.
  */
-const PATIENCE = { recent: 3000, older: 5000 };
+const PERIOD_IN_COSTS = 1000;
 
-/** How often somebody who asks has a comparison made that a sync, which failed or repaired, may leave in doubt. */
+/** Differences are looked at again after this, milliseconds: elements that come and go meanwhile may be read or not. */
+const SECOND_LOOK = 100;
+
+/** How often a comparison is made again that a sync, which failed or repaired, leaves in doubt. */
 const TRIES = 3;
 
 const UNKNOWN: KernelComparison = {
@@ -93,26 +77,16 @@ interface Comparing {
 }
 
 /**
- * Compares our tables in the kernel with the desired state element by element: every 10 s or every 100 times the length
- * of the last comparison, whichever is longer, and every 20 s while they change; every minute or every 1000 times where the
- * kernel tells of each change and nobody else made one, for what was right and has only had our transactions since is right;
- * not within 10 s of a full sync, which compares as well; and for whoever asks. Syncs wait while one map is listed
- * ({@link QuietTime}); what they change during a comparison is no difference. Several that ask meanwhile share one
- * comparison, which ends when nobody wants it any more.
+ * Verifies every 30 s that our tables in the kernel are as desired. Where the kernel told of every change, tables that were right
+ * and have only had our transactions since are right; else, and from time to time in any case, they are compared element by
+ * element, beside syncs: what these change meanwhile is no difference. Several that ask meanwhile share one comparison, which
+ * ends when nobody wants it any more. Without the kernel's notifications, only full resyncs compare.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
   #task: PeriodicTask | undefined;
   #stopped = false;
   #reports: VerifierReports | undefined;
-  /** When a sync last sent something, on the monotonic clock. */
-  #changedAt = Number.NEGATIVE_INFINITY;
-  /** When the last turn began, on the monotonic clock. */
-  #turnAt = Number.NEGATIVE_INFINITY;
-  /** When a full sync last compared, on the monotonic clock. */
-  #fullSyncAt = Number.NEGATIVE_INFINITY;
-  /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
-  #waitFor = 0;
   readonly #comparing = new Set<Comparing>();
   /** What was found last, and still holds but for what syncs have sent since. */
   #last: Finding | undefined;
@@ -123,10 +97,6 @@ export class Verifier implements SyncSubscriber {
   readonly #failures: FailureLog;
   /** Whether the tables were understood when they were last compared. */
   #isUnderstood = false;
-  /** The next comparison waits for nobody. */
-  #isUrgent = false;
-  /** The last comparison failed, or the kernel may have been changed unseen since: the next turn is not far. */
-  #isInDoubt = false;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
@@ -144,23 +114,21 @@ export class Verifier implements SyncSubscriber {
     this.#reports = reports;
     this.#task = new PeriodicTask(
       this.#parts.clock,
-      (took) => this.#pause(took),
+      () => Math.min(PERIOD, this.#parts.maxPeriodMs()),
       () => this.#verify(),
     );
   }
 
-  /** Verifies now, however long syncs have waited: until now, somebody else may have changed our tables unseen. */
-  watchBegan(): void {
-    this.#isInDoubt = true;
-    this.#isUrgent = true;
-    this.#task?.periodChanged();
-    void this.#look();
+  /** Compares now: until now, somebody else may have changed our tables unseen. */
+  compareNow(): void {
+    if (this.#task !== undefined && this.#last !== undefined) void this.#look();
   }
 
   /** Stops verifying. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
     this.#task?.stop();
+    this.#next?.stop.abort(new NftStoppedError());
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
@@ -169,13 +137,8 @@ export class Verifier implements SyncSubscriber {
       for (const own of [...deltas, ...reconciler.staleDeletions]) comparing.own.add(own);
       comparing.inDoubt ||= kind === "full";
     }
-    if (deltas.length > 0) {
-      this.#changedAt = clock.monotonic();
-      this.#task?.periodChanged();
-    }
     if (kind !== "full") return;
-    this.#fullSyncAt = clock.monotonic();
-    this.#last = { at: endedAt, comparison: { kind: "compared", differences: [] } };
+    this.#last = { at: clock.monotonic(), comparison: { kind: "compared", differences: [] } };
     onVerified(endedAt);
   }
 
@@ -185,13 +148,11 @@ export class Verifier implements SyncSubscriber {
 
   /**
    * Compares at once, for a repair, and reports nothing.
-   * @param isUrgent rules are known to be wrong
    * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
    */
-  async recheck(scope: ComparisonScope, isUrgent: boolean): Promise<readonly TableDelta[] | undefined> {
-    const { listings, urgentListings } = this.#parts;
+  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const { comparison, inDoubt } = await this.#compare(scope, isUrgent ? urgentListings : listings);
+      const { comparison, inDoubt } = await this.#compare(scope);
       if (comparison.kind === "unreadable") return undefined;
       if (!inDoubt) return comparison.differences;
     }
@@ -199,56 +160,30 @@ export class Verifier implements SyncSubscriber {
   }
 
   /**
-   * What the kernel has that it should not have, and the other way round: as of now, or of the last comparison where that is
-   * recent, or nobody else changed anything since, and syncs have waited for listings as long as they may; or where the kernel
-   * cannot be listed in time.
-   * @param signal gives up; the listing ends when nobody else wants it
+   * What the kernel has that it should not have, and the other way round.
+   * @param signal gives up; the comparison ends when nobody else wants it
    */
   async find(signal?: AbortSignal): Promise<Finding> {
-    const { quiet, clock } = this.#parts;
-    const isRecent = this.#last !== undefined && clock.now() - this.#last.at < RECENT;
-    const recent = isRecent || (await this.#isUnchanged()) ? this.#last : undefined;
-    if (quiet.isSpent && recent !== undefined) return recent;
-    const late = new AbortController();
-    const timer = clock.after(recent === undefined ? PATIENCE.older : PATIENCE.recent, () => late.abort());
-    const stop = firstOf(late.signal, signal);
-    const gaveUp = new Promise<undefined>((resolve) => {
-      stop.addEventListener("abort", () => resolve(undefined), { once: true });
-    });
-    let found: Finding | undefined;
-    for (let tries = 0; found === undefined && tries < TRIES && !stop.aborted; tries++) {
-      found = await Promise.race([this.#look(stop), gaveUp]);
+    for (let tries = 0; tries < TRIES && signal?.aborted !== true; tries++) {
+      const found = await this.#look(signal);
+      if (found !== undefined) return found;
     }
-    timer.cancel();
-    if (found?.comparison.kind === "compared") return found;
-    return this.#last ?? found ?? { at: clock.now(), comparison: UNKNOWN };
-  }
-
-  #pause(took: number): number {
-    if (this.#waitFor > 0) return this.#waitFor;
-    const { watch, maxPeriodMs } = this.#parts;
-    const period = Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
-    // A turn that only asks the watch takes next to nothing.
-    const isSoon = watch.isTrusted || this.#isInDoubt || this.#changedAt > this.#turnAt;
-    return isSoon ? Math.min(period, PERIOD_OF_CHANGE) : period;
+    return { at: this.#parts.clock.monotonic(), comparison: UNKNOWN };
   }
 
   async #verify(): Promise<void> {
-    const now = this.#parts.clock.monotonic();
-    this.#waitFor = this.#fullSyncAt + MIN_PERIOD - now;
-    if (this.#waitFor > 0) return;
-    this.#turnAt = now;
-    if (await this.#isUnchanged()) this.#parts.onVerified(this.#parts.clock.now());
+    const { events, clock, onVerified } = this.#parts;
+    if (!events.isTrusted || this.#last === undefined) return;
+    if (await this.#isUnchanged(this.#last)) onVerified(clock.now());
     else await this.#look();
   }
 
-  /** Whether what was found right lately is right still: since then nobody changed our tables but our syncs. */
-  async #isUnchanged(): Promise<boolean> {
-    const { watch, clock, maxPeriodMs } = this.#parts;
-    if (this.#last?.comparison.kind !== "compared" || this.#last.comparison.differences.length > 0) return false;
-    const age = clock.now() - this.#last.at;
-    const period = Math.max(MIN_PERIOD_WATCHED, PERIOD_IN_COSTS_WATCHED * this.#cost);
-    return age < Math.min(maxPeriodMs(), period) && (await watch.isIntactSince(this.#last.at));
+  /** Whether what was found right is right still: since then nobody changed our tables but our syncs. */
+  async #isUnchanged({ at, comparison }: Finding): Promise<boolean> {
+    const { events, clock, maxPeriodMs } = this.#parts;
+    if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
+    const period = Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * this.#cost));
+    return clock.monotonic() - at < period && (await events.isIntactSince(at));
   }
 
   /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
@@ -274,29 +209,45 @@ export class Verifier implements SyncSubscriber {
   }
 
   async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
-    const { clock, listings, urgentListings } = this.#parts;
-    const [at, startedAt] = [clock.now(), clock.monotonic()];
-    const isUrgent = this.#isUrgent;
-    this.#isUrgent = false;
-    const { comparison, inDoubt } = await this.#compare("everything", isUrgent ? urgentListings : listings, signal);
+    const { clock } = this.#parts;
+    const at = clock.monotonic();
+    const { comparison, inDoubt } = await this.#compare("everything", signal);
     const finding = { at, comparison };
-    this.#cost = clock.monotonic() - startedAt;
+    this.#cost = clock.monotonic() - at;
     if (signal.aborted || this.#stopped) return finding;
     if (inDoubt && comparison.kind === "compared") return undefined;
     this.#report(finding, inDoubt);
     return finding;
   }
 
-  /** The differences that no sync of ours explains. */
+  /** The differences that no sync of ours explains; those of elements are looked at twice. */
   async #compare(
     scope: ComparisonScope,
-    listings: TableLister,
     signal?: AbortSignal,
   ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
-    const { reconciler } = this.#parts;
+    const first = await this.#compareOnce(scope, signal);
+    if (first.comparison.kind === "unreadable") return first;
+    const { differences } = first.comparison;
+    const sets = differences.flatMap(({ family, elements }) => elements.map(({ spec }) => `${family} ${spec.name}`));
+    if (sets.length === 0) return first;
+    await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
+    const second = await this.#compareOnce(new Set(sets), signal);
+    if (second.comparison.kind === "unreadable") return second;
+    const confirmed = inBoth(second.comparison.differences, differences);
+    return {
+      comparison: { kind: "compared", differences: confirmed },
+      inDoubt: first.inDoubt || second.inDoubt,
+    };
+  }
+
+  async #compareOnce(
+    scope: ComparisonScope,
+    signal?: AbortSignal,
+  ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
+    const { reconciler, tables } = this.#parts;
     const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false };
     this.#comparing.add(comparing);
-    const found = await compareKernel(listings, reconciler.state.ruleset, signal, scope);
+    const found = await compareKernel(tables, reconciler.state.ruleset, signal, scope);
     this.#comparing.delete(comparing);
     const { own, inDoubt } = comparing;
     if (found.kind === "unreadable") return { comparison: found, inDoubt };
@@ -306,7 +257,6 @@ export class Verifier implements SyncSubscriber {
 
   #report(finding: Finding, inDoubt: boolean): void {
     const { comparison } = finding;
-    this.#isInDoubt = comparison.kind === "unreadable";
     if (comparison.kind === "unreadable") {
       this.#unreadable(comparison, inDoubt);
       return;

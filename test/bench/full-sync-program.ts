@@ -1,6 +1,8 @@
 // node full-sync-program.ts SIZE COUNTERS MODE, the size as JSON: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
+import { openTables } from "../../src/kernel/netlink-tables.ts";
 import { Nft } from "../../src/kernel/nft.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { ServiceCounters } from "../../src/model/service.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { creation } from "../../src/nft/delta.ts";
@@ -55,7 +57,8 @@ const nft = new Nft({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);
-const reconciler = new Reconciler({ cache, nft });
+const { tables, close } = await openTables(nft, systemClock);
+const reconciler = new Reconciler({ cache, nft, tables });
 const nodeContext = contextsOf(cache, counters as ServiceCounters);
 const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
 const cpuBefore = cpuMs(process.pid);
@@ -68,6 +71,7 @@ const again: Record<SyncMode, () => Promise<number>> = {
   drift: () => resyncs(reconciler, () => drift(reconciler)),
 };
 const resyncMs = await again[mode as SyncMode]();
+close();
 const path = cachePath(`transaction-${counters}.json`);
 const deltas = Object.values(reconciler.state.ruleset).map((table) => creation(table, "create"));
 writeFileSync(path, JSON.stringify(toTransaction(deltas)));

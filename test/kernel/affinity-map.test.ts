@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
-import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { forgetTransaction } from "../../src/nft/transaction.ts";
 import { AFFINITY, setSpecs } from "../../src/ruleset/sets.ts";
-import { affinityKey, endpointIdsOf, parseAffinityKey } from "../support/affinity-entries.ts";
+import { affinityEntries, affinityKey, endpointIdsOf, parseAffinityKey } from "../support/affinity-entries.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { familyContext } from "../support/build.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
@@ -55,7 +54,7 @@ async function forge(name: Name, count: number): Promise<number> {
 /** How many entries each Service port has, by id. */
 async function entries(): Promise<ReadonlyMap<number, number>> {
   const counts = new Map<number, number>();
-  for (const { key } of dynamicElements(readListing(await lab.nft("-j", "list", "map", "ip", "nft-proxy", AFFINITY)))) {
+  for (const { key } of affinityEntries(await lab.nft("-j", "list", "map", "ip", "nft-proxy", AFFINITY))) {
     const { servicePort } = parseAffinityKey(key);
     counts.set(servicePort, (counts.get(servicePort) ?? 0) + 1);
   }

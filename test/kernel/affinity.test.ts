@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type ByFamily, FAMILIES } from "../../src/base/family.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
-import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { AFFINITY } from "../../src/ruleset/sets.ts";
-import { affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
+import { affinityEntries, affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
 import {
   DRAINING,
   localEndpoint,
@@ -111,7 +110,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
 
   /** What the kernel remembers of clients. */
   async function remembered() {
-    return dynamicElements(readListing(await node.nft("-j", "list", "map", family, "nft-proxy", AFFINITY)));
+    return affinityEntries(await node.nft("-j", "list", "map", family, "nft-proxy", AFFINITY));
   }
 
   describe("a client", () => {
@@ -311,7 +310,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       const shortened = ` timeout 600s expires 100s : ${formatClassid(Number(value))}`;
       await node.nft("add", "element", family, "nft-proxy", AFFINITY, element(shortened));
       expect(await endpointOf("pod1")).toBe(endpoint);
-      expect((await remembered()).map(({ expires }) => expires > 300)).toEqual([true]);
+      expect((await remembered()).map(({ expiresMs = 0 }) => expiresMs > 300_000)).toEqual([true]);
     });
 
     test("that changes is each client's from its next connection on, and clients keep their endpoints", async () => {
@@ -319,7 +318,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       const before = await endpointsOf();
       await node.program(sticky(elsewhere, { affinitySeconds: 300 }));
       // The kernel lists the first timeout of an element for ever, whatever it has left.
-      const left = async () => (await remembered()).map(({ expires }) => expires);
+      const left = async () => (await remembered()).map(({ expiresMs = 0 }) => expiresMs / 1000);
       for (const seconds of await left()) expect(seconds).toBeGreaterThan(300);
       expect(await endpointsOf()).toEqual(before);
       for (const seconds of await left()) expect(seconds).toSatisfy((one) => one > 200 && one <= 300);

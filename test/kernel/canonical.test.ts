@@ -3,9 +3,9 @@ import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
-import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { AFFINITY } from "../../src/ruleset/sets.ts";
-import { affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
+import { affinityEntries, affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
 
 const town = JSON.parse(
@@ -49,16 +49,15 @@ describe("the canonical ruleset", () => {
     nft([`add element ip nft-proxy ${AFFINITY} { ${entry} }`]);
     const listing = list("ip");
     expect(parseListing(listing).ip).toEqual(applyTransaction({}, town).ip);
-    const found = dynamicElements(listing).map(({ key, ...rest }) => ({ ...parseAffinityKey(key), ...rest }));
+    const map = nft(["-j", "list", "map", "ip", "nft-proxy", AFFINITY]);
+    const found = affinityEntries(map).map(({ key, ...rest }) => ({ ...parseAffinityKey(key), ...rest }));
     expect(found).toEqual([
       {
-        family: "ip",
-        map: AFFINITY,
         client: "192.0.2.1",
         servicePort,
         value: String(0xc000_b1bc),
-        timeout: 600,
-        expires: expect.closeTo(600, -1),
+        timeoutMs: 600_000,
+        expiresMs: expect.closeTo(600_000, -4),
       },
     ]);
   });

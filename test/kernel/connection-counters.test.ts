@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConnectionCounts } from "../../src/daemon/readings/connection-counts.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
@@ -34,7 +35,7 @@ test("every connection is counted once, by its frontend and by its endpoint", as
     { ...from, id: "range", to: "10.96.0.10", port: 8081, n: 2 },
     { ...from, id: "nodeport", from: "ext", to: "192.0.2.2", port: 30_080, n: 3 },
   ]);
-  const { frontends, endpoints = [] } = await readConnectionCounts(nftOf(lab), state);
+  const { frontends, endpoints = [] } = await readConnectionCounts(nftTables(nftOf(lab)), state);
   const counted = frontends.map(({ service, target, connections }) => [service, target, connections]);
   expect(counted.sort()).toEqual([
     ["sticky", "10.96.0.11:80", 5],

@@ -2,6 +2,7 @@ import { execaSync } from "execa";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Nft } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { InProcessDaemon, type InProcessOptions, NO_SERVERS } from "../support/in-process-daemon.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
@@ -39,7 +40,7 @@ async function start(options: Partial<InProcessOptions> = {}): Promise<InProcess
 }
 
 async function kernelText(): Promise<string> {
-  const kernel = await readKernel(nft, ["ip", "ip6"]);
+  const kernel = await readKernel(nftTables(nft), ["ip", "ip6"]);
   return kernel.kind === "read" ? textWithoutPlacement(kernel.ruleset) : kernel.reason;
 }
 

@@ -135,8 +135,8 @@ describe("a signal to the daemon", () => {
   test("SIGTERM ends it with 0 at once while nft lists, says nothing of it and leaves the rules", async () => {
     const before = await handles();
     expect(await daemon.stop()).toBe(0);
-    // Before the first sync, which stays at its first map.
-    const [asked, path] = await hangingNft('case "$*" in *"list map"*) true;; *) false;; esac');
+    // Before the first sync, which stays at its first table.
+    const [asked, path] = await hangingNft('case "$*" in *"list table ip nft-proxy"*) true;; *) false;; esac');
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
     expect(await daemon.stop()).toBe(0);

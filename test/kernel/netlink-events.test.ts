@@ -165,7 +165,7 @@ describe("startNetlinkEvents", () => {
   });
 });
 
-describe("Nft.ownPids", () => {
+describe("Nft.claimCommit", () => {
   const transaction = (count: number): Transaction => ({
     nftables: [
       { add: { table: { family: "ip", name: "nft-proxy" } } },
@@ -175,17 +175,17 @@ describe("Nft.ownPids", () => {
   });
   const chain = (name: string): Command => ({ add: { chain: { family: "ip", table: "nft-proxy", name } } });
 
-  test("has the port id of a commit, and not that of another's", async () => {
+  test("knows our commit, and not another's", async () => {
     const heard = listen();
     await heard.events.ready;
     const own = new Nft({ path: "nft" });
     await own.apply(transaction(1));
     await nft("add element ip events ports { 7 }");
     await expect.poll(() => committers(heard)).toHaveLength(2);
-    expect(committers(heard).map((portId) => own.ownPids.has(portId))).toEqual([true, false]);
+    expect(committers(heard).map((portId) => own.claimCommit(portId))).toEqual([true, false]);
   });
 
-  test("has that of a spare process, and of one whose memory is limited", async () => {
+  test("knows that of a spare process, and of one whose memory is limited", async () => {
     const heard = listen();
     await heard.events.ready;
     const clock = new ManualClock();
@@ -198,7 +198,7 @@ describe("Nft.ownPids", () => {
     // More than a megabyte: started by prlimit.
     await own.apply(transaction(9_000));
     await expect.poll(() => committers(heard)).toHaveLength(3);
-    expect(committers(heard)).toEqual([...own.ownPids]);
+    expect(committers(heard).map((portId) => own.claimCommit(portId))).toEqual([true, true, true]);
   });
 });
 

@@ -125,7 +125,10 @@ describe("NetlinkRequests", () => {
     await count(SMALL);
     for (const pid of children()) process.kill(pid, "SIGSTOP");
     const late = count(SMALL);
-    const told = expect(late).rejects.toMatchObject({ code: "HOST", message: "nftables could not be read within 2 s" });
+    const told = expect(late).rejects.toMatchObject({
+      code: "HOST",
+      message: "nftables could not be read: no answer within 2 s",
+    });
     await expect.poll(() => clock.timers).toBe(1);
     clock.advance(2000);
     await told;

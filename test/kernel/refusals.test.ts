@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RefusalEntry, readRefusals } from "../../src/kernel/refused-set.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
 import { REFUSED } from "../../src/ruleset/sets.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";
+import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { addressesOf } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
@@ -67,9 +69,7 @@ beforeAll(async () => {
 afterAll(() => node?.close());
 
 async function recorded(of = node): Promise<RefusalEntry[] | undefined> {
-  const listSet = (family: string, kind: string, name: string) =>
-    of.nft("-j", "list", kind, family, "nft-proxy", name).catch(() => undefined);
-  return await readRefusals({ listSet }, ["ip", "ip6"], { set: REFUSED, timeout: REFUSAL_TIMEOUT });
+  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], { set: REFUSED, timeout: REFUSAL_TIMEOUT });
 }
 
 /** A refusal must come at once; IPv6 may take a neighbour solicitation longer. */

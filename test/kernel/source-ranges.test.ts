@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
 import { type Objects, port, renderAll, type ServiceOptions, service, slice, slicePort } from "../support/build.ts";
@@ -204,9 +205,10 @@ describe("20,000 source ranges of one Service, loaded in several transactions", 
       slices: clusters.flatMap(({ slices = [] }) => slices),
     };
     const desired = renderAll(objects).state.ruleset;
-    const { applied } = await fullSync(nftOf(lab), desired);
+    const nft = nftOf(lab);
+    const { applied } = await fullSync(nft, nftTables(nft), desired);
     expect(applied.length, "transactions").toBeGreaterThan(5);
-    expect((await fullSync(nftOf(lab), desired)).deltas).toEqual([]);
+    expect((await fullSync(nft, nftTables(nft), desired)).deltas).toEqual([]);
   });
   afterAll(() => lab?.close());
 

@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { NftRefusedError } from "../../src/kernel/nft-errors.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
@@ -13,6 +14,7 @@ import { renderAll, service, slice } from "../support/build.ts";
 // to it. Versions do not tell which: Debian's 5.10.0-32 does not. The kernel is asked.
 
 const nft = new Nft({ path: "nft" });
+const tables = nftTables(nft);
 
 /** The rules for a Service of so many endpoints: 2 need the chain `balance-2`, 3 need `balance-3`. */
 function rulesFor(endpoints: readonly string[]): Ruleset {
@@ -25,7 +27,7 @@ const THREE = rulesFor(["10.244.1.11", "10.244.1.12", "10.244.1.13"]);
 
 beforeEach(async () => {
   execaSync("nft", ["flush", "ruleset"]);
-  await fullSync(nft, TWO);
+  await fullSync(nft, tables, TWO);
 });
 
 /** Deletes a chain with its last element in one transaction. @returns nft's refusal, undefined where the kernel takes it */
@@ -39,11 +41,11 @@ async function refusalOfOneTransaction(): Promise<unknown> {
 test("a full sync that deletes a chain with its last element succeeds, in one more transaction where the kernel is busy", async () => {
   const refusal = await refusalOfOneTransaction();
   if (refusal !== undefined) expect((refusal as NftRefusedError).isBusy).toBe(true);
-  await fullSync(nft, TWO);
-  const { applied } = await fullSync(nft, THREE);
+  await fullSync(nft, tables, TWO);
+  const { applied } = await fullSync(nft, tables, THREE);
   // The chain that takes its place comes first.
   expect(applied).toHaveLength(refusal === undefined ? 2 : 3);
-  const kernel = await readKernel(nft, ["ip", "ip6"]);
+  const kernel = await readKernel(tables, ["ip", "ip6"]);
   expect(kernel.kind === "read" && diffRuleset(kernel.ruleset, THREE)).toEqual([]);
-  expect((await fullSync(nft, THREE)).deltas).toEqual([]);
+  expect((await fullSync(nft, tables, THREE)).deltas).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
 import { Nft } from "../../src/kernel/nft.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import { VanishedEndpoints } from "../../src/sync/vanished-endpoints.ts";
@@ -15,7 +16,7 @@ function start() {
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints: [A, B] })] });
   const clock = { now: 1_000_000 };
   const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0 });
-  const reconciler = new Reconciler({ cache, nft, vanished });
+  const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), vanished });
   const nodeContext = testNodeContext({ resetVanished: true });
   const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
   const serve = (...endpoints: readonly string[]) => cache.putSlice(slice({ endpoints, family: "ip" }));

@@ -195,7 +195,7 @@ test("a packet over which a change comes into force is served if it is served be
         if (run === "apply") states.push(fake.kernel.ruleset);
       };
       const deltas = renderer.state.pending();
-      await applyDeltas(fake.nft, deltas);
+      await applyDeltas(fake.nft, fake.tables, deltas);
       states.push(fake.kernel.ruleset);
       for (const [i, next] of states.slice(1).entries()) {
         const last = states[i] ?? {};

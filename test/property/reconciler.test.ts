@@ -115,7 +115,7 @@ class Node {
   /** The objects of each Service that there were: what is taken out may be refused, too. */
   readonly #past = new Map<ServiceName, string>();
   nodeContext: NodeContext = testNodeContext();
-  reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 5 });
+  reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, tables: this.fake.tables, chunkSize: 5 });
   /** Somebody changed the kernel during the last sync, and the reconciler was told. */
   isReported = false;
   /** Somebody changed the kernel since it was last seen to be right. */
@@ -143,7 +143,12 @@ class Node {
       case "clean up":
         return await this.reconciler.deleteStaleChains().catch(() => {});
       case "restart":
-        this.reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 5 });
+        this.reconciler = new Reconciler({
+          cache: this.cache,
+          nft: this.fake.nft,
+          tables: this.fake.tables,
+          chunkSize: 5,
+        });
         for (const service of this.objects.services) this.cache.putService(service);
     }
   }

@@ -1,8 +1,10 @@
 import { familyOf } from "../../src/model/ip.ts";
 import type { Table } from "../../src/nft/ast/ruleset.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
-import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
-import { joinParts, splitParts } from "../../src/nft/elements.ts";
+import { parseSetSpec } from "../../src/nft/canonical/declarations.ts";
+import { parseListedElement, readListing } from "../../src/nft/canonical/parse.ts";
+import { asList, asObject } from "../../src/nft/canonical/shape.ts";
+import { joinParts, type ListedElement, splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts";
 import { familyContext } from "./build.ts";
@@ -37,13 +39,24 @@ export function endpointIdsOf(
   return { servicePort, endpoints: new Map(endpoints) };
 }
 
+/** What session affinity remembers. @param listing of its map, as JSON */
+export function affinityEntries(listing: string): readonly ListedElement[] {
+  return readListing(listing).objects.flatMap((object) => {
+    const { map } = asObject(object, "listed object");
+    if (map === undefined) return [];
+    const declared = asObject(map, "map");
+    const spec = parseSetSpec("map", declared);
+    return asList(declared.elem ?? [], "elements").map((item) => parseListedElement(spec, item));
+  });
+}
+
 /**
  * What session affinity remembers of the Service port that has a frontend: client to the address and port of its endpoint.
  * @param listing of the map of session affinity, as JSON
  */
 export function rememberedEndpoints(table: Table, listing: string, frontend: string): ReadonlyMap<string, string> {
   const { servicePort, endpoints } = endpointIdsOf(table, frontend);
-  const entries = dynamicElements(readListing(listing)).map((entry) => ({ ...entry, ...parseAffinityKey(entry.key) }));
+  const entries = affinityEntries(listing).map((entry) => ({ ...entry, ...parseAffinityKey(entry.key) }));
   const own = entries.filter((entry) => entry.servicePort === servicePort);
   return new Map(own.map(({ client, value }) => [client, endpoints.get(Number(value)) ?? `nothing (${value})`]));
 }

@@ -75,16 +75,27 @@ export class DaemonLab {
 
   /**
    * Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent, and
-   * `program` which bundle it is, the one just built if absent.
+   * `program` which bundle it is, the one just built if absent. `path` is where it finds other programs, this process's if absent.
    */
   start(
     flags: readonly string[] = [],
     from: readonly string[] = [`--master=${this.master}`],
     program = bundle,
+    path = process.env.PATH,
   ): RunningDaemon {
     const servers = ["--metrics-bind-address=0.0.0.0:10249", "--logging-format=json"];
     return new RunningDaemon(
-      this.lab.start("node", [process.execPath, program, "run", ...townFlags, ...servers, ...from, ...flags]),
+      this.lab.start("node", [
+        "env",
+        `PATH=${path}`,
+        process.execPath,
+        program,
+        "run",
+        ...townFlags,
+        ...servers,
+        ...from,
+        ...flags,
+      ]),
     );
   }
 

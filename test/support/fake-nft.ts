@@ -2,6 +2,7 @@ import type { Family } from "../../src/base/family.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import { ProgramError } from "../../src/kernel/stream-lines.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
@@ -36,13 +37,19 @@ export class FakeNft {
     run: (...call) => this.#run(...call),
     stream: (path, args) => this.#stream(path, args),
   });
+  /** Our tables, read by this nft. */
+  readonly tables = nftTables(this.nft);
+  /** The process id of the last run. */
+  #pid = FIRST_PID;
 
   /** How many runs of a kind there were. */
   count(run: NftRun): number {
     return this.runs.filter((one) => one === run).length;
   }
 
-  #run: RunProcess = async (_path, args, input) => {
+  #run: RunProcess = async (_path, args, input, { onStart }) => {
+    this.#pid++;
+    onStart?.(this.#pid);
     const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
     this.runs.push(kind);
     await this.before(kind);
@@ -52,11 +59,10 @@ export class FakeNft {
     return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
 
-  /** The answers to two commands, of which the first lists nothing, in pieces of a length that no listing is a multiple of. */
+  /** A listing in pieces of a length that none is a multiple of. */
   async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
-    const { stdout, ...end } = await this.#run(path, args.slice(args.indexOf(";")), "", NO_LIMITS);
+    const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
     if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
-    yield '{"nftables": [{"metainfo": {}}]}\n';
     for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
   }
 
@@ -94,6 +100,8 @@ export class FakeNft {
       : listing(found.map(({ elem, ...object }) => withElements(object, elem)));
   }
 }
+
+const FIRST_PID = 7000;
 
 function deletesChainsAndElements({ nftables }: Transaction): boolean {
   const deleted = nftables.flatMap((command) => ("delete" in command ? Object.keys(command.delete) : []));

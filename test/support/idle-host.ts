@@ -1,7 +1,7 @@
 import type { HostSystem } from "../../src/daemon/host-system.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 
-/** A host for daemons in tests, without connections; its clock and its addresses are the test's own. */
+/** A host for daemons in tests, without connections; nobody changes its nftables. Its clock and its addresses are the test's own. */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
@@ -13,6 +13,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },
     endOrphans: () => {},
+    listenToKernel: () => ({ pid: undefined, ready: Promise.resolve(true), ping: async () => {}, stop: () => {} }),
     compactHeap: () => {},
   };
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
@@ -64,6 +65,7 @@ export class InProcessDaemon {
       nodeName: "node-1",
       version: "test",
       nft,
+      tables: nftTables(nft),
       system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
       logger,
       makeSource: (handlers) =>

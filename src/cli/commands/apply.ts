@@ -6,8 +6,10 @@ import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
@@ -49,12 +51,13 @@ export async function run(argv: Argv): Promise<CommandResult> {
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
+  const reader = await openTables(nft, systemClock);
   const adopt = options.resetVanished
-    ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), nft, kernel, state)
+    ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), reader.tables, kernel, state)
     : undefined;
-  const tables = await tablesOfHost(state.ruleset);
-  const report = await fullSync(nft, tables, { state, adopt });
-  const excluded = options.fastPath ? await addInterfaces(nft, tables, options) : 0;
+  const desiredTables = await tablesOfHost(state.ruleset);
+  const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() => reader.close());
+  const excluded = options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0;
   return {
     exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.refused,
     output: applySummary(cache, report),

@@ -21,11 +21,13 @@ import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/log
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { hostFiles } from "../../kernel/host.ts";
+import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
 import { DAEMON_LIMITS, DryRunNft, Nft } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
@@ -82,6 +84,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
         spare: systemClock,
         memoryBytes: await nftMemoryLimit(hostFiles, runProcess),
       });
+  const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
   const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);
@@ -95,7 +98,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     const nodeName = nodeNameOf(options);
     logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
     objects = await objectOrigin(parts, nodeName, nft);
-    const daemon = await assemble({ ...parts, options: supported(options) }, nodeName, nft, objects);
+    const daemon = await assemble({ ...parts, options: supported(options) }, nodeName, nft, reader.tables, objects);
     assembled = daemon;
     await daemon.start();
     watch.start(() => {
@@ -120,6 +123,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     ended.release();
     watch.stop();
     nft.close();
+    reader.close();
     objects?.close();
   }
 }
@@ -140,6 +144,7 @@ async function assemble(
   { argv, options, logger, recentLog, dryRun }: DaemonParts,
   nodeName: string,
   nft: Nft,
+  tables: TableReader,
   objects: ObjectOrigin,
 ): Promise<Daemon> {
   return await createDaemon({
@@ -147,6 +152,7 @@ async function assemble(
     nodeName,
     version: __VERSION__,
     nft,
+    tables,
     logger,
     system: hostSystem,
     makeSource: objects.makeSource,

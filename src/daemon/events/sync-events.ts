@@ -29,19 +29,10 @@ import {
 /** What takes Events. */
 type Recorder = Pick<EventRecorder, "record">;
 
-/**
- * Reports to the cluster what operators should know of syncs, as Events.
- * @param driftAuthor the program that changed our rules just now, where the kernel told; without its process id, so that
- * repeated Events are one
- */
-export function syncEvents(
-  cache: ObjectCache,
-  events: Recorder,
-  driftAuthor: () => string | undefined,
-): SyncSubscriber {
+/** Reports to the cluster what operators should know of syncs, as Events. */
+export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return {
-    synced({ repaired, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
-      const author = driftAuthor();
+    synced({ repaired, author, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
       const by = author === undefined ? "" : `, by ${author}`;
       if (repaired !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
       for (const each of [...begun, ...again]) {

@@ -138,7 +138,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_last_verified_timestamp_seconds: {
     kind: "gauge",
-    help: "When all rules were last compared with the kernel, element by element",
+    help: "When the rules in the kernel were last known to be right: compared, or changed by nobody else since",
     scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {

@@ -5,10 +5,9 @@ import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../../kernel/nft-errors.ts";
-import { listItems, type TableReader } from "../../kernel/read-kernel.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { SetSpec } from "../../nft/ast/ruleset.ts";
-import { parseElement } from "../../nft/canonical/elements.ts";
 import type { Element } from "../../nft/elements.ts";
 import { forgetTransaction } from "../../nft/transaction.ts";
 import { excessEntries } from "../../ruleset/affinity-share.ts";
@@ -27,7 +26,7 @@ export type AffinityDeletion = "gone" | "crowded";
 export interface AffinityWatchParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly listings: TableReader;
+  readonly tables: TableReader;
   readonly nft: Pick<Nft, "apply">;
   readonly loop: Pick<SyncLoop, "given" | "between">;
   readonly state: () => RulesetState;
@@ -149,13 +148,14 @@ export class AffinityWatch implements SyncSubscriber {
     const counts = new Map<number, number>();
     const gone: Element[] = [];
     let total = 0;
-    await listItems(this.#parts.listings, state.table.family, spec, (item) => {
-      const entry = parseElement(spec, item);
-      const id = servicePortOf(entry.key);
-      total++;
-      if (state.ownerOfList(id) !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1);
-      else if (gone.length < MOST_DELETED) gone.push(entry);
-    });
+    for await (const batch of this.#parts.tables.elements(state.table.family, spec)) {
+      for (const entry of batch) {
+        const id = servicePortOf(entry.key);
+        total++;
+        if (state.ownerOfList(id) !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1);
+        else if (gone.length < MOST_DELETED) gone.push(entry);
+      }
+    }
     return { total, counts, gone };
   }
 
@@ -166,19 +166,20 @@ export class AffinityWatch implements SyncSubscriber {
     counts: ReadonlyMap<number, number>,
     excess: ReadonlyMap<number, number>,
   ): Promise<void> {
-    const { listings, onDeleted, onCrowded, logger } = this.#parts;
+    const { tables, onDeleted, onCrowded, logger } = this.#parts;
     const { family } = state.table;
     this.#isUnfinished = true;
     const left = new Map(excess);
     const entries: Element[] = [];
-    await listItems(listings, family, spec, (item) => {
-      const entry = parseElement(spec, item);
-      const id = servicePortOf(entry.key);
-      const more = left.get(id) ?? 0;
-      if (more === 0 || entries.length === MOST_DELETED) return;
-      left.set(id, more - 1);
-      entries.push(entry);
-    });
+    for await (const batch of tables.elements(family, spec)) {
+      for (const entry of batch) {
+        const id = servicePortOf(entry.key);
+        const more = left.get(id) ?? 0;
+        if (more === 0 || entries.length === MOST_DELETED) continue;
+        left.set(id, more - 1);
+        entries.push(entry);
+      }
+    }
     const { deleted } = await this.#delete(family, spec, entries, () => true);
     if (deleted > 0) onDeleted("crowded", deleted);
     const ports = [...excess]

@@ -3,12 +3,10 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
-import type { TableLister } from "../../kernel/nft.ts";
-import { listItems } from "../../kernel/read-kernel.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
 import { readResetPackets } from "../../kernel/vanished.ts";
 import type { Protocol } from "../../model/ids.ts";
-import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
-import { targetText } from "../../nft/elements.ts";
+import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -43,7 +41,7 @@ const COUNTERS_MAX_AGE = 5000;
 
 /** The counts of {@link readConnectionCounts}, read when asked for and not more often than they are worth; never rejects. */
 export function connectionCounts(
-  nft: TableLister,
+  tables: TableReader,
   state: () => RulesetState,
   clock: Clock,
   logger: Logger,
@@ -55,12 +53,12 @@ export function connectionCounts(
     "the connection counters can be read again",
   );
   const first: ConnectionCounts = { frontends: [], endpoints: undefined };
-  return cachedReading(first, () => readConnectionCounts(nft, state()), COUNTERS_MAX_AGE, clock, failures);
+  return cachedReading(first, () => readConnectionCounts(tables, state()), COUNTERS_MAX_AGE, clock, failures);
 }
 
 /** The packets to endpoints that left every EndpointSlice, as the kernel counted them; never rejects. */
 export function resetPackets(
-  nft: TableLister,
+  tables: TableReader,
   families: readonly Family[],
   clock: Clock,
   logger: Logger,
@@ -73,26 +71,25 @@ export function resetPackets(
   );
   const read = async (): Promise<ResetPackets> =>
     Object.fromEntries(
-      await Promise.all(families.map(async (family) => [family, await readResetPackets(nft, family)])),
+      await Promise.all(families.map(async (family) => [family, await readResetPackets(tables, family)])),
     );
   return cachedReading<ResetPackets>({}, read, COUNTERS_MAX_AGE, clock, failures);
 }
 
 /**
- * Reads the counters of the maps that have them, and the Services that they belong to. Costs a listing of each such map, which
- * is read while nft prints it. Endpoints without a connection are not kept: a node uses few of a large cluster's.
+ * Reads the counters of the maps that have them, and the Services that they belong to. Endpoints without a connection are not kept: a node uses few of a large cluster's.
  */
-export async function readConnectionCounts(nft: TableLister, state: RulesetState): Promise<ConnectionCounts> {
+export async function readConnectionCounts(tables: TableReader, state: RulesetState): Promise<ConnectionCounts> {
   const frontends: ConnectionCount[] = [];
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {
     if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
     for (const maps of [PORT_MAPS, RANGE_MAPS]) {
-      await eachCounter(nft, ofFamily, maps.lists, (counted) => {
+      await eachCounter(tables, ofFamily, maps.lists, (counted) => {
         frontends.push(...countOf(ofFamily, maps.lists, counted, frontendText(counted.key)));
       });
-      await eachCounter(nft, ofFamily, maps.endpoints, (counted) => {
-        if (counted.packets === 0) return;
+      await eachCounter(tables, ofFamily, maps.endpoints, (counted) => {
+        if ((counted.packets ?? 0) === 0) return;
         endpoints?.push(...countOf(ofFamily, maps.endpoints, counted, targetText(counted.value)));
       });
     }
@@ -101,24 +98,21 @@ export async function readConnectionCounts(nft: TableLister, state: RulesetState
 }
 
 async function eachCounter(
-  nft: TableLister,
+  tables: TableReader,
   { table }: FamilyState,
   map: string,
-  take: (counted: CountedElement) => void,
+  take: (counted: ListedElement) => void,
 ): Promise<void> {
   const spec = table.sets.get(map)?.spec;
   if (!spec?.counter) return;
-  await listItems(nft, table.family, spec, (item) => {
-    const counted = parseCountedElement(spec, item);
-    if (counted !== undefined) take(counted);
-  });
+  for await (const batch of tables.elements(table.family, spec)) for (const counted of batch) take(counted);
 }
 
 /** Nothing for an element that no service port owns any more. */
 function countOf(
   state: FamilyState,
   map: FrontendMaps["lists"] | FrontendMaps["endpoints"],
-  { key, packets }: CountedElement,
+  { key, packets = 0 }: ListedElement,
   target: string,
 ): ConnectionCount[] {
   const owner = state.ownerOfElement(map, key);

@@ -21,7 +21,7 @@ export interface SyncHistorySnapshot {
   readonly repair: FullSyncRecord | undefined;
   /** When the kernel was last brought up to date. */
   readonly lastSyncedAt: number | undefined;
-  /** When the tables were last compared with the desired state, element by element, without a difference. */
+  /** When the tables were last compared with the desired state, without a difference. */
   readonly verifiedAt: number | undefined;
   /** Why the last sync failed; undefined after a success. */
   readonly problem: string | undefined;
@@ -54,7 +54,7 @@ export class SyncHistory implements SyncSubscriber {
     this.#snapshot = { ...this.#snapshot, failures: this.#snapshot.failures + 1, problem: messageOf(error) };
   }
 
-  /** The kernel's tables were compared with the desired state, element by element, without a difference. */
+  /** The kernel's tables were compared with the desired state, without a difference. */
   verified(at: number): void {
     this.#snapshot = { ...this.#snapshot, verifiedAt: at };
   }

@@ -252,7 +252,8 @@ function kernelNotes(family: Family, match: Match | undefined, { ruleset }: Live
     return ports.size === 0 || ports.has(splitParts(target)[1] ?? "");
   });
   if (targets.length === 0) return [];
-  const names = listText(targets.map(targetText), MOST);
+  // The kernel gives them in no order.
+  const names = listText(targets.map(targetText).sort(), MOST);
   return [
     {
       topic: "reset",

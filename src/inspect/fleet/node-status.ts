@@ -24,7 +24,7 @@ export interface FleetNode {
   readonly state: FleetState;
   /** Why it is not healthy; absent when it is. */
   readonly reason?: string;
-  /** Seconds since the kernel was last compared with the desired state, element by element; absent before. */
+  /** Seconds since the kernel was last compared with the desired state; absent before. */
   readonly verifiedAgo?: number;
   /** Seconds for which the kernel has lacked a change, 0 while it is up to date; absent where it does not answer. */
   readonly outOfSyncFor?: number;

@@ -1,9 +1,11 @@
 import { durationText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
-import { Nft, type StreamOptions } from "../../kernel/nft.ts";
-import { actualTables, readKernel, type TableReader } from "../../kernel/read-kernel.ts";
-import { type Ruleset, TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { VANISHED } from "../../ruleset/sets.ts";
 import { type DaemonObjects, rulesetOf } from "../../sync/daemon-protocol.ts";
 import { allSlicesOf } from "../../sync/vanished-endpoints.ts";
@@ -24,8 +26,7 @@ export interface LiveTables {
 const TOLD_AGE = 10_000;
 
 /**
- * nft-proxy's tables in this host's kernel. The daemon is asked for them where it answers: its syncs wait while they are
- * listed, and its objects are of the same moment.
+ * nft-proxy's tables in this host's kernel. The daemon is asked for them where it answers: its objects are of the same moment.
  * @throws AppError as {@link readKernelTables}; HOST for a daemon that gives no usable answer
  */
 export async function liveTables({ daemon, options }: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
@@ -47,48 +48,17 @@ export function listingNft(path: string): Nft {
 }
 
 /**
- * nft begins a listing anew whenever rules change meanwhile. A map of 100,000 elements takes it half a second: whoever
- * changes rules ten times a second keeps it busy for good. So it has this long to read one of our sets, milliseconds.
- */
-const READ_WITHIN = 10_000;
-
-/**
  * Reads nft-proxy's tables from this host's kernel, for the families that the host has.
  * @param nftPath the nft program
  * @throws AppError NFT_MISSING; NFT_TIMEOUT where rules change faster than nft lists them; NFT_OUTPUT when the tables were
  * made by other software or cannot be read
  */
 async function readKernelTables(nftPath: string): Promise<Ruleset> {
-  const nft = listingNft(nftPath);
-  const lister: TableReader = {
-    listTable: (family, signal) => nft.listTable(family, signal),
-    streamSet: (family, kind, name) =>
-      readInTime(`${kind} ${family} ${TABLE_NAME} ${name}`, (options) => nft.streamSet(family, kind, name, options)),
-  };
-  const state = await readKernel(lister, await hostFamilies(hostFiles));
+  const { tables, close } = await openTables(listingNft(nftPath), systemClock);
+  const state = await readKernel(tables, await hostFamilies(hostFiles)).finally(close);
   if (state.kind === "read") return state.ruleset;
   throw new AppError("NFT_OUTPUT", `cannot read nft-proxy's tables: ${state.reason}`, {
     hint: state.hint ?? "if other software changed them: nft-proxy run or apply rebuilds them",
-  });
-}
-
-async function* readInTime(
-  what: string,
-  list: (options: StreamOptions) => AsyncIterable<string>,
-): AsyncGenerator<string, void, undefined> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(tooManyChanges(what)), READ_WITHIN);
-  try {
-    yield* list({ signal: late.signal, onRead: () => clearTimeout(timer) });
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function tooManyChanges(what: string): AppError {
-  const message = `nft could not list ${what} within ${READ_WITHIN / 1000} s: rules change faster than it lists them, and it begins anew with each change`;
-  return new AppError("NFT_TIMEOUT", message, {
-    hint: "nft monitor shows who changes them; beside a running nft-proxy, let the command use its socket (--daemon-socket): it keeps its own changes back meanwhile",
   });
 }
 

@@ -2,8 +2,10 @@ import { AppError } from "../../base/errors.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
 import { listOtherTables, otherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
@@ -74,14 +76,19 @@ async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, que
   };
   const question = query.kind === "connection" ? query.question : undefined;
   const table = question && ruleset[familyOf(question.to)];
-  if (question?.fromAddress === undefined || table === undefined) return { ...tables, affinityEntries: [] };
+  const spec = table?.sets.get(AFFINITY)?.spec;
+  if (question?.fromAddress === undefined || table === undefined || spec === undefined) {
+    return { ...tables, affinityEntries: [] };
+  }
   const { fromAddress, to, protocol, port } = question;
+  const reader = await openTables(nft, systemClock);
   const entries = frontendsOf([table], to, protocol, port)
     .flatMap((key) => listIdOf(table, key) ?? [])
     .filter(({ isSticky }) => isSticky)
     .flatMap(({ servicePort }) => Object.values(CLIENTS_OF).map((list) => servicePort + list))
-    .map((id) => affinityEntry(nft, table.family, AFFINITY, fromAddress, id));
-  return { ...tables, affinityEntries: (await Promise.all(entries)).flatMap((entry) => entry ?? []) };
+    .map((id) => affinityEntry(reader.tables, table.family, spec, fromAddress, id));
+  const found = await Promise.all(entries).finally(() => reader.close());
+  return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
 }
 
 interface LoadedObjects extends Desired {

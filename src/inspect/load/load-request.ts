@@ -30,7 +30,7 @@ export interface DesiredOrigin {
 /** How far the kernel follows a daemon. */
 export interface DaemonFreshness {
   readonly nodeName: string;
-  /** Seconds since the daemon compared the kernel with its desired state, element by element; absent before. */
+  /** Seconds since the daemon compared the kernel with its desired state; absent before. */
   readonly verifiedAgo?: number;
   /** Seconds for which the kernel has lacked a change; absent when it is up to date. */
   readonly pendingFor?: number;

@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import {
   lastPacketAt,
@@ -176,7 +177,9 @@ export interface SeenRefusals {
 export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefined): Promise<SeenRefusals> {
   const answer = daemon === undefined ? undefined : await askDaemon(daemon.socket, "refusals");
   if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
-  const entries = await readRefusals(nft, FAMILIES, { set: REFUSED, timeout: REFUSAL_TIMEOUT });
+  const { tables, close } = await openTables(nft, systemClock);
+  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
+  const entries = await readRefusals(tables, FAMILIES, recorded).finally(close);
   if (entries === undefined) {
     throw new AppError("HOST", "refusals are not recorded on this host", {
       hint: "nft-proxy records them in its tables, unless --refusal-log-size is 0",

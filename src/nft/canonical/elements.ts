@@ -3,7 +3,7 @@ import type { AnySet, IntervalElement, KeyPart } from "../ast/any-table.ts";
 import type { Verdict } from "../ast/json.ts";
 import type { DataType, SetSpec } from "../ast/ruleset.ts";
 import type { ConstantType } from "../data-types.ts";
-import { type Element, joinParts, splitParts, verdictText } from "../elements.ts";
+import { type Element, joinParts, verdictText } from "../elements.ts";
 import { addressInterval } from "./address.ts";
 import { parseClassid, parseProtocol, readConstant } from "./constant.ts";
 import { asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -50,29 +50,6 @@ export function unwrapKey(key: unknown): unknown {
 export function parseElement(spec: SetSpec, item: unknown): Element {
   const { key, value } = splitElement(item, spec.value !== undefined);
   return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value) };
-}
-
-/** An element as nft prints it in its own language: its key, what it carries besides, and the value in a map. */
-const PRINTED = /^(\S+(?: \. \S+)*)(?: (?:counter|timeout|expires) [^:]*?)?(?: : (.+))?$/;
-
-/**
- * An element of a set or map of ours as `nft monitor` prints it (`8000:4 . 0 counter packets 0 bytes 0 : 10.0.0.1 . 80`), in
- * canonical form.
- * @throws AppError NFT_OUTPUT when it is not understood, as intervals of addresses are not
- */
-export function parsePrintedElement(spec: SetSpec, text: string): Element {
-  const { key: keyTypes, value: valueType, interval } = spec;
-  const [, key, value = ""] = PRINTED.exec(text) ?? [];
-  if (key === undefined || (interval && keyTypes.length === 1)) throw notUnderstood("element", text);
-  const isPlain = valueType === undefined || valueType === "verdict";
-  const parts = printedParts(key, keyTypes);
-  return { key: interval ? asRange(parts) : parts, value: isPlain ? value : printedParts(value, valueType) };
-}
-
-function printedParts(text: string, types: readonly DataType[]): string {
-  const parts = splitParts(text);
-  if (parts.length !== types.length) throw notUnderstood("element", text);
-  return joinParts(...parts.map((part, index) => partText(part, types[index])));
 }
 
 /** An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8` or `10.96.0.10 . tcp . 53-53`. */

@@ -11,7 +11,7 @@ import {
   TABLE_NAME,
   type Table,
 } from "../ast/ruleset.ts";
-import type { TimedElement } from "../elements.ts";
+import type { ListedElement } from "../elements.ts";
 import { canonicalRule } from "./canonical-rule.ts";
 import { parseBaseChain, parseFlowtable, parseSetSpec } from "./declarations.ts";
 import { parseElement, splitElement } from "./elements.ts";
@@ -20,12 +20,6 @@ import { asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnder
 /** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
   readonly objects: readonly unknown[];
-}
-
-/** An element that packets put into a dynamic map, and which. Key and value are canonical text. */
-export interface DynamicElement extends TimedElement {
-  readonly family: Family;
-  readonly map: string;
 }
 
 /** Reads the JSON text that nft printed. @throws AppError NFT_OUTPUT for other text */
@@ -44,7 +38,7 @@ export function readListing(text: string): Listing {
 
 /**
  * The canonical ruleset of a listing (`nft -j list table ip nft-proxy`, terse or not). Elements of
- * dynamic maps are excluded: see {@link dynamicElements}.
+ * dynamic maps are excluded: see {@link ListedElement}.
  * @throws AppError NFT_OUTPUT that quotes the part that is not understood
  */
 export function parseListing(listing: Listing): Ruleset {
@@ -152,47 +146,22 @@ export function flowtableDevices(listing: Listing): Partial<Record<Family, reado
   return devices;
 }
 
-/** The elements that packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
-export function dynamicElements(listing: Listing): readonly DynamicElement[] {
-  const found: DynamicElement[] = [];
-  for (const object of listing.objects) {
-    const [kind, body] = asTagged(object, "listed object");
-    if (kind !== "map") continue;
-    const map = asObject(body, kind);
-    const family = ownFamily(kind, map);
-    if (family === undefined) continue;
-    const spec = parseSetSpec(kind, map);
-    if (!spec.dynamic) continue;
-    for (const item of asList(map.elem ?? [], "elements")) {
-      found.push({ family, map: spec.name, ...parseElement(spec, item), ...lifeOf(propertiesOf(item)) });
-    }
-  }
-  return found;
+/** Reads an element of a listing. @throws AppError NFT_OUTPUT */
+export function parseListedElement(spec: SetSpec, item: unknown): ListedElement {
+  const { counter, timeout, expires } = propertiesOf(item, spec.value !== undefined);
+  const element = parseElement(spec, item);
+  const left = expires ?? timeout;
+  if (counter === undefined && left === undefined) return element;
+  return {
+    ...element,
+    ...(counter !== undefined && { packets: asNumber(asObject(counter, "counter").packets, "packets") }),
+    ...(timeout !== undefined && { timeoutMs: 1000 * asNumber(timeout, "timeout") }),
+    ...(left !== undefined && { expiresMs: 1000 * asNumber(left, "expires") }),
+  };
 }
 
-/** An element of a map that counts what it matched. */
-export interface CountedElement {
-  /** Canonical text, see {@link ElementSet}. */
-  readonly key: string;
-  readonly value: string;
-  /** Packets that matched since the element was made; in a nat chain: connections. */
-  readonly packets: number;
-}
-
-/** A listed element of a map with its counter; undefined when it has none. @throws AppError NFT_OUTPUT */
-export function parseCountedElement(spec: SetSpec, item: unknown): CountedElement | undefined {
-  const { counter } = propertiesOf(item);
-  if (counter === undefined) return undefined;
-  return { ...parseElement(spec, item), packets: asNumber(asObject(counter, "counter").packets, "packets") };
-}
-
-/** What stands beside the key in an element of a map: its time-out, counter and comment. */
-function propertiesOf(item: unknown): JsonObject {
-  const { key } = splitElement(item, true);
+/** What stands beside the key of an element: its time-out, counter and comment. */
+function propertiesOf(item: unknown, isOfMap: boolean): JsonObject {
+  const { key } = splitElement(item, isOfMap);
   return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};
-}
-
-function lifeOf({ timeout, expires }: JsonObject): Pick<DynamicElement, "timeout" | "expires"> {
-  if (timeout === undefined) throw notUnderstood("element without a timeout", timeout);
-  return { timeout: asNumber(timeout, "timeout"), expires: asNumber(expires ?? timeout, "expires") };
 }

@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
 import { readConnectionCounts } from "../../../src/daemon/readings/connection-counts.ts";
+import { openTables } from "../../../src/kernel/netlink-tables.ts";
 import { Nft } from "../../../src/kernel/nft.ts";
+import { systemClock } from "../../../src/kernel/system-clock.ts";
 import type { ServiceCounters } from "../../../src/model/service.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { sizeText } from "../cluster-objects.ts";
@@ -30,13 +32,15 @@ async function measureReading(): Promise<Figure> {
   await clearTables();
   const cache = loadCache(SIZE);
   const nft = new Nft({ path: "nft" });
-  const reconciler = new Reconciler({ cache, nft });
+  const { tables, close } = await openTables(nft, systemClock);
+  const reconciler = new Reconciler({ cache, nft, tables });
   await reconciler.sync({ nodeContext: contextsOf(cache, "endpoints"), services: cache.takeDirty() });
   const memory = new MemoryWatch(process.pid);
   const began = performance.now();
-  await readConnectionCounts(nft, reconciler.state);
+  await readConnectionCounts(tables, reconciler.state);
   const ms = performance.now() - began;
   const { nft: nftBytes } = memory.stop();
+  close();
   return {
     work: `reading the counters of all endpoints, ${sizeText(SIZE)}`,
     value: `${time(ms)}, nft ${megabytes(nftBytes)}`,

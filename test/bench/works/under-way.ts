@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Nft } from "../../../src/kernel/nft.ts";
+import { nftTables } from "../../../src/kernel/table-reader.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { creation } from "../../../src/nft/delta.ts";
 import { applyDeltas } from "../../../src/sync/full-sync.ts";
@@ -70,14 +71,15 @@ export const underWay: Work = {
     await clearTables();
     const nft = new Nft({ path: "nft" });
     const cache = loadCache(SIZE);
-    const reconciler = new Reconciler({ cache, nft });
+    const tables = nftTables(nft);
+    const reconciler = new Reconciler({ cache, nft, tables });
     const sync = () => reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
     await sync();
     const anew = Object.values(reconciler.state.ruleset).map((table) => creation(table, "recreate"));
     const [slice] = cache.allSlices();
     if (slice === undefined) throw new Error("no EndpointSlice was made");
     return [
-      await besideFlows("both tables made anew", () => applyDeltas(nft, anew)),
+      await besideFlows("both tables made anew", () => applyDeltas(nft, tables, anew)),
       await besideFlows("one of two endpoints gone, and come", async (number) => {
         cache.putSlice(number % 2 === 0 ? { ...slice, endpoints: slice.endpoints.slice(0, 1) } : slice);
         await sync();

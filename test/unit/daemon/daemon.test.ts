@@ -5,6 +5,7 @@ import { judgeHealth } from "../../../src/daemon/health/health.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { named, node, service } from "../../support/build.ts";
+import { FakeListener } from "../../support/fake-listener.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
 import { NO_SERVERS } from "../../support/in-process-daemon.ts";
@@ -23,8 +24,10 @@ afterEach(async () => {
 });
 
 /** A daemon over a fake kernel that has synced one Service. */
-async function start({ dryRun = false, listed = true, lock = idleHost().lock } = {}) {
+async function start({ dryRun = false, listed = true, isListening = true, lock = idleHost().lock } = {}) {
   const fake = new FakeNft();
+  const kernel = new FakeListener();
+  kernel.isReadyAtOnce = isListening;
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
   const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] }, isUnreadable: false };
@@ -35,6 +38,7 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
     nodeName: "node-1",
     version: "test",
     nft: fake.nft,
+    tables: fake.tables,
     system: {
       clock,
       readHost: async () => {
@@ -42,6 +46,7 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
         return view;
       },
       ...idleHost(),
+      listenToKernel: kernel.listen,
       lock,
     },
     logger,
@@ -76,7 +81,12 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
     await pass(0);
   };
   if (listed) await list();
-  return { fake, clock, logger, daemon, view, pass, list, firstSyncs: () => firstSyncs };
+  /** Somebody else removes the table, of which the kernel tells. */
+  const remove = () => {
+    fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    if (isListening) kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
+  };
+  return { kernel, remove, fake, clock, logger, daemon, view, pass, list, firstSyncs: () => firstSyncs };
 }
 
 describe("Daemon", () => {
@@ -123,16 +133,43 @@ describe("Daemon", () => {
     expect(fake.transactions.length).toBeGreaterThan(before);
   });
 
-  test("rebuilds a table that was removed, and warns with its name", async () => {
-    const { fake, logger, pass } = await start();
-    fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+  test.each([
+    ["at once, with who removed it, where the kernel tells", true, 0, { by: "other (process 99)" }],
+    ["within a second where nothing is told", false, 1000, {}],
+  ])("rebuilds a table that was removed, %s", async (_when, isListening, ms, fields) => {
+    const { fake, logger, pass, remove } = await start({ isListening });
     await pass(2000);
+    remove();
+    await pass(ms);
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
     expect(logger.lines).toContainEqual({
       level: "warn",
-      fields: { tables: ["ip nft-proxy"] },
+      fields: { tables: ["ip nft-proxy"], ...fields },
       message: "tables missing: rebuilding",
     });
+  });
+
+  test("compares when it begins to listen anew, and repairs what changed meanwhile", async () => {
+    const { fake, kernel, pass, logger } = await start();
+    await pass(2000);
+    kernel.end();
+    const flushed = { family: "ip", table: "nft-proxy", name: "cluster-ips" } as const;
+    fake.kernel.apply({ nftables: [{ flush: { set: flushed } }] });
+    await pass(1000);
+    await pass(1000);
+    expect(fake.kernel.ruleset.ip?.sets.get("cluster-ips")?.elements.size).toBe(1);
+    expect(logger.lines).toContainEqual({
+      level: "warn",
+      fields: { found: expect.any(String) },
+      message: "rules differ from the desired state: repairing",
+    });
+  });
+
+  test("listens no more once it is stopped", async () => {
+    const { daemon, kernel } = await start();
+    expect(kernel.last.isStopped).toBe(false);
+    await daemon.stop();
+    expect(kernel.last.isStopped).toBe(true);
   });
 
   test("warns once of tables of other software that slow transactions down, with the time that each costs", async () => {
@@ -151,10 +188,9 @@ describe("Daemon", () => {
   });
 
   test("repairs at once, but ever more slowly what something else changes again and again", async () => {
-    const { fake, daemon, logger, pass } = await start();
-    const removal = removalTransaction([{ family: "ip", name: "nft-proxy" }]);
+    const { fake, daemon, logger, pass, remove } = await start();
     for (let second = 0; second < 120; second++) {
-      if (fake.kernel.ruleset.ip !== undefined) fake.kernel.apply(removal);
+      if (fake.kernel.ruleset.ip !== undefined) remove();
       await pass(1000);
     }
     const { repairs } = daemon.history.snapshot();
@@ -162,7 +198,7 @@ describe("Daemon", () => {
     expect(repairs).toBeLessThan(15);
     expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([1, 2, 4, 8, 16, 30, 30, 30]);
     await pass(60_000);
-    fake.kernel.apply(removal);
+    remove();
     // What a second sets off takes more turns of the event loop on a busy machine, and what follows from it waits for the clock.
     for (let second = 0; second < 10 && daemon.history.snapshot().repairs < repairs + 2; second++) await pass(1000);
     expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 2);
@@ -237,9 +273,9 @@ describe("Daemon", () => {
   });
 
   test("lists nothing from the kernel after the start of a dry run", async () => {
-    const { fake, pass } = await start({ dryRun: true });
+    const { fake, kernel, pass } = await start({ dryRun: true });
     const listed = fake.count("list");
-    await pass(12_000);
-    expect(fake.count("list")).toBe(listed);
+    await pass(62_000);
+    expect([fake.count("list"), kernel.started]).toEqual([listed, []]);
   });
 });

@@ -1,67 +1,49 @@
 import { expect, test } from "vitest";
 import { affinityEntry } from "../../../src/kernel/affinity-entry.ts";
-import { Nft } from "../../../src/kernel/nft.ts";
-import type { ProcessResult } from "../../../src/kernel/process.ts";
+import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
+import type { ListedElement } from "../../../src/nft/elements.ts";
 
 const CLIENT = "10.0.0.1";
-const SERVICE_PORT = 0xc000_4000;
-
-const ANSWER: ProcessResult = {
-  exitCode: 0,
-  stdout: "",
-  stderr: "",
-  signal: undefined,
-  startError: undefined,
-  timedOut: false,
-  tooMuchOutput: false,
-  aborted: false,
-  durationMs: 1,
+const ID = 0xc000_4000;
+const SPEC: SetSpec = {
+  name: "affinity-clients",
+  key: ["classid", "ipv4_addr"],
+  value: ["classid"],
+  dynamic: true,
+  counter: false,
 };
 
-function answering(result: Partial<ProcessResult>): { readonly nft: Nft; readonly asked: string[][] } {
-  const asked: string[][] = [];
-  const run = async (_path: string, args: readonly string[]): Promise<ProcessResult> => {
-    asked.push([...args]);
-    return { ...ANSWER, ...result };
+/** A map with one element. */
+function holding(element: Partial<ListedElement> & Pick<ListedElement, "key">) {
+  return {
+    element: async (family: string, spec: SetSpec, key: string) =>
+      family === "ip" && spec === SPEC && key === element.key ? { value: String(0xc000_5234), ...element } : undefined,
   };
-  return { nft: new Nft({ path: "nft", run }), asked };
 }
-
-const printed = (expires: string) => `table ip nft-proxy {
-	map affinity-clients {
-		typeof meta priority . ip daddr : meta priority
-		size 1048576
-		flags dynamic,timeout
-		elements = { c000:4000 . ${CLIENT} timeout 10m expires ${expires} : c000:5234 }
-	}
-}
-`;
 
 test.each([
-  ["9m58s824ms", "9m58s"],
-  ["10m", "10m"],
-  ["3h2m1s", "3h2m1s"],
-  ["824ms", "0s"],
-])("affinityEntry reads the remaining time of an entry (%s)", async (expires, left) => {
-  const { nft, asked } = answering({ stdout: printed(expires) });
-  expect(await affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).toEqual({
+  [598_824, "9m58s"],
+  [600_000, "10m"],
+  [10_921_000, "3h2m1s"],
+  [824, "0s"],
+])("affinityEntry gives the remaining time of an entry in whole seconds (%i ms)", async (expiresMs, expires) => {
+  const key = `${ID} . ${CLIENT}`;
+  const tables = holding({ key, timeoutMs: 600_000, expiresMs });
+  expect(await affinityEntry(tables, "ip", SPEC, CLIENT, ID)).toEqual({
     family: "ip",
     map: "affinity-clients",
-    key: `${SERVICE_PORT} . ${CLIENT}`,
+    key,
     value: String(0xc000_5234),
-    expires: left,
+    expires,
   });
-  expect(asked).toEqual([["get", "element", "ip", "nft-proxy", "affinity-clients", `{ c000:4000 . ${CLIENT} }`]]);
 });
 
 test("affinityEntry is undefined for a client without an entry", async () => {
-  const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: No such file or directory\n" });
-  expect(await affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).toBeUndefined();
+  const tables = holding({ key: `${ID} . 10.0.0.2` });
+  expect(await affinityEntry(tables, "ip", SPEC, CLIENT, ID)).toBeUndefined();
 });
 
-test("affinityEntry rejects with any other failure of nft", async () => {
-  const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: Invalid argument\n" });
-  await expect(affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).rejects.toMatchObject({
-    code: "NFT_OUTPUT",
-  });
+test("affinityEntry rejects as the reader does", async () => {
+  const tables = { element: () => Promise.reject(new Error("socat failed")) };
+  await expect(affinityEntry(tables, "ip", SPEC, CLIENT, ID)).rejects.toThrow("socat failed");
 });

@@ -30,23 +30,6 @@ function recording(refuses: (commands: readonly unknown[]) => boolean = () => fa
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
 const hasListing = (commands: readonly unknown[]) => JSON.stringify(commands.at(-1)) === JSON.stringify(LISTING);
 
-test("ownPids has the processes of the last 256 transactions, and none of a check or a listing", async () => {
-  let pid = 0;
-  const run: RunProcess = async (_path, _args, _input, { onStart }) => {
-    onStart?.(++pid);
-    const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
-    return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1 };
-  };
-  const nft = new Nft({ path: "nft", run });
-  await nft.apply(of());
-  await nft.check(of());
-  await nft.version();
-  expect([...nft.ownPids]).toEqual([1]);
-  for (let count = 0; count < 256; count++) await nft.apply(of());
-  expect(nft.ownPids.size).toBe(256);
-  expect([nft.ownPids.has(1), nft.ownPids.has(2), nft.ownPids.has(pid)]).toEqual([false, false, true]);
-});
-
 describe("a transaction", () => {
   test("of one family ends with a listing of its table, so that nft reads the sets of no other", async () => {
     const { nft, sent } = recording();
@@ -104,5 +87,52 @@ test("a listing of more than 30 MB ends nft, so that the daemon does not run out
   await expect(nft.listTable("ip")).rejects.toMatchObject({
     code: "NFT_OUTPUT",
     message: "nft printed more than 30000000 bytes",
+  });
+});
+
+describe("a commit is ours", () => {
+  /** An nft whose processes have ascending ids, from 1 on, and end as `end` says. */
+  function numbered(end: () => Partial<Awaited<ReturnType<RunProcess>>> = () => ({})) {
+    let pid = 0;
+    const whileRunning: ((pid: number) => void)[] = [];
+    const run: RunProcess = async (_path, _args, _input, { onStart }) => {
+      pid++;
+      onStart?.(pid);
+      for (const look of whileRunning) look(pid);
+      const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
+      return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1, ...end() };
+    };
+    return { nft: new Nft({ path: "nft", run }), whileRunning };
+  }
+
+  test("when a process of a transaction made it, from before it can commit, and no other's", async () => {
+    const { nft, whileRunning } = numbered();
+    const claimed: boolean[] = [];
+    whileRunning.push((pid) => claimed.push(nft.claimCommit(pid)));
+    await nft.apply(of(element("ip")));
+    await nft.check(of(element("ip")));
+    await nft.listTable("ip");
+    await nft.apply(of(element("ip6")));
+    expect(claimed).toEqual([true, false, false, true]);
+  });
+
+  test("once for each process", async () => {
+    const { nft } = numbered();
+    await nft.apply(of(element("ip")));
+    expect([nft.claimCommit(1), nft.claimCommit(1), nft.claimCommit(2)]).toEqual([true, false, false]);
+  });
+
+  test("also when its process was killed, which may have been after the commit, and where it was sent twice", async () => {
+    const ends = [{ exitCode: undefined, timedOut: true }, { exitCode: 1, stderr: "Error: unknown command" }, {}];
+    const { nft } = numbered(() => ends.shift() ?? {});
+    await expect(nft.apply(of(element("ip")))).rejects.toThrow();
+    await nft.apply(of(element("ip")));
+    expect([1, 2, 3].map((pid) => nft.claimCommit(pid))).toEqual([true, true, true]);
+  });
+
+  test("when its process is one of the last 256", async () => {
+    const { nft } = numbered();
+    for (let n = 0; n < 300; n++) await nft.apply(of(element("ip")));
+    expect([44, 45, 300].map((pid) => nft.claimCommit(pid))).toEqual([false, true, true]);
   });
 });

@@ -19,15 +19,15 @@ function programmed(): FakeNft {
 
 describe("readKernel", () => {
   test("reads the tables that are there, which may be none", async () => {
-    const kernel = await readKernel(programmed().nft, ["ip", "ip6"]);
+    const kernel = await readKernel(programmed().tables, ["ip", "ip6"]);
     expect(kernel.kind === "read" && rulesetText(kernel.ruleset)).toBe(rulesetText(desired));
-    expect(await readKernel(new FakeNft().nft, ["ip", "ip6"])).toEqual({ kind: "read", ruleset: {} });
+    expect(await readKernel(new FakeNft().tables, ["ip", "ip6"])).toEqual({ kind: "read", ruleset: {} });
   });
 });
 
 describe("compareKernel", () => {
   test("finds no differences where there are none", async () => {
-    expect(await compareKernel(programmed().nft, desired)).toEqual({ kind: "compared", differences: [] });
+    expect(await compareKernel(programmed().tables, desired)).toEqual({ kind: "compared", differences: [] });
   });
 
   test.each<[string, (fake: FakeNft) => void]>([
@@ -37,7 +37,7 @@ describe("compareKernel", () => {
   ])("finds the same differences as a comparison of whole tables, given %s", async (_what, change) => {
     const fake = programmed();
     change(fake);
-    const comparison = await compareKernel(fake.nft, desired);
+    const comparison = await compareKernel(fake.tables, desired);
     const differences = comparison.kind === "compared" ? comparison.differences : [];
     expect(deltaSize(differences)).toEqual(deltaSize(diffRuleset(fake.kernel.ruleset, desired)));
     fake.kernel.apply(toTransaction(differences));
@@ -47,7 +47,7 @@ describe("compareKernel", () => {
   test("gives the reason when tables cannot be read", async () => {
     const fake = programmed();
     fake.broken = "Error: Could not process rule: Operation not permitted";
-    expect(await compareKernel(fake.nft, desired)).toMatchObject({
+    expect(await compareKernel(fake.tables, desired)).toMatchObject({
       kind: "unreadable",
       reason: expect.stringContaining("Operation not permitted"),
     });
@@ -64,7 +64,7 @@ describe("actualTables", () => {
     async (_what, change) => {
       const fake = programmed();
       change(fake);
-      const comparison = await compareKernel(fake.nft, desired);
+      const comparison = await compareKernel(fake.tables, desired);
       if (comparison.kind === "unreadable") throw new Error(comparison.reason);
       const { tables, differences } = JSON.parse(
         JSON.stringify({ tables: daemonTables(desired), differences: comparison.differences }),
@@ -76,7 +76,7 @@ describe("actualTables", () => {
 
   test("knows nothing of a table with other declarations", async () => {
     const fake = programmed();
-    const comparison = await compareKernel(fake.nft, desired);
+    const comparison = await compareKernel(fake.tables, desired);
     const found = comparison.kind === "compared" ? comparison.differences : [];
     expect(found).toEqual([]);
     const { ip } = desired;

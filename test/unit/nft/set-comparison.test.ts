@@ -48,6 +48,22 @@ describe("SetComparison", () => {
     ]);
   });
 
+  test("finds an element once that is listed twice, with its first value", () => {
+    const found = compare({ a: "drop" }, [
+      ["x", "drop"],
+      ["a", "accept"],
+      ["x", "accept"],
+      ["a", "accept"],
+    ]);
+    expect(found).toEqual([{ spec, deleted: ["x", "a"], added: [{ key: "a", value: "drop" }] }]);
+    expect(
+      compare({ a: "drop" }, [
+        ["a", "drop"],
+        ["a", "drop"],
+      ]),
+    ).toEqual([]);
+  });
+
   test("ignores elements that were added or deleted during the comparison", () => {
     const found = compare({ a: "drop", b: "drop" }, [["a", "drop"]], (elements) => {
       elements.delete("b");

@@ -1,8 +1,11 @@
+import { endianness } from "node:os";
 import { describe, expect, test } from "vitest";
+import type { ComparisonScope } from "../../../src/kernel/read-kernel.ts";
+import { encodedElement } from "../../../src/netlink/element-bytes.ts";
 import type { TableDelta } from "../../../src/nft/delta.ts";
 import { onlyElements } from "../../../src/nft/transaction.ts";
 import { DriftRepair } from "../../../src/sync/drift-repair.ts";
-import type { Commit } from "../../../src/sync/kernel-watch.ts";
+import type { Commit, TableMessage } from "../../../src/sync/kernel-events.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
@@ -11,10 +14,21 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
+/** A message about an address in the set of ClusterIPs. */
+function clusterIP(op: "new" | "delete", address: string): TableMessage {
+  const spec = { name: "cluster-ips", key: ["ipv4_addr"], dynamic: false, counter: false } as const;
+  const element = { ...encodedElement(spec, address, "", endianness()), isCatchAll: false };
+  return { kind: "elements", op, portId: 1, family: "ip", table: "nft-proxy", set: spec.name, elements: [element] };
+}
+
 const AUTHOR = "other (process 99)";
-const EXTRA = "add element ip nft-proxy cluster-ips { 192.0.2.1 }";
-const RULE = "delete rule ip nft-proxy services handle 7";
-const OWN: Commit = { lines: ["add element ip nft-proxy cluster-ips { 10.96.0.10 }"], author: "nft (process 1)" };
+const EXTRA = clusterIP("new", "192.0.2.1");
+const RULE = { kind: "rule", op: "delete", portId: 1, family: "ip", table: "nft-proxy", name: "services" } as const;
+const STRANGE: TableMessage = {
+  ...EXTRA,
+  elements: [{ key: "long", isEnd: true, isCatchAll: false, value: "x" }],
+} as TableMessage;
+const OWN: Commit = { messages: [clusterIP("new", "10.96.0.10")], author: "nft (process 1)" };
 
 /** Of one chain, as a comparison would find it. */
 const CHAIN: TableDelta = {
@@ -27,7 +41,8 @@ async function setUp() {
     services: [service({ ports: [port(80)] })],
     slices: [slice({ endpoints: ["10.244.2.11"] })],
   });
-  const reconciler = new Reconciler({ cache, nft: new FakeNft().nft });
+  const fake = new FakeNft();
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables });
   await reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() });
   const clock = new ManualClock();
   const logger = memoryLogger();
@@ -36,6 +51,8 @@ async function setUp() {
     commits: [] as readonly Commit[] | undefined,
     /** What a comparison finds. */
     found: [CHAIN] as readonly TableDelta[] | undefined,
+    /** Called while a comparison is under way. */
+    meanwhile: () => {},
   };
   const repair = new DriftRepair({
     clock,
@@ -43,24 +60,27 @@ async function setUp() {
     reconciler,
     loop: {
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
-      requestRepair: (found, reason) =>
-        asked.push([...found.flatMap(inWords), ...(reason === undefined ? [] : [reason])].join(", ") || "nothing"),
+      requestRepair: (found, { compared, author } = {}) => {
+        const why = [compared, author === undefined ? undefined : `by ${author}`].filter((one) => one !== undefined);
+        asked.push([...found.flatMap(inWords), ...why].join(", ") || "nothing");
+      },
     },
     verifier: {
-      recheck: async (scope, isUrgent) => {
-        asked.push(`compare ${scope}${isUrgent ? "" : " when syncs allow it"}`);
+      recheck: async (scope: ComparisonScope) => {
+        asked.push(`compare ${scope}`);
         await turn();
+        kernel.meanwhile();
         return kernel.found;
       },
     },
-    watch: {
+    events: {
       get recentCommits() {
         return kernel.commits;
       },
     },
   });
-  const foreign = async (...lines: readonly string[]) => {
-    kernel.commits = [OWN, { lines, author: AUTHOR }, OWN];
+  const foreign = async (...messages: readonly TableMessage[]) => {
+    kernel.commits = [OWN, { messages, author: AUTHOR }, OWN];
     await repair.foreign({ author: OWN.author, deletedTables: [] });
   };
   return { repair, clock, logger, asked, kernel, foreign };
@@ -77,20 +97,26 @@ function inWords({ mode, family, writtenChains, elements }: TableDelta): string[
 
 describe("DriftRepair", () => {
   test("repairs elements that a commit of somebody else touched, without reading the kernel, and names who it was", async () => {
-    const { foreign, asked, logger, repair, clock } = await setUp();
-    await foreign(EXTRA, "delete element ip nft-proxy cluster-ips { 10.96.0.10 }");
-    expect(asked, "ours came after it").toEqual(["- 192.0.2.1"]);
-    expect(repair.author).toBe("other");
-    clock.advance(30_000);
-    expect(repair.author).toBeUndefined();
+    const { foreign, asked, logger } = await setUp();
+    await foreign(EXTRA, clusterIP("delete", "10.96.0.10"));
+    expect(asked, "ours came after it; without the process, Events of several are one").toEqual([
+      "- 192.0.2.1, by other",
+    ]);
     expect(logger.lines).toEqual([
       { level: "warn", fields: { by: AUTHOR }, message: "rules changed by someone else: repairing" },
     ]);
   });
 
+  test("names whoever is known last where the commits are not known any more", async () => {
+    const { repair, asked, kernel } = await setUp();
+    kernel.commits = undefined;
+    await repair.foreign({ author: "third (process 5)", deletedTables: [] });
+    expect(asked).toEqual(["compare everything", "write services, by third"]);
+  });
+
   test("does nothing about commits that left everything as it should be", async () => {
     const { foreign, asked, logger } = await setUp();
-    await foreign(EXTRA, "delete element ip nft-proxy cluster-ips { 192.0.2.1 }");
+    await foreign(EXTRA, clusterIP("delete", "192.0.2.1"));
     expect([asked, logger.lines]).toEqual([[], []]);
   });
 
@@ -98,16 +124,32 @@ describe("DriftRepair", () => {
     const { foreign, asked } = await setUp();
     const [first, second, third] = [foreign(RULE, EXTRA), foreign(RULE, EXTRA), foreign(RULE, EXTRA)];
     await Promise.all([first, second, third]);
-    const once = ["compare declarations", "write services, - 192.0.2.1"];
+    const once = ["compare declarations", "write services, - 192.0.2.1, by other"];
     expect(asked).toEqual([...once, ...once]);
+  });
+
+  test("takes account of commits that come while chains are compared", async () => {
+    const { foreign, asked, kernel } = await setUp();
+    kernel.meanwhile = () => {
+      kernel.commits = [...(kernel.commits ?? []), { messages: [clusterIP("delete", "192.0.2.1")], author: "x" }];
+    };
+    await foreign(RULE, EXTRA);
+    expect(asked).toEqual(["compare declarations", expect.not.stringContaining("192.0.2.1")]);
+    kernel.meanwhile = () => {
+      kernel.commits = undefined;
+    };
+    asked.splice(0);
+    await foreign(RULE);
+    expect(asked.slice(0, 2), "too many").toEqual(["compare declarations", "compare everything"]);
   });
 
   test("compares everything where commits are not known or not understood, and has a full sync do it where that fails", async () => {
     const { foreign, repair, asked, kernel } = await setUp();
-    await foreign("add element ip nft-proxy cluster-ips { 192.0.2.1-192.0.2.9 . x }");
+    await foreign(STRANGE);
     kernel.commits = undefined;
     await repair.foreign({ author: AUTHOR, deletedTables: [] });
-    expect(asked.splice(0)).toEqual(["compare everything", "write services", "compare everything", "write services"]);
+    const once = ["compare everything", "write services, by other"];
+    expect(asked.splice(0)).toEqual([...once, ...once]);
     kernel.found = undefined;
     await repair.foreign({ author: AUTHOR, deletedTables: [] });
     await foreign(RULE);
@@ -120,25 +162,28 @@ describe("DriftRepair", () => {
     ]);
   });
 
-  test("compares everything when syncs allow it where nothing is known to be wrong", async () => {
-    const { repair, asked } = await setUp();
+  test("compares everything where nothing is known to be wrong", async () => {
+    const { repair, asked, kernel } = await setUp();
     await repair.compareAll("periodic");
-    expect(asked).toEqual(["compare everything when syncs allow it", "write services, periodic"]);
+    expect(asked.splice(0)).toEqual(["compare everything", "write services, periodic"]);
+    kernel.found = undefined;
+    await repair.compareAll("periodic");
+    expect(asked).toEqual(["compare everything", "full sync: periodic"]);
   });
 
   test("has deleted tables made at once", async () => {
     const { repair, asked, logger } = await setUp();
     await repair.foreign({ author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] });
-    expect(asked).toEqual(["make ip, make ip6"]);
-    expect(logger.lines.map(({ message }) => message)).toEqual(["tables missing: rebuilding"]);
+    repair.drifted({ kind: "tables", missing: ["ip6 nft-proxy"] });
+    expect(asked).toEqual(["make ip, make ip6, by other", "make ip6"]);
+    expect(logger.lines[0]).toMatchObject({ fields: { by: AUTHOR }, message: "tables missing: rebuilding" });
   });
 
-  test("repairs differences that a comparison found, and what polling saw", async () => {
+  test("repairs differences that a comparison found, whose author nobody knows", async () => {
     const { repair, asked } = await setUp();
-    repair.drifted({ kind: "differences", found: [CHAIN], scope: "everything" });
-    repair.drifted({ kind: "differences", found: [CHAIN], scope: "declarations" });
+    repair.drifted({ kind: "differences", found: [CHAIN] });
     repair.drifted({ kind: "unreadable", reason: "text that is not JSON" });
-    expect(asked).toEqual(["write services, drift", "write services", "full sync: drift"]);
+    expect(asked).toEqual(["write services, drift", "full sync: drift"]);
   });
 
   test("repairs at once five times, then with longer pauses, after which it compares everything", async () => {

@@ -26,7 +26,7 @@ function programmed(): FakeNft {
 
 test("a full sync creates missing tables in chunks, with the hooks in the last one", async () => {
   const fake = new FakeNft();
-  const report = await fullSync(fake.nft, ruleset, { chunkSize: 3 });
+  const report = await fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 3 });
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
   expect(report.applied.length).toBeGreaterThan(1);
   const hooked = fake.transactions.map((sent) => JSON.stringify(sent).includes('"hook"'));
@@ -38,7 +38,9 @@ test.each(['"hook"', '"element"', "balance-2"])(
   async (text) => {
     const fake = new FakeNft();
     fake.refuses = text;
-    await expect(fullSync(fake.nft, ruleset, { chunkSize: 3 })).rejects.toThrow("nft refused the transaction");
+    await expect(fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 3 })).rejects.toThrow(
+      "nft refused the transaction",
+    );
     expect(fake.kernel.ruleset).toEqual({});
   },
 );
@@ -55,14 +57,16 @@ test("a cold start has three nft at work, and waits for them before it removes w
     now--;
   };
   fake.refuses = '"element"';
-  await expect(fullSync(fake.nft, ruleset, { chunkSize: 1 })).rejects.toThrow("nft refused the transaction");
+  await expect(fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 1 })).rejects.toThrow(
+    "nft refused the transaction",
+  );
   expect(underWay).toEqual([1, 1, 2, 3, 1]);
   expect(fake.kernel.ruleset).toEqual({});
 });
 
 test("a full sync leaves right tables alone", async () => {
   const fake = programmed();
-  expect(await fullSync(fake.nft, ruleset)).toEqual({ deltas: [], unreadable: undefined, applied: [] });
+  expect(await fullSync(fake.nft, fake.tables, ruleset)).toEqual({ deltas: [], unreadable: undefined, applied: [] });
   expect(fake.transactions).toEqual([]);
 });
 
@@ -70,7 +74,7 @@ test("a full sync repairs what differs in one transaction, and nothing else", as
   const fake = programmed();
   const flushed = { family: "ip", table: "nft-proxy", name: "cluster-ips" } as const;
   fake.kernel.apply({ nftables: [{ flush: { set: flushed } }] });
-  const report = await fullSync(fake.nft, ruleset);
+  const report = await fullSync(fake.nft, fake.tables, ruleset);
   expect(deltaSize(report.deltas)).toEqual({ chains: 0, sets: 0, elements: 1 });
   expect(report.applied).toHaveLength(1);
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
@@ -82,12 +86,12 @@ test("a full sync repairs many elements in several transactions, what leads to t
   fake.kernel.apply(rebuildTransaction(empty));
   const sizes = () => fake.transactions.map(({ nftables }) => elementsIn(nftables).length);
   const sets = () => [...new Set(fake.transactions.flatMap(({ nftables }) => elementsIn(nftables)))];
-  await fullSync(fake.nft, ruleset, { chunkSize: 2 });
+  await fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 2 });
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
   expect(Math.max(...sizes())).toBe(2);
   expect(sets().at(-1)).toBe("lists");
   fake.transactions.length = 0;
-  await fullSync(fake.nft, empty, { chunkSize: 2 });
+  await fullSync(fake.nft, fake.tables, empty, { chunkSize: 2 });
   expect(diffRuleset(fake.kernel.ruleset, empty)).toEqual([]);
   expect(Math.max(...sizes())).toBe(2);
   expect(sets()[0]).toBe("lists");
@@ -106,7 +110,7 @@ test.each([
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll(ranged(before)).state.ruleset));
   const desired = renderAll(ranged(after)).state.ruleset;
-  await fullSync(fake.nft, desired);
+  await fullSync(fake.nft, fake.tables, desired);
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
   const text = JSON.stringify(fake.transactions);
   expect(text.includes('{"delete":{"map":{"family":"ip","table":"nft-proxy","name":"range-lists"')).toBe(isAnew);
@@ -122,7 +126,7 @@ test("packets look into a second map while ranges of ports are replaced, and onl
     if (run === "apply")
       looksTwice.push(JSON.stringify([...(fake.kernel.ruleset.ip?.chains ?? [])]).includes("handover"));
   };
-  await fullSync(fake.nft, desired);
+  await fullSync(fake.nft, fake.tables, desired);
   expect(looksTwice).toEqual([false, true, true]);
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
 });
@@ -132,17 +136,17 @@ test("a second map that was left behind goes with the next full sync", async () 
   fake.kernel.apply(rebuildTransaction(renderAll(ranged(150)).state.ruleset));
   fake.refuses = '{"delete":{"map"';
   const desired = renderAll(ranged(1)).state.ruleset;
-  await expect(fullSync(fake.nft, desired)).rejects.toThrow("nft refused the transaction");
+  await expect(fullSync(fake.nft, fake.tables, desired)).rejects.toThrow("nft refused the transaction");
   expect(fake.kernel.ruleset.ip?.sets.has("range-lists-handover")).toBe(true);
   fake.refuses = undefined;
-  await fullSync(fake.nft, desired);
+  await fullSync(fake.nft, fake.tables, desired);
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
 });
 
 test("a full sync changes the rules of chains and many elements in one transaction, after new chains", async () => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll({}, testNodeContext({ masqueradeAll: true })).state.ruleset));
-  await fullSync(fake.nft, ruleset, { chunkSize: 2 });
+  await fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 2 });
   const [chains = [], others = [], ...more] = fake.transactions.map(({ nftables }) => JSON.stringify(nftables));
   expect(chains).toContain("balance-");
   expect(chains).not.toContain('"element"');
@@ -156,7 +160,7 @@ test("a full sync changes elements in one transaction where they lead to no new 
   const fake = programmed();
   const [, ...slices] = objects.slices ?? [];
   const fewer = renderAll({ ...objects, slices }).state.ruleset;
-  await fullSync(fake.nft, fewer);
+  await fullSync(fake.nft, fake.tables, fewer);
   expect(fake.transactions).toHaveLength(1);
   expect(diffRuleset(fake.kernel.ruleset, fewer)).toEqual([]);
 });
@@ -164,7 +168,7 @@ test("a full sync changes elements in one transaction where they lead to no new 
 test("a full sync recreates tables with other declarations", async () => {
   const fake = programmed();
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
-  const report = await fullSync(fake.nft, counting);
+  const report = await fullSync(fake.nft, fake.tables, counting);
   expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
 });
@@ -179,7 +183,7 @@ test("tables that are made anew translate once more behind the chains whose plac
       natChains.push(chains.map(({ name, base, rules }) => [name, base?.prio ?? 0, JSON.stringify(rules)]));
     }
   };
-  expect((await fullSync(fake.nft, counting)).applied).toHaveLength(2);
+  expect((await fullSync(fake.nft, fake.tables, counting)).applied).toHaveLength(2);
   const [before = [], during = []] = natChains;
   expect(before.map(([name, priority]) => `${name} ${priority}`)).toEqual([
     "nat-prerouting -100",
@@ -198,23 +202,23 @@ test("a handover that was interrupted is ended by the next full sync", async () 
   fake.before = (run) => {
     fake.refuses = run === "apply" && fake.count("apply") > 1 ? "nat-prerouting-handover" : undefined;
   };
-  await expect(fullSync(fake.nft, counting)).rejects.toThrow(NftRefusedError);
+  await expect(fullSync(fake.nft, fake.tables, counting)).rejects.toThrow(NftRefusedError);
   fake.before = () => {};
   fake.refuses = undefined;
-  await fullSync(fake.nft, counting);
+  await fullSync(fake.nft, fake.tables, counting);
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
 });
 
 test("a full sync whose listings are stopped sends nothing, not even without the affinity that it would carry over", async () => {
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const whole = programmed();
-  await fullSync(whole.nft, counting);
+  await fullSync(whole.nft, whole.tables, counting);
   for (let stopAt = 1; stopAt < whole.count("list"); stopAt++) {
     const fake = programmed();
     fake.before = () => {
       if (fake.count("list") === stopAt) fake.nft.stopReading();
     };
-    await expect(fullSync(fake.nft, counting)).rejects.toThrow(NftStoppedError);
+    await expect(fullSync(fake.nft, fake.tables, counting)).rejects.toThrow(NftStoppedError);
     expect(fake.transactions).toEqual([]);
   }
 });
@@ -225,7 +229,7 @@ test("a full sync rebuilds unreadable tables, and reports the reason", async () 
   fake.before = (run) => {
     fake.broken = run === "list" && listings++ === 0 ? "Error: cannot parse a foreign rule" : undefined;
   };
-  const report = await fullSync(fake.nft, ruleset);
+  const report = await fullSync(fake.nft, fake.tables, ruleset);
   expect(report.unreadable).toContain("cannot parse a foreign rule");
   expect([report.deltas, report.applied.length]).toEqual([[], 1]);
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
@@ -237,6 +241,6 @@ test("an nft that hangs while it lists is no reason to rebuild what it did not l
   fake.before = (run) => {
     fake.timesOut = run === "list";
   };
-  await expect(fullSync(fake.nft, ruleset)).rejects.toMatchObject({ code: "NFT_TIMEOUT" });
+  await expect(fullSync(fake.nft, fake.tables, ruleset)).rejects.toMatchObject({ code: "NFT_TIMEOUT" });
   expect(fake.transactions).toHaveLength(sent);
 });

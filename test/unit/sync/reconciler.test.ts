@@ -19,7 +19,7 @@ const webSlice = slice({ endpoints: ["10.244.2.11", "10.244.2.12"] });
 function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] }), chunkSize = 2) {
   const fake = new FakeNft();
   const view = { nodeContext: testNodeContext() as NodeContext };
-  const make = () => new Reconciler({ cache, nft: fake.nft, chunkSize });
+  const make = () => new Reconciler({ cache, nft: fake.nft, tables: fake.tables, chunkSize });
   const reconciler = make();
   const sync = () => reconciler.sync({ nodeContext: view.nodeContext, services: cache.takeDirty() });
   return { cache, fake, reconciler, make, view, sync };
@@ -222,12 +222,32 @@ describe("a repair", () => {
 
   test("counts as a full sync where everything was compared for it, also when nothing differs", async () => {
     const parts = await changed(FLUSH);
-    parts.reconciler.requestRepair(parts.found, "periodic");
+    parts.reconciler.requestRepair(parts.found, { compared: "periodic" });
     const report = await parts.sync();
     expect([summary(report), report.drift]).toMatchObject([{ kind: "full", reason: "periodic" }, parts.found]);
-    parts.reconciler.requestRepair([], "periodic");
+    parts.reconciler.requestRepair([], { compared: "periodic" });
     expect(await parts.sync()).toMatchObject({ kind: "full", reason: "periodic", drift: [], applied: [] });
     expect(parts.fake.count("list")).toBe(parts.listed);
+  });
+
+  test("names who made the changes, the last one that is known, and in no other sync", async () => {
+    const parts = await changed(FLUSH);
+    parts.reconciler.requestRepair(parts.found, { author: "first" });
+    parts.reconciler.requestRepair(parts.found, { author: "second" });
+    parts.reconciler.requestRepair(parts.found);
+    expect(await parts.sync()).toMatchObject({ author: "second" });
+    parts.reconciler.requestRepair([], { compared: "periodic" });
+    expect(await parts.sync()).not.toHaveProperty("author");
+  });
+
+  test("names who made the changes also where a full sync has to repair them", async () => {
+    const parts = await changed(FLUSH);
+    parts.fake.refuses = '"rule"';
+    parts.fake.before = (run) => {
+      if (run === "list") parts.fake.refuses = undefined;
+    };
+    parts.reconciler.requestRepair(parts.found, { author: "first" });
+    expect(await parts.sync()).toMatchObject({ kind: "full", reason: "drift", author: "first" });
   });
 
   test("leaves what our own changes touch to them", async () => {

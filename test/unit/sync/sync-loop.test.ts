@@ -6,7 +6,6 @@ import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
 import { NodeContextReader } from "../../../src/sync/node-context.ts";
-import { QuietTime } from "../../../src/sync/quiet-time.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { SyncLoop } from "../../../src/sync/sync-loop.ts";
 import type { SyncFailure, SyncReport } from "../../../src/sync/sync-report.ts";
@@ -33,7 +32,7 @@ function setUp() {
   });
   const runner = new BoundedFrequencyRunner(clock, INTERVAL);
   const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs: false });
-  const reconciler = new Reconciler({ cache, nft: fake.nft });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables });
   const reports: SyncReport[] = [];
   const failures: SyncFailure[] = [];
   const cleanUps: unknown[] = [];
@@ -49,7 +48,6 @@ function setUp() {
   };
   const subscribers = [faulty, keeper];
   const loop = new SyncLoop({
-    quiet: new QuietTime(clock),
     clock,
     logger,
     tracker,

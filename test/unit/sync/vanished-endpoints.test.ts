@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { endingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
+import type { TableReader } from "../../../src/kernel/table-reader.ts";
+import { readEndingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { deltaSize } from "../../../src/nft/delta.ts";
-import { MOST_VANISHED, VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
+import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { allSlicesOf, VANISHED_DELAY, VanishedEndpoints, vanishedTimer } from "../../../src/sync/vanished-endpoints.ts";
 import {
@@ -200,7 +201,7 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
   const vanished = resetVanished
     ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY })
     : undefined;
-  const reconciler = new Reconciler({ cache, nft: fake.nft, vanished });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
   const sync = () => reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
   const serve = (...addresses: readonly string[]) => cache.putSlice(slice({ endpoints: addresses, family: "ip" }));
   return { clock, vanished, reconciler, sync, serve };
@@ -304,13 +305,18 @@ test("without the option the set, the chain and the rule that leads to it go, an
   expect(text()).toBe(without);
 });
 
-test("endingTargets reads the time that remains from nft's listing", () => {
-  const elem = [{ elem: { val: { concat: [A, 8080] }, expires: 900 + VANISHED_MARGIN } }];
-  const listing = { nftables: [{ metainfo: {} }, { set: { name: VANISHED, elem } }] };
-  expect(endingTargets(JSON.stringify(listing))).toEqual([{ target: at(A), expires: 960 }]);
-  expect(() => endingTargets('{"nftables": [{"set": {"elem": ["x"]}}]}')).toThrow(
-    expect.objectContaining({ code: "NFT_OUTPUT" }),
-  );
+test("readEndingTargets reads the time that remains, in whole seconds", async () => {
+  const spec = { name: VANISHED, key: ["ipv4_addr", "inet_service"], dynamic: false, counter: false } as const;
+  const tables: Pick<TableReader, "elements"> = {
+    async *elements() {
+      yield [{ key: at(A), value: "", expiresMs: 959_001 }];
+      yield [{ key: at(B), value: "", expiresMs: 1000 }];
+    },
+  };
+  expect(await readEndingTargets(tables, "ip", spec)).toEqual([
+    { target: at(A), expires: 960 },
+    { target: at(B), expires: 1 },
+  ]);
 });
 
 test("resetPackets counts the packets of rules with a reset alone", () => {

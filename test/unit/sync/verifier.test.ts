@@ -1,10 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
-import { QuietListings } from "../../../src/sync/listings.ts";
-import { QuietTime } from "../../../src/sync/quiet-time.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { Verifier } from "../../../src/sync/verifier.ts";
+import { type Finding, Verifier } from "../../../src/sync/verifier.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -13,22 +11,24 @@ import { syncReport } from "../../support/sync-report.ts";
 
 const web = service({ ports: [port(80)] });
 const LOST = { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.10"] } as const;
+const PERIOD = 30_000;
+const SECOND_LOOK = 100;
 
-async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+async function setUp({ maxPeriodMs = 3_600_000, isStarted = true } = {}) {
   const cache = cacheOf({ services: [web], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] });
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
-  const reconciler = new Reconciler({ cache, nft: fake.nft });
+  const { tables } = fake;
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables });
   const logger = memoryLogger();
   const verified: number[] = [];
-  const quiet = new QuietTime(clock);
-  const watch = { isTrusted: false, isIntactSince: async (_at: number) => watch.isTrusted };
+  const events = { isTrusted: true, isIntact: false, isIntactSince: async (_at: number) => events.isIntact };
   const found: TableDelta[] = [];
   const verifier = new Verifier({
-    listings: new QuietListings(fake.nft, quiet, clock),
-    urgentListings: new QuietListings(fake.nft, quiet, clock, true),
-    quiet,
-    watch,
+    tables,
+    events,
     clock,
     logger,
     reconciler,
@@ -41,44 +41,168 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   };
   await sync();
   const unreadable: string[] = [];
-  verifier.start({
-    onDifferences: (deltas) => found.push(...deltas),
-    onUnreadable: (reason) => unreadable.push(reason),
-  });
+  if (isStarted) {
+    verifier.start({
+      onDifferences: (deltas) => found.push(...deltas),
+      onUnreadable: (reason) => unreadable.push(reason),
+    });
+  }
   const pass = async (ms: number) => {
     clock.advance(ms);
-    await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = 0; turns < 3; turns++) await turn();
   };
-  return { watch, unreadable, logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
+  /** Lets one period pass, and a second look where there is one. */
+  const verify = async () => {
+    await pass(PERIOD);
+    await pass(SECOND_LOOK);
+  };
+  /** The next comparison takes so long. */
+  const slow = (ms: number) => {
+    fake.before = async () => {
+      fake.before = () => {};
+      await turn();
+      clock.advance(ms);
+    };
+  };
+  /** Has the comparison that begins next wait until the returned function is called. */
+  const hold = () => {
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    fake.before = async () => {
+      fake.before = () => {};
+      await held;
+    };
+    return release;
+  };
+  const lose = () => fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+  const putBack = () => fake.kernel.apply({ nftables: [{ add: { element: LOST } }] });
+  const parts = { events, unreadable, logger, cache, fake, clock, reconciler, verifier, verified, found };
+  return { ...parts, sync, pass, verify, slow, hold, lose, putBack };
 }
 
+const addedIn = (found: readonly TableDelta[]) =>
+  found.flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key)));
+
 describe("Verifier", () => {
-  test("reports the time of each comparison without differences, a full sync's included", async () => {
+  test("has verified what a full sync compared, and what it compares each half minute where others change our tables", async () => {
     const { verified, found, pass } = await setUp();
     expect(verified).toEqual([100_000]);
-    await pass(10_000);
-    await pass(10_000);
-    expect([verified, found]).toEqual([[100_000, 110_000, 120_000], []]);
+    await pass(PERIOD - 1);
+    expect(verified).toHaveLength(1);
+    await pass(1);
+    await pass(PERIOD);
+    expect([verified, found]).toEqual([[100_000, 130_000, 160_000], []]);
   });
 
-  test("reports an element that somebody deleted", async () => {
-    const { fake, found, pass } = await setUp();
-    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
-    await pass(10_000);
-    expect(found.flatMap(({ elements }) => elements.flatMap(({ added }) => added))).toEqual([
-      { key: "10.96.0.10", value: "" },
+  test("has verified without reading while the kernel tells of nobody else's change", async () => {
+    const { fake, verified, found, events, lose, pass, verify, slow } = await setUp();
+    slow(300);
+    await pass(PERIOD);
+    const listed = fake.count("list");
+    events.isIntact = true;
+    lose();
+    for (let n = 0; n < 3; n++) await pass(PERIOD);
+    expect([verified.slice(1), found, fake.count("list")]).toEqual([[130_300, 160_300, 190_300, 220_300], [], listed]);
+    events.isIntact = false;
+    await verify();
+    expect(addedIn(found)).toEqual(["10.96.0.10"]);
+  });
+
+  test("asks whether anything changed since it began the last comparison, or a full sync ended", async () => {
+    const { events, verifier, clock, pass, slow } = await setUp();
+    const asked: number[] = [];
+    events.isIntactSince = async (at) => {
+      asked.push(at);
+      return true;
+    };
+    slow(1000);
+    await pass(PERIOD);
+    await pass(PERIOD);
+    await pass(5000);
+    verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
+    verifier.synced(syncReport({ kind: "partial", endedAt: clock.now() + 7 }));
+    await pass(PERIOD - 5000);
+    expect(asked).toEqual([30_000, 66_000]);
+  });
+
+  test.each([
+    ["1000 times the length of the last comparison", 3_600_000, 100, 100_000],
+    ["the longest period", 70_000, 100, 70_000],
+  ])("compares after %s though nobody else changed anything", async (_rule, maxPeriodMs, length, period) => {
+    const { clock, fake, events, pass, slow } = await setUp({ maxPeriodMs });
+    events.isIntact = true;
+    slow(length);
+    await pass(PERIOD);
+    const [at, listed] = [130_000, fake.count("list")];
+    while (clock.now() + PERIOD < at + period) await pass(PERIOD);
+    expect(fake.count("list")).toBe(listed);
+    await pass(PERIOD);
+    expect(fake.count("list")).toBeGreaterThan(listed);
+  });
+
+  test("reads nothing where changes are not told, and has verified at full resyncs alone", async () => {
+    const { fake, clock, events, verifier, verified, found, lose, pass } = await setUp();
+    events.isTrusted = false;
+    events.isIntact = true;
+    lose();
+    const listed = fake.count("list");
+    for (let n = 0; n < 5; n++) await pass(PERIOD);
+    expect([fake.count("list"), verified, found]).toEqual([listed, [100_000], []]);
+    verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
+    verifier.synced(syncReport({ kind: "partial", endedAt: clock.now() + 1 }));
+    expect(verified).toEqual([100_000, 250_000]);
+  });
+
+  test("reports an element that somebody deleted, once a second look has found it, too", async () => {
+    const { found, verified, lose, pass } = await setUp();
+    lose();
+    await pass(PERIOD);
+    await pass(SECOND_LOOK - 1);
+    expect(found).toEqual([]);
+    await pass(1);
+    expect([addedIn(found), verified]).toEqual([["10.96.0.10"], [100_000]]);
+  });
+
+  test("drops what came and went: the second look reads the sets that differed, and no others", async () => {
+    const { fake, found, verified, lose, putBack, pass } = await setUp();
+    const listed = fake.count("list");
+    await pass(PERIOD);
+    const all = fake.count("list") - listed;
+    lose();
+    await pass(PERIOD);
+    putBack();
+    await pass(SECOND_LOOK);
+    expect([found, verified]).toEqual([[], [100_000, 130_000, 160_100]]);
+    // The declarations of both families, and one set.
+    expect(fake.count("list") - listed).toBe(2 * all + 3);
+  });
+
+  test("reports of several differences those that stay", async () => {
+    const { fake, found, lose, putBack, pass } = await setUp();
+    lose();
+    const foreign = { ...LOST, elem: ["192.0.2.1"] };
+    fake.kernel.apply({ nftables: [{ add: { element: foreign } }] });
+    await pass(PERIOD);
+    putBack();
+    // What came between the two looks is found by the next comparison.
+    fake.kernel.apply({ nftables: [{ add: { element: { ...LOST, elem: ["192.0.2.2"] } } }] });
+    await pass(SECOND_LOOK);
+    expect(found.flatMap(({ elements }) => elements.map(({ deleted, added }) => [deleted, added]))).toEqual([
+      [["192.0.2.1"], []],
     ]);
   });
 
   test("reports a missing table", async () => {
-    const { fake, found, pass } = await setUp();
+    const { fake, found, verify } = await setUp();
     fake.kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]));
-    await pass(10_000);
+    await verify();
     expect(found.map(({ family, mode }) => [family, mode])).toEqual([["ip6", "create"]]);
   });
 
   test("does not report changes that a sync makes during the comparison, nor stale chains", async () => {
-    const { cache, fake, found, verified, sync, pass } = await setUp();
+    const { cache, fake, found, verified, sync, verify } = await setUp();
     let changed = false;
     fake.before = async (run) => {
       if (run !== "list" || changed) return;
@@ -86,15 +210,26 @@ describe("Verifier", () => {
       cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
       await sync();
     };
-    await pass(10_000);
+    await verify();
     expect(changed).toBe(true);
-    await pass(10_000);
+    await verify();
     expect([found, verified.length]).toEqual([[], 3]);
   });
 
+  test("does not report changes that a sync makes between the two looks", async () => {
+    const { cache, found, sync, lose, putBack, pass } = await setUp();
+    lose();
+    await pass(PERIOD);
+    putBack();
+    cache.putSlice(slice({ endpoints: ["10.244.2.13"] }));
+    await sync();
+    await pass(SECOND_LOOK);
+    expect(found).toEqual([]);
+  });
+
   test.each(["fails", "is a full one"])("reports nothing when a sync %s during the comparison", async (how) => {
-    const { clock, fake, verifier, found, pass } = await setUp();
-    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+    const { clock, fake, verifier, found, lose, verify } = await setUp();
+    lose();
     let isUnderWay = false;
     fake.before = (run) => {
       if (run !== "list" || isUnderWay) return;
@@ -102,226 +237,121 @@ describe("Verifier", () => {
       if (how === "fails") verifier.failed();
       else verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
     };
-    await pass(10_000);
+    await verify();
     expect([isUnderWay, found]).toEqual([true, []]);
-    await pass(10_000);
-    expect(found).not.toEqual([]);
-  });
-
-  test("compares every 20 s while our tables change, however long a comparison takes", async () => {
-    const { cache, clock, fake, verified, sync, pass } = await setUp();
-    let slow = true;
-    fake.before = async () => {
-      if (!slow) return;
-      slow = false;
-      await new Promise((resolve) => setImmediate(resolve));
-      clock.advance(5000);
-    };
-    await pass(10_000);
-    await pass(0);
-    await pass(19_000);
-    cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await sync();
-    await pass(19_999);
-    expect(verified).toHaveLength(2);
-    await pass(1);
-    expect(verified).toHaveLength(3);
-  });
-
-  test("has verified without a listing while the kernel tells of nobody else's change", async () => {
-    const { fake, verified, found, watch, pass } = await setUp();
-    watch.isTrusted = true;
-    await pass(10_000);
-    await pass(0);
-    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
-    await pass(10_000);
-    expect([verified, found]).toEqual([[100_000, 110_000, 120_000], []]);
-    watch.isIntactSince = async () => false;
-    await pass(10_000);
-    expect(found).not.toEqual([]);
-  });
-
-  test("compares every 20 s where the kernel tells of somebody else's changes again and again", async () => {
-    const { clock, fake, verified, watch, pass } = await setUp();
-    watch.isTrusted = true;
-    watch.isIntactSince = async () => false;
-    let slow = true;
-    fake.before = async () => {
-      if (!slow) return;
-      slow = false;
-      await new Promise((resolve) => setImmediate(resolve));
-      clock.advance(500);
-    };
-    await pass(10_000);
-    await pass(0);
-    await pass(19_999);
-    expect(verified).toHaveLength(2);
-    await pass(1);
-    expect(verified).toHaveLength(3);
-  });
-
-  test("compares only 10 s after a full sync, which compared as well", async () => {
-    const { clock, verifier, verified, pass } = await setUp();
-    await pass(6000);
-    verifier.synced(syncReport({ kind: "full", endedAt: clock.now(), deltas: [] }));
-    await pass(4000);
-    await pass(5999);
-    expect(verified).toEqual([100_000, 106_000]);
-    await pass(1);
-    expect(verified).toEqual([100_000, 106_000, 116_000]);
+    await verify();
+    expect(addedIn(found)).toEqual(["10.96.0.10"]);
   });
 
   test("goes on when the wall clock is set back", async () => {
-    const { cache, clock, verified, sync, pass } = await setUp();
-    cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await sync();
+    const { clock, verified, pass } = await setUp();
     clock.set(0);
-    await pass(10_000);
-    expect(verified).toEqual([100_000, 10_000]);
+    await pass(PERIOD);
+    expect(verified).toEqual([100_000, 30_000]);
   });
 
   test("does not report changes that no sync has brought to the kernel yet", async () => {
-    const { cache, fake, reconciler, found, pass } = await setUp();
+    const { cache, fake, reconciler, found, verify } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
     fake.timesOut = true;
     await expect(reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() })).rejects.toThrow();
     fake.timesOut = false;
     expect(diffRuleset(fake.kernel.ruleset, reconciler.state.ruleset)).not.toEqual([]);
-    await pass(10_000);
+    await verify();
     expect(found).toEqual([]);
   });
 
-  test.each([
-    ["100 times the length of the last comparison", 3_600_000, 400, 40_000],
-    ["the longest period", 15_000, 400, 15_000],
-  ])("waits for %s", async (_rule, maxPeriodMs, length, wait) => {
-    const { clock, fake, verified, pass } = await setUp({ maxPeriodMs });
-    let slow = true;
-    fake.before = async () => {
-      if (!slow) return;
-      slow = false;
-      await new Promise((resolve) => setImmediate(resolve));
-      clock.advance(length);
-    };
-    await pass(10_000);
-    await pass(0);
-    await pass(wait - 1);
-    expect(verified).toHaveLength(2);
-    await pass(1);
-    expect(verified).toHaveLength(3);
-  });
-
-  test("compares again after a listing that failed", async () => {
+  test("compares again after a comparison that failed", async () => {
     const { fake, verified, pass } = await setUp();
     fake.timesOut = true;
-    await pass(10_000);
+    await pass(PERIOD);
     expect(verified).toHaveLength(1);
     fake.timesOut = false;
-    await pass(10_000);
+    await pass(PERIOD);
     expect(verified).toHaveLength(2);
   });
 
-  test("compares again within 20 s after a listing that failed, however long that took", async () => {
-    const { clock, fake, verified, pass } = await setUp();
-    fake.timesOut = true;
-    fake.before = async () => {
-      fake.before = () => {};
-      await new Promise((resolve) => setImmediate(resolve));
-      clock.advance(5000);
-    };
-    await pass(10_000);
-    await pass(0);
-    fake.timesOut = false;
-    await pass(20_000);
-    expect(verified).toHaveLength(2);
+  test("compares again where the last comparison found differences, though nobody else changed anything since", async () => {
+    const { fake, events, found, lose, verified, verify, slow } = await setUp();
+    slow(1000);
+    lose();
+    await verify();
+    events.isIntact = true;
+    const listed = fake.count("list");
+    await verify();
+    expect([addedIn(found), verified.length]).toEqual([["10.96.0.10", "10.96.0.10"], 1]);
+    expect(fake.count("list")).toBeGreaterThan(listed);
   });
 
-  test("compares when the watch begins, and soon again where that fails", async () => {
-    const { fake, verifier, verified, found, watch, pass } = await setUp();
-    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
-    watch.isTrusted = true;
-    fake.timesOut = true;
-    verifier.watchBegan();
+  test("compares at once when it is told that changes may have been missed", async () => {
+    const { events, verifier, found, lose, pass } = await setUp();
+    events.isIntact = true;
+    lose();
+    verifier.compareNow();
     await pass(0);
-    fake.timesOut = false;
-    watch.isIntactSince = async () => false;
-    await pass(10_000);
-    expect(found).not.toEqual([]);
-    expect(verified).toHaveLength(1);
-    verifier.watchBegan();
-    await pass(0);
-    expect(found).toHaveLength(2);
+    await pass(SECOND_LOOK);
+    expect(addedIn(found)).toEqual(["10.96.0.10"]);
   });
 
-  test.each([
-    ["3 s where nobody else changed our tables since", true, 3000],
-    ["5 s where somebody may have", false, 5000],
-  ])("answers with an older comparison after %s", async (_where, isIntact, patience) => {
-    const { fake, verifier, watch, clock, pass } = await setUp();
-    watch.isTrusted = true;
-    for (let n = 0; n < 5; n++) await pass(10_000);
-    watch.isIntactSince = async () => isIntact;
-    fake.before = () => new Promise(() => {});
-    let at: number | undefined;
-    void verifier.find().then((found) => {
-      at = found.at;
-    });
-    const wait = async (ms: number) => {
-      for (let n = 0; n < 3; n++) await pass(0);
-      clock.advance(ms);
-      for (let n = 0; n < 3; n++) await pass(0);
-    };
-    await wait(patience - 1);
-    expect(at).toBeUndefined();
-    await wait(1);
-    expect(at).toBe(100_000);
+  test("compares nothing before it was started", async () => {
+    const { fake, verifier, pass } = await setUp({ isStarted: false });
+    const runs = fake.runs.length;
+    verifier.compareNow();
+    await pass(60_000);
+    expect(fake.runs).toHaveLength(runs);
   });
 
-  test("warns once while the tables cannot be listed, and tells when they can", async () => {
+  test("warns once while the tables cannot be read, and tells when they can", async () => {
     const { fake, logger, pass } = await setUp();
     fake.timesOut = true;
-    for (let n = 0; n < 3; n++) await pass(10_000);
+    for (let n = 0; n < 3; n++) await pass(PERIOD);
     fake.timesOut = false;
-    await pass(10_000);
+    await pass(PERIOD);
     expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
       {
         level: "warn",
         fields: { error: expect.stringContaining("nft did not end within"), hint: expect.any(String) },
         message: "cannot read our tables to verify them, retrying (logged once)",
       },
-      { level: "info", fields: { failed: 3, seconds: 30 }, message: "our tables can be read and verified again" },
+      { level: "info", fields: { failed: 3, seconds: 90 }, message: "our tables can be read and verified again" },
     ]);
   });
 
   test("reports once what is not understood in tables that were, and not an nft that fails", async () => {
     const { fake, unreadable, pass } = await setUp();
     fake.broken = "Error: something foreign";
-    await pass(10_000);
+    await pass(PERIOD);
     expect(unreadable, "nothing was ever understood").toEqual([]);
     fake.broken = undefined;
-    await pass(10_000);
+    await pass(PERIOD);
     fake.timesOut = true;
-    await pass(10_000);
+    await pass(PERIOD);
     fake.timesOut = false;
-    await pass(10_000);
+    await pass(PERIOD);
     expect(unreadable).toEqual([]);
     fake.broken = "Error: something foreign";
-    for (let n = 0; n < 3; n++) await pass(10_000);
+    for (let n = 0; n < 3; n++) await pass(PERIOD);
     expect(unreadable).toEqual([expect.stringContaining("something foreign")]);
     fake.broken = undefined;
-    await pass(10_000);
+    await pass(PERIOD);
     fake.broken = "Error: something foreign";
-    await pass(10_000);
+    await pass(PERIOD);
     expect(unreadable).toHaveLength(2);
   });
 
-  test("logs nothing of a listing that fails after stop()", async () => {
-    const { fake, verifier, logger, pass } = await setUp();
-    fake.timesOut = true;
-    fake.before = () => verifier.stop();
-    await pass(10_000);
-    expect(logger.lines).toEqual([]);
-  });
+  test.each(["the first", "the second"])(
+    "reports nothing of a comparison that is at %s look at stop()",
+    async (which) => {
+      const { fake, verifier, logger, found, lose, pass } = await setUp();
+      lose();
+      if (which === "the first") fake.before = () => verifier.stop();
+      await pass(PERIOD);
+      if (which === "the second") verifier.stop();
+      fake.timesOut = true;
+      await pass(SECOND_LOOK);
+      expect([logger.lines, found]).toEqual([[], []]);
+    },
+  );
 
   test("compares nothing after stop()", async () => {
     const { fake, verifier, pass } = await setUp();
@@ -329,5 +359,127 @@ describe("Verifier", () => {
     verifier.stop();
     await pass(60_000);
     expect(fake.runs).toHaveLength(runs);
+  });
+});
+
+describe("Verifier.find", () => {
+  test("gives what a comparison of now finds, and reports it", async () => {
+    const { verifier, found, clock, lose, pass } = await setUp();
+    lose();
+    await pass(10_000);
+    const finding = verifier.find();
+    await pass(0);
+    await pass(SECOND_LOOK);
+    expect(await finding).toMatchObject({
+      at: 10_000,
+      comparison: { kind: "compared", differences: [{ family: "ip" }] },
+    });
+    expect([addedIn(found), clock.now()]).toEqual([["10.96.0.10"], 110_100]);
+  });
+
+  test("works without the kernel's notifications, and before it was started", async () => {
+    const { verifier, events } = await setUp({ isStarted: false });
+    events.isTrusted = false;
+    expect(await verifier.find()).toEqual({ at: 0, comparison: { kind: "compared", differences: [] } });
+  });
+
+  test("shares one comparison among all that ask while another is under way", async () => {
+    const { fake, verifier, hold, pass, clock } = await setUp();
+    const listed = fake.count("list");
+    const release = hold();
+    const first = verifier.find();
+    await pass(0);
+    const findings = [verifier.find(), verifier.find(), verifier.find(new AbortController().signal)];
+    await pass(5);
+    release();
+    const all = await Promise.all(findings);
+    expect(new Set(all).size, "one answer").toBe(1);
+    expect([(await first).at, all[0]?.at]).toEqual([0, clock.monotonic()]);
+    const twice = fake.count("list") - listed;
+    await verifier.find();
+    expect(fake.count("list") - listed).toBe(1.5 * twice);
+  });
+
+  test("ends a comparison that nobody wants any more", async () => {
+    const { fake, verifier, hold, pass, logger } = await setUp();
+    const listed = fake.count("list");
+    const release = hold();
+    const asked = [new AbortController(), new AbortController()];
+    const findings = asked.map(({ signal }) => verifier.find(signal));
+    await pass(0);
+    asked[0]?.abort();
+    asked[1]?.abort();
+    release();
+    const all: Finding[] = await Promise.all(findings);
+    expect(all.map(({ comparison }) => comparison.kind)).toEqual(["unreadable", "unreadable"]);
+    expect([fake.count("list") - listed, logger.lines]).toEqual([1, []]);
+  });
+
+  test("goes on with a comparison that somebody else wants", async () => {
+    const { verifier, hold, pass } = await setUp();
+    const release = hold();
+    const asked = new AbortController();
+    const findings = [verifier.find(asked.signal), verifier.find()];
+    await pass(0);
+    asked.abort();
+    release();
+    const all = await Promise.all(findings);
+    expect(all.map(({ comparison }) => comparison.kind)).toEqual(["compared", "compared"]);
+  });
+
+  test("tries three times where syncs leave it in doubt", async () => {
+    const { fake, clock, verifier, verified } = await setUp();
+    const before = fake.count("list");
+    await verifier.find();
+    const listings = fake.count("list") - before;
+    let doubts = 2;
+    fake.before = () => {
+      // The first listing of each comparison.
+      if ((fake.count("list") - before - 1) % listings === 0 && doubts-- > 0) verifier.failed();
+    };
+    expect((await verifier.find()).comparison).toEqual({ kind: "compared", differences: [] });
+    expect([fake.count("list") - before, verified.length]).toEqual([4 * listings, 3]);
+    fake.before = () => verifier.failed();
+    expect(await verifier.find()).toMatchObject({
+      at: clock.monotonic(),
+      comparison: { kind: "unreadable", isNftAtFault: true, reason: expect.stringContaining("syncs failed") },
+    });
+    expect([fake.count("list") - before, verified.length]).toEqual([7 * listings, 3]);
+  });
+});
+
+describe("Verifier.recheck", () => {
+  test("gives what a second look confirms, and reports nothing", async () => {
+    const { verifier, found, verified, lose, putBack, pass } = await setUp();
+    lose();
+    const lost = verifier.recheck("everything");
+    await pass(0);
+    await pass(SECOND_LOOK);
+    expect(addedIn((await lost) ?? [])).toEqual(["10.96.0.10"]);
+    const back = verifier.recheck("everything");
+    await pass(0);
+    putBack();
+    await pass(SECOND_LOOK);
+    expect([await back, found, verified]).toEqual([[], [], [100_000]]);
+  });
+
+  test("reads no elements where declarations are asked for", async () => {
+    const { fake, verifier, lose } = await setUp();
+    lose();
+    fake.kernel.apply({ nftables: [{ add: { chain: { family: "ip6", table: "nft-proxy", name: "stranger" } } }] });
+    const listed = fake.count("list");
+    expect(await verifier.recheck("declarations")).toMatchObject([{ family: "ip6", deletedChains: ["stranger"] }]);
+    expect(fake.count("list") - listed).toBe(2);
+  });
+
+  test("gives undefined where the tables cannot be read, or three times a sync leaves it in doubt", async () => {
+    const { fake, verifier } = await setUp();
+    fake.broken = "Error: something foreign";
+    expect(await verifier.recheck("everything")).toBeUndefined();
+    fake.broken = undefined;
+    fake.before = () => verifier.failed();
+    const listed = fake.count("list");
+    expect(await verifier.recheck("declarations")).toBeUndefined();
+    expect(fake.count("list") - listed).toBe(3 * 2);
   });
 });

@@ -30,7 +30,7 @@ function setUp() {
   const refuse = (error: Error | undefined) => {
     refusal = error;
   };
-  return { subscriber: syncEvents(cache, events, () => undefined), sent, settle, clock, logger, refuse };
+  return { subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
 }
 
 test("why the API server refuses Events is logged once, and the end of it", async () => {
@@ -72,6 +72,13 @@ test("repaired drift is reported with what was found", async () => {
   expect(sent).toMatchObject([
     { reason: "RulesRepaired", note: expect.stringContaining("table ip nft-proxy was missing") },
   ]);
+});
+
+test("repaired drift is reported with the program that made it, where that is known", async () => {
+  const { subscriber, sent, settle } = setUp();
+  subscriber.synced(syncReport({ kind: "partial", reason: "drift", drift: [MISSING_TABLE], author: "firewalld" }));
+  await settle();
+  expect(sent).toMatchObject([{ note: expect.stringMatching(/table ip nft-proxy was missing.*, by firewalld$/) }]);
 });
 
 test("a refused service port is reported about its Service", async () => {

@@ -62,16 +62,19 @@ function watching(size = 100) {
     clock: new ManualClock(),
     logger,
     state: () => state,
-    listings: {
+    tables: {
       listTable: async () => undefined,
-      async *streamSet() {
+      element: async () => undefined,
+      async *elements(family, { name }) {
+        expect([family, name]).toEqual(["ip", "affinity-clients"]);
         lists++;
-        const elem = [...map].map(([key, value]) => {
-          const [id, client] = key.split(" . ");
-          return [{ elem: { val: { concat: [Number(id), client] }, timeout: 60, expires: 59 } }, value];
-        });
-        const declared = { family: "ip", name: "affinity-clients", table: "nft-proxy", handle: 1 };
-        yield JSON.stringify({ nftables: [{ map: { ...declared, elem } }] });
+        const entries = [...map].map(([key, value]) => ({
+          key,
+          value: String(value),
+          timeoutMs: 60_000,
+          expiresMs: 59_000,
+        }));
+        for (let at = 0; at < entries.length; at += 7) yield entries.slice(at, at + 7);
       },
     },
     nft: { apply },

@@ -5,11 +5,13 @@ import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/ref
 import {
   newRefusals,
   type RefusalEntry,
-  refusalEntries,
+  readRefusals,
   refusalPackets,
   type SeenRefusal,
   withSinglePackets,
 } from "../../../../src/kernel/refused-set.ts";
+import type { SetSpec } from "../../../../src/nft/ast/ruleset.ts";
+import type { ListedElement } from "../../../../src/nft/elements.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
@@ -209,19 +211,29 @@ describe("newRefusals", () => {
   });
 });
 
-describe("refusalEntries", () => {
-  const metainfo = { metainfo: { version: "1.1.3", release_name: "x", json_schema_version: 1 } };
-  const listing = (set: object) => JSON.stringify({ nftables: [metainfo, { set }] });
+describe("readRefusals", () => {
+  const spec: SetSpec = {
+    name: "refused",
+    key: ["ipv4_addr", "ipv4_addr", "inet_proto", "inet_service"],
+    dynamic: true,
+    counter: true,
+  };
+  const set = {
+    set: { family: "ip", table: "nft-proxy", name: "refused", type: spec.key, flags: ["timeout", "dynamic"] },
+  };
+  const tables = (elements: readonly ListedElement[]): Parameters<typeof readRefusals>[0] => ({
+    listTable: async (family) =>
+      family === "ip" ? JSON.stringify({ nftables: [{ table: { family: "ip", name: "nft-proxy" } }, set] }) : undefined,
+    async *elements() {
+      yield elements;
+    },
+    element: async () => undefined,
+  });
+  const element = { key: "10.0.0.1 . 10.96.0.9 . tcp . 80", value: "", packets: 22, timeoutMs: 3_600_000 };
 
-  // Without /etc/protocols, as in the image, nft gives the number.
-  test.each(["tcp", 6])("reads the elements that nft lists, with the protocol as %j", (protocol) => {
-    const elem = {
-      val: { concat: ["10.0.0.1", "10.96.0.9", protocol, 80] },
-      timeout: 3600,
-      expires: 3534,
-      counter: { packets: 22, bytes: 1320 },
-    };
-    expect(refusalEntries(listing({ name: "refused", elem: [{ elem }] }), "ip", 3600)).toEqual([
+  test("reads the elements of the families that have the set", async () => {
+    const listed = [{ ...element, expiresMs: 3_534_000 }];
+    expect(await readRefusals(tables(listed), ["ip", "ip6"], { set: "refused", timeout: 3600 })).toEqual([
       {
         family: "ip",
         client: "10.0.0.1",
@@ -232,10 +244,19 @@ describe("refusalEntries", () => {
         silentFor: 66,
       },
     ]);
-    expect(refusalEntries(listing({ name: "refused" }), "ip", 3600)).toEqual([]);
+    expect(await readRefusals(tables([]), ["ip"], { set: "refused", timeout: 3600 }), "empty").toEqual([]);
   });
 
-  test("throws on a set that is not of our making", () => {
-    expect(() => refusalEntries(listing({ name: "refused", elem: ["10.0.0.1"] }), "ip", 3600)).toThrow();
+  test("gives undefined where nothing is recorded, in no family", async () => {
+    expect(await readRefusals(tables([]), ["ip6"], { set: "refused", timeout: 3600 })).toBeUndefined();
+    expect(await readRefusals(tables([]), ["ip"], { set: "others", timeout: 3600 })).toBeUndefined();
+  });
+
+  test("takes an entry that was used this moment as silent for no time", async () => {
+    const read = await readRefusals(tables([{ ...element, expiresMs: 3_600_400 }]), ["ip"], {
+      set: "refused",
+      timeout: 3600,
+    });
+    expect(read?.map(({ silentFor }) => silentFor)).toEqual([0]);
   });
 });

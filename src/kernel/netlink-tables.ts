@@ -1,0 +1,147 @@
+import { endianness } from "node:os";
+import type { Clock } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
+import type { Family } from "../base/family.ts";
+import { decodedElement, decodedIntervals, encodedElement, hasEndElements } from "../netlink/element-bytes.ts";
+import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
+import type { RawElement } from "../netlink/raw-element.ts";
+import { dumpRequest, generationRequest, getRequest } from "../netlink/requests.ts";
+import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
+import type { ListedElement } from "../nft/elements.ts";
+import { NetlinkRequests } from "./netlink-requests.ts";
+import type { Nft } from "./nft.ts";
+import { nftTables, type TableReader } from "./table-reader.ts";
+
+/** A reader of our tables. */
+export interface OpenTables {
+  readonly tables: TableReader;
+  /** Ends what waits for later reading. */
+  close(): void;
+}
+
+/** The answer to a request for a set that is not there. */
+const ENOENT = 2;
+
+/**
+ * Opens a reader of our tables: the elements of sets by netlink, through socat; by nft where that does not work.
+ * @param nft lists declarations and rules
+ * @param socat path or name of the program
+ */
+export async function openTables(
+  nft: Pick<Nft, "listTable" | "streamSet">,
+  clock: Clock,
+  socat = "socat",
+): Promise<OpenTables> {
+  const requests = new NetlinkRequests({ socat, clock });
+  try {
+    for await (const _ of requests.ask(generationRequest(endianness()), answerReader()));
+  } catch (error) {
+    requests.close();
+    if (!(error instanceof AppError)) throw error;
+    return readByNft(nft);
+  }
+  const byNft = nftTables(nft);
+  const tables: TableReader = {
+    listTable: byNft.listTable,
+    elements: (family, spec, signal) => elementsOf(requests, byNft, family, spec, signal),
+    element: (family, spec, key) => requestedElement(requests, family, spec, key),
+  };
+  return { tables, close: () => requests.close() };
+}
+
+/** Reads our tables by nft alone. */
+export function readByNft(nft: Pick<Nft, "listTable" | "streamSet">): OpenTables {
+  return { tables: nftTables(nft), close: () => {} };
+}
+
+function answerReader() {
+  const reader = new MessageReader(endianness());
+  return {
+    read: (chunk: Uint8Array) => reader.read(chunk),
+    isLast: ({ kind }: NetlinkMessage) =>
+      kind === "done" || kind === "error" || kind === "generation" || kind === "malformed",
+  };
+}
+
+/** By nft where socat cannot be started any more: a full sync must not fail for that. */
+async function* elementsOf(
+  requests: NetlinkRequests,
+  byNft: TableReader,
+  family: Family,
+  spec: SetSpec,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly ListedElement[], void, undefined> {
+  let hasBegun = false;
+  try {
+    for await (const batch of dumpedElements(requests, family, spec, signal)) {
+      hasBegun = true;
+      yield batch;
+    }
+  } catch (error) {
+    if (hasBegun || !(error instanceof AppError) || error.code !== "HOST") throw error;
+    yield* byNft.elements(family, spec, signal);
+  }
+}
+
+async function requestedElement(
+  requests: NetlinkRequests,
+  family: Family,
+  spec: SetSpec,
+  key: string,
+): Promise<ListedElement | undefined> {
+  const { value: _, ...keySpec } = spec;
+  const wanted = encodedElement(keySpec, key, "", endianness());
+  const request = getRequest({ family, table: TABLE_NAME, set: spec.name }, [wanted], endianness());
+  let found: ListedElement | undefined;
+  for await (const messages of requests.ask(request, answerReader())) {
+    for (const message of messages) {
+      const [raw] = message.kind === "elements" ? message.elements : [];
+      if (raw !== undefined) found = listedElement(family, spec, raw);
+    }
+  }
+  return found;
+}
+
+/** Beside other changes the kernel goes on with a dump: 100,000 elements take 0.3 s beside 50 commits a second (6.18). */
+async function* dumpedElements(
+  requests: NetlinkRequests,
+  family: Family,
+  spec: SetSpec,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly ListedElement[], void, undefined> {
+  const request = dumpRequest({ family, table: TABLE_NAME, set: spec.name }, endianness());
+  const marks: RawElement[] = [];
+  for await (const messages of requests.ask(request, answerReader())) {
+    signal?.throwIfAborted();
+    for (const message of messages) {
+      if (message.kind === "malformed") throw notUnderstood(family, spec, message.reason);
+      if (message.kind === "error" && message.errno === ENOENT) return;
+      if (message.kind === "error")
+        throw notUnderstood(family, spec, `the kernel answered with error ${message.errno}`);
+      if (message.kind !== "elements") continue;
+      if (hasEndElements(spec)) marks.push(...message.elements);
+      else yield message.elements.map((raw) => listedElement(family, spec, raw));
+    }
+  }
+  if (marks.length === 0) return;
+  const intervals = decodedIntervals(spec, marks);
+  if (intervals === undefined) throw notUnderstood(family, spec, "its intervals have no ends");
+  yield intervals.map((key) => ({ key, value: "" }));
+}
+
+function listedElement(family: Family, spec: SetSpec, raw: RawElement): ListedElement {
+  const element = decodedElement(spec, raw, endianness());
+  if (element === undefined) throw notUnderstood(family, spec, "it has an element of another form");
+  const { packets, timeoutMs, expiresMs } = raw;
+  if (packets === undefined && expiresMs === undefined) return element;
+  return {
+    ...element,
+    ...(packets !== undefined && { packets }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(expiresMs !== undefined && { expiresMs }),
+  };
+}
+
+function notUnderstood(family: Family, { name }: SetSpec, reason: string): AppError {
+  return new AppError("NFT_OUTPUT", `cannot read the set ${family} ${TABLE_NAME} ${name}: ${reason}`);
+}

@@ -1,0 +1,66 @@
+import type { Family } from "../base/family.ts";
+import type { SetSpec } from "../nft/ast/ruleset.ts";
+import { parseListedElement } from "../nft/canonical/parse.ts";
+import { SetListingParser } from "../nft/canonical/set-listing.ts";
+import type { ListedElement } from "../nft/elements.ts";
+import type { Nft } from "./nft.ts";
+
+/** Reads our tables in the kernel. */
+export interface TableReader {
+  /**
+   * Our table of one family without elements, as nft lists it.
+   * @returns nft's JSON text, undefined when there is no such table
+   * @throws AppError as nft does
+   */
+  listTable(family: Family, signal?: AbortSignal): Promise<string | undefined>;
+  /**
+   * The elements of one of our sets or maps, in batches; none when it is not there. While the set changes, elements that
+   * come or go may be there or not, or twice; all others are there once.
+   * @param spec the declaration that it has in the kernel
+   * @throws AppError NFT_OUTPUT for elements that are not understood; others as the program does that reads them
+   */
+  elements(family: Family, spec: SetSpec, signal?: AbortSignal): AsyncIterable<readonly ListedElement[]>;
+  /**
+   * The element with a key, of a set or map without intervals; undefined when it is not there.
+   * @throws as {@link TableReader.elements}
+   */
+  element(family: Family, spec: SetSpec, key: string): Promise<ListedElement | undefined>;
+}
+
+/**
+ * Reads everything by nft: the way back where socat is missing. nft begins to list a set anew whenever rules change meanwhile,
+ * and takes 2 s of CPU and 250 MB for 100,000 elements (1.1.3).
+ */
+export function nftTables(nft: Pick<Nft, "listTable" | "streamSet">): TableReader {
+  return {
+    listTable: (family, signal) => nft.listTable(family, signal),
+    elements: (family, spec, signal) => listedElements(nft, family, spec, signal),
+    // `nft get element` reads the whole set as well.
+    element: async (family, spec, key) => {
+      for await (const batch of listedElements(nft, family, spec, undefined)) {
+        const found = batch.find((element) => element.key === key);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    },
+  };
+}
+
+async function* listedElements(
+  nft: Pick<Nft, "streamSet">,
+  family: Family,
+  spec: SetSpec,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<readonly ListedElement[], void, undefined> {
+  let batch: ListedElement[] = [];
+  const parser = new SetListingParser((item) => batch.push(parseListedElement(spec, item)));
+  let isListed = false;
+  for await (const text of nft.streamSet(family, spec.value === undefined ? "set" : "map", spec.name, { signal })) {
+    parser.push(text);
+    isListed = true;
+    if (batch.length === 0) continue;
+    yield batch;
+    batch = [];
+  }
+  if (isListed) parser.end();
+}

@@ -1,0 +1,203 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { AppError, messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
+import type { Nft } from "../kernel/nft.ts";
+import type { NetlinkMessage } from "../netlink/message.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
+
+/** Parts of {@link KernelEvents}. */
+export interface KernelEventsParts {
+  readonly listen: StartNetlinkListener;
+  readonly nft: Pick<Nft, "claimCommit">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Told of each change of our tables that is not ours. */
+  readonly onForeign: (change: ForeignChange) => void;
+  /** Told when listening begins: changes may have been missed until now. */
+  readonly onBegun: () => void;
+}
+
+/** A message about a table of ours. */
+export type TableMessage = Extract<NetlinkMessage, { readonly table: string }>;
+
+/** A commit that changed our tables. */
+export interface Commit {
+  /** What it changed in them, in order. */
+  readonly messages: readonly TableMessage[];
+  /** Who made it, as `nft (process 4711)`. */
+  readonly author: string;
+}
+
+/** A change of our tables by somebody else. */
+export interface ForeignChange {
+  /** Those of our tables that it deleted, as `ip nft-proxy`. */
+  readonly deletedTables: readonly string[];
+  /** Who made it, as `nft (process 4711)`. */
+  readonly author: string;
+}
+
+/** Pause before listening again, milliseconds, doubled after each attempt that did not last: socat may be missing, or crash at once. */
+const FIRST_RETRY = 100;
+const MAX_RETRY = 300_000;
+const LASTING = 10_000;
+
+/**
+ * For how long commits are kept, milliseconds, and how many elements of them: what a foreign commit changed is compared with
+ * what ours changed after it.
+ */
+const COMMIT_AGE = 3000;
+const MOST_ELEMENTS = 3000;
+
+/**
+ * Follows what is committed to nftables, whoever does it, by the kernel's own notifications. A commit is ours when the socket
+ * that made it bears the process id of an nft that we started.
+ */
+export class KernelEvents {
+  readonly #parts: KernelEventsParts;
+  #listener: NetlinkListener | undefined;
+  /** Since when every commit is known, on the monotonic clock; undefined while that is not so. */
+  #since: number | undefined;
+  /** The messages about our tables of the commit that is being told. */
+  #messages: TableMessage[] = [];
+  #commits = new RecentCommits();
+  /** When somebody else last changed our tables, on the monotonic clock. */
+  #foreignAt = Number.NEGATIVE_INFINITY;
+  #retry = FIRST_RETRY;
+  #timer: Timer | undefined;
+  #isWarned = false;
+  #isStopped = false;
+
+  constructor(parts: KernelEventsParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether every change is told from now on. */
+  get isTrusted(): boolean {
+    return this.#since !== undefined;
+  }
+
+  /** The process id of the helper; undefined while there is none. */
+  get pid(): number | undefined {
+    return this.#listener?.pid;
+  }
+
+  /** Whether nobody else changed our tables since a moment on the monotonic clock. */
+  async isIntactSince(at: number): Promise<boolean> {
+    const listener = this.#listener;
+    if (listener === undefined || this.#since === undefined || this.#since > at) return false;
+    // The answer comes after all commits before it.
+    await listener.ping();
+    return this.#listener === listener && this.#since !== undefined && this.#foreignAt < at;
+  }
+
+  /** The commits that changed our tables in the last seconds, ours, too; undefined when they are not all known. */
+  get recentCommits(): readonly Commit[] | undefined {
+    return this.#since === undefined ? undefined : this.#commits.since(this.#parts.clock.monotonic() - COMMIT_AGE);
+  }
+
+  /** Begins to listen. */
+  start(): void {
+    void this.#begin();
+  }
+
+  /** Stops listening. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    this.#end();
+  }
+
+  async #begin(): Promise<void> {
+    const { listen, clock, onBegun } = this.#parts;
+    if (this.#isStopped) return;
+    const listener = listen({
+      onMessage: (message) => this.#read(message),
+      onEnd: (error) => this.#ended(listener, error),
+    });
+    this.#listener = listener;
+    if (!(await listener.ready) || this.#listener !== listener) return;
+    this.#messages = [];
+    this.#commits = new RecentCommits();
+    this.#since = clock.monotonic();
+    onBegun();
+  }
+
+  #end(): void {
+    this.#since = undefined;
+    const listener = this.#listener;
+    this.#listener = undefined;
+    listener?.stop();
+  }
+
+  #ended(listener: NetlinkListener, error: unknown): void {
+    if (this.#listener !== listener) return;
+    const { clock, logger } = this.#parts;
+    if (this.#since !== undefined && clock.monotonic() - this.#since >= LASTING) this.#retry = FIRST_RETRY;
+    const fields = { error: messageOf(error), retrySeconds: this.#retry / 1000 };
+    if (this.#since === undefined && !this.#isWarned) {
+      this.#isWarned = true;
+      logger.warn(
+        { ...fields, ...hintOf(error) },
+        "the kernel's notifications cannot be read: changes by others are found at the next full resync",
+      );
+    } else logger.debug(fields, "the kernel's notifications ended, listening again");
+    this.#end();
+    if (this.#isStopped) return;
+    this.#timer = clock.after(this.#retry, () => void this.#begin());
+    this.#retry = Math.min(MAX_RETRY, 2 * this.#retry);
+  }
+
+  #read(message: NetlinkMessage): void {
+    if ("table" in message) {
+      if (message.family !== undefined && message.table === TABLE_NAME) this.#messages.push(message);
+      return;
+    }
+    if (message.kind !== "generation") return;
+    const messages = this.#messages;
+    this.#messages = [];
+    if (this.#since === undefined || messages.length === 0) return;
+    const author = `${message.program} (process ${message.pid})`;
+    const { clock, nft, onForeign } = this.#parts;
+    this.#commits.add({ messages, author }, clock.monotonic());
+    const portIds = new Set(messages.map(({ portId }) => portId));
+    if ([...portIds].every((portId) => nft.claimCommit(portId))) return;
+    this.#foreignAt = clock.monotonic();
+    onForeign({ deletedTables: messages.flatMap(deletedTable), author });
+  }
+}
+
+function hintOf(error: unknown): { readonly hint?: string } {
+  return error instanceof AppError && error.hint !== undefined ? { hint: error.hint } : {};
+}
+
+function deletedTable({ kind, op, family, table }: TableMessage): string[] {
+  return kind === "table" && op === "delete" ? [`${family} ${table}`] : [];
+}
+
+/** The commits of the last seconds that changed our tables. */
+class RecentCommits {
+  #commits: (Commit & { readonly at: number; readonly size: number })[] = [];
+  #size = 0;
+  /** When the last commit was forgotten because there were too many elements, on the monotonic clock. */
+  #forgottenAt = Number.NEGATIVE_INFINITY;
+
+  /** Adds a commit. @param at on the monotonic clock */
+  add(commit: Commit, at: number): void {
+    const size = commit.messages.reduce((sum, one) => sum + (one.kind === "elements" ? one.elements.length : 1), 0);
+    this.#commits.push({ ...commit, at, size });
+    this.#size += size;
+    for (let oldest = this.#commits[0]; oldest !== undefined; oldest = this.#commits[0]) {
+      const isTooMuch = this.#size > MOST_ELEMENTS;
+      if (!isTooMuch && oldest.at > at - COMMIT_AGE) break;
+      if (isTooMuch) this.#forgottenAt = oldest.at;
+      this.#size -= oldest.size;
+      this.#commits.shift();
+    }
+  }
+
+  /** All commits since a moment on the monotonic clock; undefined when some were forgotten. */
+  since(at: number): readonly Commit[] | undefined {
+    return this.#forgottenAt >= at ? undefined : this.#commits.filter((commit) => commit.at >= at);
+  }
+}

@@ -1,0 +1,194 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { dirname } from "node:path";
+import { execa } from "execa";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle, townFlags, townObjects } from "../support/command.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+// The helper through which the kernel tells of changes: what the daemon does while it is gone, hangs, or was never there.
+
+const PORT = { port: 7000, targetPort: 7000 };
+const ELEMENT = "ip nft-proxy lists { 10.96.7.7 . tcp . 7000 }";
+const repaired = "rules changed by someone else, repaired";
+const repairing = "rules changed by someone else: repairing";
+
+let lab: DaemonLab;
+let namespace: string;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  namespace = (await lab.lab.mustRun("node", ["readlink", "/proc/self/ns/net"])).trim();
+  loadTown(lab.cluster);
+  lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [PORT] }));
+  lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [PORT]));
+});
+afterAll(() => lab?.close());
+afterEach(async () => {
+  await daemon.stop();
+  await lab.nft("flush", "ruleset");
+});
+
+/** The helpers on the node: those that listen, or those that ask. */
+function helpers(areListeners: boolean): readonly number[] {
+  return readdirSync("/proc").flatMap((name) => {
+    try {
+      const socket = /\0(SOCKET-DATAGRAM:16:3:12:[^\0]*)/.exec(readFileSync(`/proc/${name}/cmdline`, "utf8"))?.[1];
+      const isMeant = socket !== undefined && socket.includes(",bind=") === areListeners;
+      return isMeant && readlinkSync(`/proc/${name}/ns/net`) === namespace ? [Number(name)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const listeners = () => helpers(true);
+
+async function theListener(): Promise<number> {
+  await expect.poll(listeners).toHaveLength(1);
+  return listeners()[0] ?? 0;
+}
+
+/** What the daemon warned of that has to do with reading the kernel. */
+const warnings = () => daemon.log.filter(({ level, msg }) => level !== "info" && /netlink|notifications/.test(msg));
+
+const isLive = async () => (await lab.get(10256, "/livez")).status === 200;
+
+describe("the helper that listens to the kernel", () => {
+  beforeEach(async () => {
+    daemon = lab.start(["--full-resync-period=10h"]);
+    await lab.converged();
+  });
+
+  /** A change is told by the helper that listens now. */
+  async function isTold(): Promise<void> {
+    const told = daemon.said(repairing).length;
+    await lab.nft(`delete element ${ELEMENT}`);
+    await daemon.saying(repairing, told + 1);
+    await lab.converged();
+  }
+
+  test("is started again when it was killed, and what changed meanwhile is repaired", async () => {
+    const killed = await theListener();
+    process.kill(killed, "SIGKILL");
+    await lab.nft(`delete element ${ELEMENT}`);
+    await daemon.saying(repaired);
+    await lab.converged();
+    expect(await theListener()).not.toBe(killed);
+    await isTold();
+    expect(warnings()).toEqual([]);
+  });
+
+  test("is replaced when it hangs, and what changed meanwhile is repaired", async () => {
+    const hanging = await theListener();
+    process.kill(hanging, "SIGSTOP");
+    await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.68 }");
+    await lab.nft("flush chain ip nft-proxy services");
+    // A daemon that waits for an answer serves all the same.
+    lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.12"], [PORT]));
+    await expect.poll(() => lab.nft("list map ip nft-proxy endpoints")).toContain(" : 10.244.1.12 . 7000");
+    expect(await isLive()).toBe(true);
+    await daemon.saying(repaired);
+    await lab.converged();
+    expect(listeners()).not.toContain(hanging);
+    await isTold();
+  });
+
+  test("ends with the daemon, also when that is killed", async () => {
+    await theListener();
+    daemon.signal("SIGKILL");
+    await daemon.ended;
+    await expect.poll(listeners).toEqual([]);
+  });
+});
+
+describe("the helper that asks the kernel", () => {
+  test("is started again when it was killed, and no full resync fails", async () => {
+    daemon = lab.start(["--full-resync-period=1s"]);
+    await lab.converged();
+    const same = () => lab.metric("nft_proxy_full_resyncs_total", 'result="same"');
+    for (let round = 0; round < 3; round++) {
+      await expect.poll(() => helpers(false)).toHaveLength(1);
+      const before = await same();
+      for (const pid of helpers(false)) process.kill(pid, "SIGKILL");
+      await expect.poll(same).toBeGreaterThan(before);
+    }
+    expect(await lab.metric("nft_proxy_full_resyncs_total", 'result="failed"')).toBe(0);
+    expect(warnings()).toEqual([]);
+  });
+
+  test("is replaced when it hangs, and holds up no change and no repair for long", async () => {
+    daemon = lab.start(["--full-resync-period=2s"]);
+    await lab.converged();
+    await expect.poll(() => helpers(false)).toHaveLength(1);
+    const hanging = helpers(false)[0] ?? 0;
+    process.kill(hanging, "SIGSTOP");
+    for (const [n, interfere] of [`delete element ${ELEMENT}`, "flush chain ip nft-proxy services"].entries()) {
+      lab.cluster.put("endpointslices", apiSlice("echo", [`10.244.1.${14 + n}`], [PORT]));
+      await lab.converged();
+      await lab.nft(interfere);
+      await lab.converged();
+    }
+    await expect.poll(() => helpers(false)).not.toContain(hanging);
+  });
+});
+
+describe("without the helper's program", () => {
+  /** A directory with the other programs. */
+  let path: string;
+  beforeAll(async () => {
+    for (const name of ["nft", "ip", "conntrack", "prlimit"]) {
+      const { stdout } = await execa("which", [name]);
+      path = dirname(await programFile(name, `exec ${stdout} "$@"`));
+    }
+  });
+
+  async function programFile(name: string, line: string): Promise<string> {
+    const file = await lab.file(name, `#!/bin/sh\n${line}\n`);
+    await execa("chmod", ["+x", file]);
+    return file;
+  }
+
+  const start = (...flags: readonly string[]) => lab.start(flags, undefined, undefined, path);
+
+  test("a deleted table is made again, of which one warning tells", async () => {
+    daemon = start("--full-resync-period=10h");
+    await lab.converged();
+    expect(warnings()).toMatchObject([
+      { err: "cannot start socat (ENOENT)", hint: expect.stringContaining("install the package socat") },
+    ]);
+    await lab.nft("delete table ip6 nft-proxy");
+    await daemon.saying(repaired);
+    await lab.converged();
+    lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.13"], [PORT]));
+    await lab.converged();
+    expect(warnings()).toHaveLength(1);
+    expect(listeners()).toEqual([]);
+  });
+
+  test("other changes by others are repaired at a full resync", async () => {
+    daemon = start("--full-resync-period=2s");
+    await lab.converged();
+    await lab.nft(`delete element ${ELEMENT}`);
+    await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.68 }");
+    await daemon.saying(repaired);
+    await lab.converged();
+    await lab.nft("flush chain ip nft-proxy services");
+    await lab.converged();
+    expect(daemon.said(repaired).map(({ reason }) => reason)).toContain("periodic");
+  });
+
+  test("commands read and change the kernel all the same", async () => {
+    const command = (name: string) => {
+      const program = ["env", `PATH=${path}`, process.execPath, bundle] as const;
+      return lab.lab.mustRun("node", [...program, name, "--from", townObjects("town"), ...townFlags]);
+    };
+    expect(await command("apply")).toContain("36 Services");
+    expect(await command("diff")).toContain("no difference");
+    await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.68 }");
+    expect(await command("apply")).toContain("1 element");
+    expect(await command("diff")).toContain("no difference");
+  });
+});

@@ -1,0 +1,66 @@
+import type { NetlinkHandlers, StartNetlinkListener } from "../../src/kernel/netlink-listener.ts";
+import type { TableMessage } from "../../src/sync/kernel-events.ts";
+
+/** A change of a table as a test writes it, of the table `ip nft-proxy` unless it says otherwise. */
+export type Told = TableMessage extends infer Each ? (Each extends TableMessage ? Partial<Each> : never) : never;
+
+/** One listener that was started. */
+interface Started {
+  readonly handlers: NetlinkHandlers;
+  readonly ready: (isReady: boolean) => void;
+  isStopped: boolean;
+}
+
+/** The process that makes a commit, and its port id, which is another one where a test wants that. */
+export const STRANGER = { program: "other", pid: 99, portId: 99 };
+
+/** The kernel's notifications, as a test tells them. */
+export class FakeListener {
+  /** Every listener so far. */
+  readonly started: Started[] = [];
+  /** New listeners are ready at once; otherwise a test says when they are. */
+  isReadyAtOnce = true;
+  /** What a ping waits for. */
+  beforePong: () => Promise<void> = async () => {};
+
+  /** Starts a listener. */
+  readonly listen: StartNetlinkListener = (handlers) => {
+    let ready: (isReady: boolean) => void = () => {};
+    const isReady = new Promise<boolean>((resolve) => {
+      ready = resolve;
+    });
+    const started: Started = { handlers, ready, isStopped: false };
+    this.started.push(started);
+    if (this.isReadyAtOnce) ready(true);
+    return {
+      pid: 4000 + this.started.length,
+      ready: isReady,
+      ping: () => this.beforePong(),
+      stop: () => {
+        started.isStopped = true;
+        ready(false);
+      },
+    };
+  };
+
+  /** The newest listener. */
+  get last(): Started {
+    const last = this.started.at(-1);
+    if (last === undefined) throw new Error("nobody listens");
+    return last;
+  }
+
+  /** Tells a commit of these changes, by somebody else or with the given port id. */
+  commit(changes: readonly Told[], { program, pid, portId } = STRANGER): void {
+    const { onMessage } = this.last.handlers;
+    const place = { portId, family: "ip", table: "nft-proxy" } as const;
+    for (const change of changes) onMessage({ ...place, ...change } as TableMessage);
+    onMessage({ kind: "generation", portId: 0, generation: 7, pid, program });
+  }
+
+  /** Ends the newest listener, as when the kernel has lost a notification. */
+  end(reason = new Error("lost")): void {
+    this.last.ready(false);
+    this.last.handlers.onEnd(reason);
+  }
+}

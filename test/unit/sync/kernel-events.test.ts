@@ -1,0 +1,282 @@
+import { describe, expect, test } from "vitest";
+import { type ForeignChange, KernelEvents } from "../../../src/sync/kernel-events.ts";
+import { FakeListener, STRANGER, type Told } from "../../support/fake-listener.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+const raw = (key: string) => ({ key, isEnd: false, isCatchAll: false, value: "" });
+const elements = (count = 1): Told => ({
+  kind: "elements",
+  op: "new",
+  set: "cluster-ips",
+  elements: Array.from({ length: count }, (_, n) => raw(`${n}`)),
+});
+const DELETED: Told = { kind: "table", op: "delete", name: "nft-proxy" };
+const AUTHOR = "other (process 99)";
+const OWN = { program: "nft", pid: 7001, portId: 7001 };
+
+/** Events of a kernel whose notifications a test tells; the nft with the process id 7001 is ours. */
+async function setUp({ isReady = true } = {}) {
+  const clock = new ManualClock(1000);
+  const logger = memoryLogger();
+  const kernel = new FakeListener();
+  kernel.isReadyAtOnce = isReady;
+  const foreign: ForeignChange[] = [];
+  const state = { begun: 0 };
+  const ownPids = new Set([OWN.portId]);
+  const events = new KernelEvents({
+    listen: kernel.listen,
+    nft: { claimCommit: (portId) => ownPids.has(portId) },
+    clock,
+    logger,
+    onForeign: (change) => foreign.push(change),
+    onBegun: () => state.begun++,
+  });
+  events.start();
+  await turn();
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    await turn();
+  };
+  return { clock, logger, kernel, foreign, state, ownPids, events, pass };
+}
+
+describe("KernelEvents", () => {
+  test("tells of a commit of somebody else in our tables, once, and who made it", async () => {
+    const { foreign, kernel, events, pass, clock } = await setUp();
+    await pass(1);
+    kernel.commit([elements(), elements()]);
+    expect(foreign).toEqual([{ author: AUTHOR, deletedTables: [] }]);
+    expect(await events.isIntactSince(clock.monotonic()), "at this moment").toBe(false);
+    await pass(1);
+    expect([await events.isIntactSince(0), await events.isIntactSince(clock.monotonic())]).toEqual([false, true]);
+  });
+
+  test("names our tables that were deleted, and no others", async () => {
+    const { foreign, kernel } = await setUp();
+    kernel.commit([DELETED, { ...DELETED, family: "ip6" }, { ...DELETED, table: "docker", name: "docker" }]);
+    kernel.commit([{ ...DELETED, op: "new" }]);
+    expect(foreign).toEqual([
+      { author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] },
+      { author: AUTHOR, deletedTables: [] },
+    ]);
+  });
+
+  test("tells nothing of our own commits, also of those whose nft was killed", async () => {
+    const { foreign, kernel, events, ownPids } = await setUp();
+    kernel.commit([elements(), DELETED], OWN);
+    expect([foreign, await events.isIntactSince(0)]).toEqual([[], true]);
+    ownPids.delete(OWN.portId);
+    kernel.commit([elements()], OWN);
+    expect(foreign).toEqual([{ author: "nft (process 7001)", deletedTables: [] }]);
+  });
+
+  test("goes by the port id of the messages, not by the process id, which is another in other namespaces", async () => {
+    const { foreign, kernel } = await setUp();
+    kernel.commit([elements()], { ...OWN, pid: 31_337 });
+    expect(foreign).toEqual([]);
+    kernel.commit([elements()], { ...OWN, portId: STRANGER.portId });
+    expect(foreign).toEqual([{ author: "nft (process 7001)", deletedTables: [] }]);
+  });
+
+  test("takes a commit as somebody else's of which any message has another port id", async () => {
+    const { foreign, kernel } = await setUp();
+    kernel.commit([elements(), { ...elements(), portId: STRANGER.portId }], OWN);
+    expect(foreign).toHaveLength(1);
+  });
+
+  test("ignores commits in tables of others, and of other families", async () => {
+    const { foreign, kernel, events } = await setUp();
+    kernel.commit([
+      { ...elements(), table: "docker" },
+      { ...elements(), family: undefined },
+    ]);
+    kernel.commit([]);
+    expect([foreign, events.recentCommits, await events.isIntactSince(0)]).toEqual([[], [], true]);
+  });
+
+  test("goes by no clock that can be set", async () => {
+    const { kernel, events, clock, pass } = await setUp();
+    await pass(100);
+    clock.set(0);
+    kernel.commit([elements()]);
+    expect([await events.isIntactSince(99), await events.isIntactSince(101)]).toEqual([false, true]);
+  });
+
+  test("has not seen a commit whose end was not told", async () => {
+    const { foreign, kernel, events } = await setUp();
+    const { onMessage } = kernel.last.handlers;
+    onMessage({ kind: "table", op: "delete", portId: 99, family: "ip", table: "nft-proxy", name: "nft-proxy" });
+    expect([foreign, events.recentCommits]).toEqual([[], []]);
+    kernel.commit([]);
+    expect(foreign).toHaveLength(1);
+  });
+
+  test("knows nothing of what was before it listened", async () => {
+    const { events, kernel, foreign, state, clock } = await setUp({ isReady: false });
+    expect([events.isTrusted, events.recentCommits, await events.isIntactSince(0)]).toEqual([false, undefined, false]);
+    kernel.commit([elements()]);
+    clock.advance(500);
+    kernel.last.ready(true);
+    await turn();
+    expect([events.isTrusted, events.pid, state.begun, foreign]).toEqual([true, 4001, 1, []]);
+    expect([await events.isIntactSince(499), await events.isIntactSince(500)]).toEqual([false, true]);
+  });
+
+  test("forgets the beginning of a commit that was told before it was ready", async () => {
+    const { kernel, foreign } = await setUp({ isReady: false });
+    const { onMessage } = kernel.last.handlers;
+    onMessage({ kind: "table", op: "delete", portId: 99, family: "ip", table: "nft-proxy", name: "nft-proxy" });
+    kernel.last.ready(true);
+    await turn();
+    kernel.commit([]);
+    expect(foreign).toEqual([]);
+  });
+
+  test("is intact only when all commits of before were told", async () => {
+    const { events, kernel, pass } = await setUp();
+    await pass(1000);
+    const pongs: (() => void)[] = [];
+    kernel.beforePong = () => new Promise((resolve) => pongs.push(resolve));
+    const [intact, broken] = [events.isIntactSince(500), events.isIntactSince(500)];
+    pongs[0]?.();
+    expect(await intact).toBe(true);
+    kernel.commit([elements()]);
+    pongs[1]?.();
+    expect(await broken).toBe(false);
+  });
+
+  test("is not intact when listening ends, or begins anew, while the ping is under way", async () => {
+    const { events, kernel, pass } = await setUp();
+    let pong: () => void = () => {};
+    kernel.beforePong = () =>
+      new Promise((resolve) => {
+        pong = resolve;
+      });
+    const ended = events.isIntactSince(0);
+    kernel.end();
+    pong();
+    expect(await ended).toBe(false);
+    await pass(1000);
+    expect(events.isTrusted).toBe(true);
+    const replaced = events.isIntactSince(1000);
+    kernel.end();
+    await pass(1000);
+    expect(events.isTrusted).toBe(true);
+    pong();
+    expect(await replaced).toBe(false);
+  });
+
+  test("keeps the commits of the last 3 seconds, whoever made them, with what they changed in our tables", async () => {
+    const { events, kernel, clock } = await setUp();
+    kernel.commit([elements(), { ...elements(), table: "docker" }], OWN);
+    clock.advance(2000);
+    kernel.commit([DELETED]);
+    const own = { author: "nft (process 7001)", messages: [{ kind: "elements", set: "cluster-ips" }] };
+    const others = { author: AUTHOR, messages: [{ kind: "table", op: "delete" }] };
+    expect(events.recentCommits).toMatchObject([own, others]);
+    expect(events.recentCommits?.[0]?.messages).toHaveLength(1);
+    clock.advance(1001);
+    expect(events.recentCommits).toMatchObject([others]);
+    clock.advance(2000);
+    expect(events.recentCommits).toEqual([]);
+  });
+
+  test.each([
+    ["one commit", [3001]],
+    ["several", [1500, 1501]],
+  ])("keeps no more than 3000 elements, and does not know of %s that has more", async (_what, sizes) => {
+    const { events, kernel, clock } = await setUp();
+    kernel.commit([elements(1500)], OWN);
+    kernel.commit([elements(1500)], OWN);
+    expect(events.recentCommits).toHaveLength(2);
+    clock.advance(3001);
+    for (const size of sizes) kernel.commit([elements(size)], OWN);
+    expect(events.recentCommits).toBeUndefined();
+    clock.advance(3001);
+    expect(events.recentCommits).toEqual([]);
+    kernel.commit([elements()], OWN);
+    expect(events.recentCommits).toHaveLength(1);
+  });
+
+  test("begins again when something was lost, and knows nothing of what was before", async () => {
+    const { events, kernel, state, foreign, logger, pass } = await setUp();
+    kernel.commit([elements()]);
+    kernel.end(new Error("the kernel dropped notifications"));
+    expect([events.isTrusted, events.pid, events.recentCommits, kernel.last.isStopped]).toEqual([
+      false,
+      undefined,
+      undefined,
+      true,
+    ]);
+    expect(await events.isIntactSince(Number.MAX_SAFE_INTEGER)).toBe(false);
+    await pass(99);
+    expect(kernel.started).toHaveLength(1);
+    await pass(1);
+    expect([events.isTrusted, state.begun, events.recentCommits]).toEqual([true, 2, []]);
+    expect([await events.isIntactSince(99), await events.isIntactSince(100)]).toEqual([false, true]);
+    expect(foreign).toHaveLength(1);
+    expect(
+      logger.lines.map(({ level, fields }) => [level, fields.error]),
+      "no warning",
+    ).toEqual([["debug", "the kernel dropped notifications"]]);
+  });
+
+  test("ignores what a listener tells that was replaced", async () => {
+    const { events, kernel, foreign, pass } = await setUp();
+    const [old] = kernel.started;
+    kernel.end();
+    await pass(1000);
+    old?.handlers.onEnd(new Error("again"));
+    expect([events.isTrusted, kernel.started.length, foreign]).toEqual([true, 2, []]);
+  });
+
+  test("tries again later each time, up to 5 minutes, and warns once", async () => {
+    const { kernel, logger, pass } = await setUp({ isReady: false });
+    const doubled = Array.from({ length: 12 }, (_, n) => 100 * 2 ** n);
+    for (const pause of [...doubled, 300_000, 300_000]) {
+      const before = kernel.started.length;
+      kernel.end(new Error("no socat"));
+      await pass(pause - 1);
+      expect(kernel.started, `${pause}`).toHaveLength(before);
+      await pass(1);
+      expect(kernel.started).toHaveLength(before + 1);
+    }
+    expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
+      { fields: { error: "no socat", retrySeconds: 0.1 } },
+    ]);
+  });
+
+  test("tries again soon only after it has listened for 10 s", async () => {
+    const { kernel, pass } = await setUp();
+    const endsAndListensAgainAfter = async (ms: number) => {
+      const before = kernel.started.length;
+      kernel.end();
+      await pass(ms - 1);
+      expect(kernel.started, `${ms}`).toHaveLength(before);
+      await pass(1);
+      expect(kernel.started).toHaveLength(before + 1);
+    };
+    await endsAndListensAgainAfter(100);
+    await pass(9999);
+    await endsAndListensAgainAfter(200);
+    await pass(10_000);
+    await endsAndListensAgainAfter(100);
+  });
+
+  test.each(["listens", "waits to listen", "is about to be ready"])(
+    "does nothing any more when it is stopped while it %s",
+    async (when) => {
+      const { kernel, events, state, pass } = await setUp({ isReady: when === "listens" });
+      if (when === "waits to listen") kernel.end();
+      const { started } = kernel;
+      if (when === "is about to be ready") kernel.last.ready(true);
+      events.stop();
+      await pass(600_000);
+      expect([events.isTrusted, started.length, started[0]?.isStopped]).toEqual([false, 1, true]);
+      expect(state.begun).toBe(when === "listens" ? 1 : 0);
+    },
+  );
+});
