@@ -1,4 +1,4 @@
-import { FAMILIES, type Family } from "../base/family.ts";
+import type { Family } from "../base/family.ts";
 import { groupBy } from "../base/group-by.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, TransactionFailedError } from "../kernel/nft-errors.ts";
@@ -226,13 +226,13 @@ export async function refusedFamily(
   ruleset: Ruleset,
   accepts: (ruleset: Ruleset) => Promise<boolean>,
 ): Promise<Family | undefined> {
-  const refused: Family[] = [];
-  const programmed = FAMILIES.filter((family) => ruleset[family] !== undefined);
-  for (const family of programmed) {
-    const table = ruleset[family];
-    if (table !== undefined && !(await accepts({ [family]: table }))) refused.push(family);
-  }
-  return refused.length === 1 && programmed.length > 1 ? refused[0] : undefined;
+  const { ip, ip6 } = ruleset;
+  if (ip === undefined || ip6 === undefined) return undefined;
+  const areAccepted = { ip: await accepts({ ip }), ip6: await accepts({ ip6 }) };
+  if (areAccepted.ip === areAccepted.ip6) return undefined;
+  const [family, refused] = areAccepted.ip ? (["ip6", { ip6 }] as const) : (["ip", { ip }] as const);
+  // What had everything refused may have ended between both.
+  return (await accepts(refused)) ? undefined : family;
 }
 
 /** The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over them. */

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bisect } from "../../../src/sync/quarantine.ts";
+import type { Family } from "../../../src/base/family.ts";
+import { bisect, refusedFamily } from "../../../src/sync/quarantine.ts";
+import { renderAll } from "../../support/build.ts";
 
 describe("bisect", () => {
   test("finds exactly the refused candidates, in about 2 log2 n attempts for each", async () => {
@@ -32,5 +34,29 @@ describe("bisect", () => {
 
   test("throws the error of an attempt", async () => {
     await expect(bisect([1], () => Promise.reject(new Error("nft is gone")))).rejects.toThrow("nft is gone");
+  });
+});
+
+describe("refusedFamily", () => {
+  const { ruleset } = renderAll({}).state;
+
+  /** An nft that gives these answers, one after another. */
+  const answering = (...answers: readonly boolean[]) => {
+    const left = [...answers];
+    return async () => left.shift() ?? true;
+  };
+
+  test.each<[string, readonly boolean[], Family | undefined]>([
+    ["the one that is refused each time", [true, false, false], "ip6"],
+    ["the other one", [false, true, false], "ip"],
+    ["none when both are refused", [false, false], undefined],
+    ["none when both are accepted", [true, true], undefined],
+    ["none when what had everything refused ended meanwhile", [false, true, true], undefined],
+  ])("gives %s", async (_, answers, family) => {
+    expect(await refusedFamily(ruleset, answering(...answers))).toBe(family);
+  });
+
+  test("gives none when there is only one", async () => {
+    expect(await refusedFamily({ ...(ruleset.ip && { ip: ruleset.ip }) }, answering(false, false))).toBeUndefined();
   });
 });
