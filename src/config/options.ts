@@ -166,7 +166,7 @@ export const OPTIONS = {
     preset: "0s",
     flag: setting(
       "iptables-min-sync-period",
-      "Time between two syncs, at least; 0 for four times the length of a sync (10 ms to 1 s)",
+      "Time between two syncs, at least; 0 for four times the length of a sync (10 ms to 0.25 s)",
     ),
     reload: "now",
   }),

@@ -22,6 +22,7 @@ export class DeltaTracker {
   #isCommitted = false;
   /** Set name to key to the committed value, undefined for none; only for keys written since the first commit. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
+  #elementCount = 0;
   /** Chain name to the committed chain, undefined for none; only for chains that were written. */
   readonly #chains = new Map<string, Chain | undefined>();
   /** Set name to the committed set, undefined for none; only for sets that were added or deleted. */
@@ -39,6 +40,11 @@ export class DeltaTracker {
   /** The desired table; live: it changes with every write. */
   get table(): Table {
     return this.#table;
+  }
+
+  /** How many elements were written since the last commit; 0 before the first one. */
+  get writtenElements(): number {
+    return this.#elementCount;
   }
 
   /** Adds an element or changes its value. */
@@ -142,6 +148,7 @@ export class DeltaTracker {
   committed(): void {
     this.#isCommitted = true;
     this.#elements.clear();
+    this.#elementCount = 0;
     this.#chains.clear();
     this.#sets.clear();
   }
@@ -161,7 +168,9 @@ export class DeltaTracker {
       keys = new Map();
       this.#elements.set(set, keys);
     }
-    if (!keys.has(key)) keys.set(key, committed);
+    if (keys.has(key)) return;
+    keys.set(key, committed);
+    this.#elementCount++;
   }
 
   #set(name: string): WritableSet {

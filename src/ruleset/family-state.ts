@@ -288,6 +288,11 @@ export class FamilyState {
     return this.#tracker.pending();
   }
 
+  /** As {@link DeltaTracker.writtenElements}. */
+  get writtenElements(): number {
+    return this.#tracker.writtenElements;
+  }
+
   /** The kernel has everything now. */
   committed(): void {
     this.#tracker.committed();

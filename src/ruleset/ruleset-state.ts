@@ -71,6 +71,11 @@ export class RulesetState {
     return this.#states().flatMap((state) => state.pending() ?? []);
   }
 
+  /** How many elements were written since the kernel had everything. */
+  get writtenElements(): number {
+    return this.#states().reduce((sum, state) => sum + state.writtenElements, 0);
+  }
+
   /** The kernel has everything now. */
   committed(): void {
     for (const state of this.#states()) state.committed();

@@ -73,6 +73,11 @@ export class SharedBudgets {
     return changed;
   }
 
+  /** The elements of a Service that is within its own budget, as counted last; 0 for others. */
+  elementsOf(name: ServiceName): number {
+    return this.#elements.claimOf(name)?.amount ?? 0;
+  }
+
   /** The budget that a Service exceeds, or for which older ones leave too little; undefined for one that is served. */
   excessOf(name: ServiceName): Excess | undefined {
     const short = this.#elements.shortfalls.get(name);

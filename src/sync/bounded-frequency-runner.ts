@@ -4,7 +4,7 @@ import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 export interface SyncInterval {
   /**
    * At least between the starts of two runs. `adaptive`: after a run, four times as long as the shortest of the last
-   * three took, within 10 ms and 1 s, so that runs take some 20 % of the time. One run alone may have waited for a
+   * three took, within 10 ms and 0.25 s, so that runs take some 20 % of the time. One run alone may have waited for a
    * processor, and the first one of all does not count: it does everything at once.
    */
   readonly minPeriodMs: number | "adaptive";
@@ -13,9 +13,12 @@ export interface SyncInterval {
   readonly maxRetryMs: number;
 }
 
-/** Limits of the adaptive pause after a run, and its length in lengths of the run. */
+/**
+ * Limits of the adaptive pause after a run, and its length in lengths of the run. With a longer one, a tenant whose changes take
+ * long made everybody wait for a second more.
+ */
 const MIN_PAUSE = 10;
-const MAX_PAUSE = 1000;
+const MAX_PAUSE = 250;
 const PAUSE_FACTOR = 4;
 
 /** Of so many runs that succeeded, the shortest tells what a run costs. */

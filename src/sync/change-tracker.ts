@@ -33,13 +33,23 @@ export interface ChangeTriggerTime {
   readonly at: number;
 }
 
+/** A time of a change, by the Service that it is about; without one for objects that are about all. */
+interface OfService {
+  readonly service?: ServiceName | undefined;
+}
+
+/** When a change was received: milliseconds on the monotonic clock. */
+interface Receipt extends OfService {
+  readonly at: number;
+}
+
 /** The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. Times are on the monotonic clock. */
 export interface Changes {
   /** Services that changed, themselves or in their slices. */
   readonly services: ReadonlySet<ServiceName>;
-  readonly triggerTimes: readonly ChangeTriggerTime[];
-  /** When each change was received, milliseconds. */
-  readonly receivedAt: readonly number[];
+  readonly triggerTimes: readonly (ChangeTriggerTime & OfService)[];
+  /** When each change was received. */
+  readonly receivedAt: readonly Receipt[];
   /** How many changes there are, those of failed syncs before included. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
@@ -66,8 +76,8 @@ const MAX_TIMES = 10_000;
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
   readonly #waitingFor = new Set<Awaited>(RESOURCE_NAMES);
-  #triggerTimes: ChangeTriggerTime[] = [];
-  #receivedAt: number[] = [];
+  #triggerTimes: (ChangeTriggerTime & OfService)[] = [];
+  #receivedAt: Receipt[] = [];
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
   readonly #invalid: ObjectProblemLog;
@@ -106,15 +116,29 @@ export class ChangeTracker {
   }
 
   /** Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
-  putBack({ triggerTimes, receivedAt }: Changes): void {
+  putBack({ triggerTimes, receivedAt }: Pick<Changes, "triggerTimes" | "receivedAt">): void {
     this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TIMES);
     this.#receivedAt = [...receivedAt, ...this.#receivedAt].slice(0, MAX_TIMES);
   }
 
-  /** Takes the changes of a sync that succeeded off the counts. */
-  synced({ counts }: Changes): void {
-    this.#services.unsynced -= counts.services;
-    this.#endpoints.unsynced -= counts.endpoints;
+  /**
+   * Takes the changes of a sync that succeeded off the counts, once nothing waits, and puts back the times of what waits.
+   * @param waiting Services that the sync has not brought to the kernel, or not all of them
+   * @returns the times of the others
+   */
+  synced(
+    { counts, triggerTimes, receivedAt }: Changes,
+    waiting: ReadonlySet<ServiceName>,
+  ): Pick<Changes, "triggerTimes" | "receivedAt"> {
+    if (waiting.size === 0) {
+      this.#services.unsynced -= counts.services;
+      this.#endpoints.unsynced -= counts.endpoints;
+      return { triggerTimes, receivedAt };
+    }
+    const waits = ({ service }: OfService) => service !== undefined && waiting.has(service);
+    this.putBack({ triggerTimes: triggerTimes.filter(waits), receivedAt: receivedAt.filter(waits) });
+    const isThere = (one: OfService) => !waits(one);
+    return { triggerTimes: triggerTimes.filter(isThere), receivedAt: receivedAt.filter(isThere) };
   }
 
   /** The handlers to give to a source. */
@@ -125,6 +149,7 @@ export class ChangeTracker {
         put: (service) => cache.putService(service),
         remove: ({ name }) => cache.deleteService(name),
         count: () => count(this.#services),
+        serviceOf: ({ name }) => name,
       }),
       endpointslices: this.#handler("endpointslices", {
         put: (slice, previous) => {
@@ -133,6 +158,7 @@ export class ChangeTracker {
         },
         remove: (slice) => cache.deleteSlice(slice),
         count: () => count(this.#endpoints),
+        serviceOf: ({ service }) => service,
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
@@ -153,17 +179,22 @@ export class ChangeTracker {
 
   #handler<T>(
     resource: ResourceName,
-    use: { put: (object: T, previous: T | undefined) => void; remove: (object: T) => void; count: () => void },
+    use: {
+      put: (object: T, previous: T | undefined) => void;
+      remove: (object: T) => void;
+      count: () => void;
+      serviceOf?: (object: T) => ServiceName;
+    },
   ): SourceHandler<T> {
     return {
       onUpsert: (key, object, previous) => {
         this.#invalid.end(`${resource} ${key}`);
         use.put(object, previous);
-        this.#received(use.count);
+        this.#received(use.count, use.serviceOf?.(object));
       },
       onDelete: (_key, previous) => {
         use.remove(previous);
-        this.#received(use.count);
+        this.#received(use.count, use.serviceOf?.(previous));
       },
       onInvalid: (key, error) => {
         const reason = messageOf(error);
@@ -178,10 +209,10 @@ export class ChangeTracker {
   }
 
   /** The first lists are no changes: how long they take is measured elsewhere. */
-  #received(count: () => void): void {
+  #received(count: () => void, service: ServiceName | undefined): void {
     count();
     if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
-      this.#receivedAt.push(this.#parts.clock.monotonic());
+      this.#receivedAt.push({ service, at: this.#parts.clock.monotonic() });
     }
     this.#announce();
   }
@@ -199,7 +230,10 @@ export class ChangeTracker {
   }
 
   /** The first sight of a slice is no change of its endpoints: its trigger time may be long ago. */
-  #addTriggerTime({ family, lastChangeTriggerTime }: EndpointSlice, previous: EndpointSlice | undefined): void {
+  #addTriggerTime(
+    { service, family, lastChangeTriggerTime }: EndpointSlice,
+    previous: EndpointSlice | undefined,
+  ): void {
     const isNew =
       lastChangeTriggerTime > 0 &&
       this.#waitingFor.size === 0 &&
@@ -207,7 +241,7 @@ export class ChangeTracker {
     if (!isNew || this.#triggerTimes.length >= MAX_TIMES) return;
     const { clock } = this.#parts;
     const age = Math.min(Math.max(0, clock.now() - lastChangeTriggerTime), MAX_TRIGGER_AGE);
-    this.#triggerTimes.push({ family, at: clock.monotonic() - age });
+    this.#triggerTimes.push({ service, family, at: clock.monotonic() - age });
   }
 }
 

@@ -25,6 +25,8 @@ export interface ReconcilerParts {
   readonly tables: TableReader;
   /** The most elements in one transaction of several. */
   readonly chunkSize?: number;
+  /** The most elements that one sync changes where more wait, {@link PORTION} if absent. */
+  readonly portion?: number;
   /** Endpoints whose connections are reset; absent where that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
 }
@@ -43,6 +45,12 @@ export interface RepairOptions {
   /** The program whose changes are repaired; absent when it is not known. */
   readonly author?: string;
 }
+
+/**
+ * Elements that a sync changes where more wait: the next one begins with the Services that changed meanwhile and are small, so
+ * that nobody waits for another tenant's hundred thousand elements. nft and we take some 0.3 s for so many (2 cores, 6.18).
+ */
+const PORTION = 4000;
 
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
@@ -157,10 +165,11 @@ export class Reconciler {
       await this.#render(input);
       await this.#tryAgain();
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
-      const rendered = this.#rendered;
-      this.#rendered = new Set();
+      const { waiting } = this.#renderer;
+      const rendered = new Set([...this.#rendered].filter((name) => !waiting.has(name)));
+      this.#rendered = new Set(waiting);
       this.#failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
-      return { ...result, rendered };
+      return { ...result, rendered, waiting };
     } catch (error) {
       this.requestFullSync(due ?? "failure");
       throw error;
@@ -194,7 +203,7 @@ export class Reconciler {
     this.#parts.vanished?.update(dirty);
     const isCurrent = this.isCurrent(nodeContext);
     const pieces = isCurrent
-      ? this.#renderer.updating(dirty, this.#refused.servicePorts)
+      ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
       : this.#renderAll(this.#refused.programmed(nodeContext));
     try {
       if (atOnce) for (const _ of pieces);
@@ -204,8 +213,14 @@ export class Reconciler {
       this.#nodeContext = [];
       throw error;
     }
-    for (const name of this.#renderer.alsoRendered) this.#rendered.add(name);
+    for (const name of this.#renderer.rendered) this.#rendered.add(name);
     this.#parts.vanished?.putInto(this.state);
+  }
+
+  /** How many elements this sync may change: all where the outcome is to be that of all objects of this moment. */
+  #mostElements(atOnce: boolean): number {
+    const isWhole = atOnce || this.isRepairDue || this.#onProbation.size > 0;
+    return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);
   }
 
   /** Set declarations cannot change in place; rebuild the state if they differ. @returns as {@link Renderer.updating} */
@@ -376,7 +391,7 @@ export class Reconciler {
   }
 }
 
-type SyncResult = Omit<SyncOutcome, "rendered">;
+type SyncResult = Omit<SyncOutcome, "rendered" | "waiting">;
 
 function authorOf({ author }: { readonly author: string | undefined }): Pick<SyncOutcome, "author"> {
   return author === undefined ? {} : { author };

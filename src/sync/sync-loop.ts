@@ -184,12 +184,13 @@ export class SyncLoop {
       const moments = atOnce ? [...this.#moments].map((begin) => begin()) : [];
       const outcome = await syncing;
       for (const end of moments) end();
-      tracker.synced(changes);
+      const brought = tracker.synced(changes, outcome.waiting);
+      if (outcome.waiting.size > 0) this.#parts.runner.request();
       const times = {
         startedAt,
         endedAt: endedAt(),
-        triggerTimes: changes.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
-        receivedAt: changes.receivedAt.map(wallTimeOf),
+        triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
+        receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),
       };
       const report = this.#report(outcome, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));

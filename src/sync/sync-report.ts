@@ -23,6 +23,8 @@ export interface SyncOutcome {
   readonly reason?: FullSyncReason;
   /** Services rendered since the last successful sync: they, their slices or the node context changed. */
   readonly rendered: ReadonlySet<ServiceName>;
+  /** Services that changed and whose rules are not complete in the kernel: later syncs go on with them. */
+  readonly waiting: ReadonlySet<ServiceName>;
   /** The differences that were sent to the kernel. */
   readonly deltas: readonly TableDelta[];
   /** The transactions that carried them, in order. */

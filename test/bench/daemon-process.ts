@@ -19,6 +19,7 @@ export class DaemonProcess {
   readonly memory: MemoryWatch;
   readonly #child: ChildProcess;
   #log = "";
+  #logLines = 0;
 
   /** @param master the API server's URL */
   constructor(master: string, ...args: readonly string[]) {
@@ -36,12 +37,27 @@ export class DaemonProcess {
     this.#child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"], env });
     this.#child.stderr?.on("data", (chunk) => {
       this.#log = (this.#log + chunk).slice(-4000);
+      this.#logLines += String(chunk).split("\n").length - 1;
     });
     this.memory = new MemoryWatch(this.pid);
   }
 
   get pid(): number {
     return this.#child.pid ?? 0;
+  }
+
+  /** How many lines it has logged. */
+  get logLines(): number {
+    return this.#logLines;
+  }
+
+  /** The end of its log. */
+  get lastLog(): string {
+    return this.#log;
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
   /** Resolves when the kernel has been brought to what the cluster wants for the first time. */
@@ -61,6 +77,12 @@ export class DaemonProcess {
     const line = /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} (\d+)/m.exec(text);
     if (line === null) throw new Error("the metrics do not say how many syncs there were");
     return Number(line[1]);
+  }
+
+  /** Whether changes wait for a sync, or for a later one. */
+  async hasPending(): Promise<boolean> {
+    const text = await (await fetch(`http://${METRICS}/metrics`)).text();
+    return /^kubeproxy_sync_proxy_rules_service_changes_pending(\{.*\})? [1-9]/m.test(text);
   }
 
   /** When the kernel was last compared with the desired rules, as /livez tells. */

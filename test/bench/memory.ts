@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync, readlinkSync, writeFileSync } from "node:fs";
 
 /** Peaks of resident memory, bytes: of a process, of one nft that it started, and of all of them at one time. */
 export interface Memory {
@@ -77,9 +77,20 @@ export function peakBytes(pid: number): number {
  * Source: proc(5), clock ticks of 10 ms.
  */
 export function cpuMs(pid: number): number {
+  const { own, children } = cpuOf(pid);
+  return own + children;
+}
+
+/** As {@link cpuMs}, of the process and of its children. */
+export function cpuOf(pid: number): { readonly own: number; readonly children: number } {
   const [own, ended] = cpuTimes(pid);
   const running = childrenOf(pid).map((child) => cpuTimes(child)[0]);
-  return running.reduce((sum, one) => sum + one, own + ended);
+  return { own, children: running.reduce((sum, one) => sum + one, ended) };
+}
+
+/** Makes what is resident now the most that a process has had. Source: proc(5), clear_refs. */
+export function forgetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }
 
 /** CPU time of all children of this process that have ended, and of theirs, milliseconds. */

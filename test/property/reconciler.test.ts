@@ -115,7 +115,13 @@ class Node {
   /** The objects of each Service that there were: what is taken out may be refused, too. */
   readonly #past = new Map<ServiceName, string>();
   nodeContext: NodeContext = testNodeContext();
-  reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, tables: this.fake.tables, chunkSize: 5 });
+  reconciler = new Reconciler({
+    cache: this.cache,
+    nft: this.fake.nft,
+    tables: this.fake.tables,
+    chunkSize: 5,
+    portion: 3,
+  });
   /** Somebody changed the kernel during the last sync, and the reconciler was told. */
   isReported = false;
   /** Somebody changed the kernel since it was last seen to be right. */
@@ -148,6 +154,7 @@ class Node {
           nft: this.fake.nft,
           tables: this.fake.tables,
           chunkSize: 5,
+          portion: 3,
         });
         for (const service of this.objects.services) this.cache.putService(service);
     }
@@ -237,6 +244,30 @@ test("after any faults of nft and changes by others, the tables are those of a f
       const kernel = Object.values(node.fake.kernel.ruleset).filter(({ family }) => families.has(family));
       expect(textWithoutPlacement(Object.fromEntries(kernel.map((one) => [one.family, one])))).toBe(
         textWithoutPlacement(fresh),
+      );
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test("changes that syncs bring to the kernel in portions end with the tables of a fresh start", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(anyObjects, fc.nat(3)), { minLength: 2, maxLength: 6 }), async (changes) => {
+      const node = new Node();
+      for (const [objects, syncs] of changes) {
+        await node.take({ kind: "objects", objects });
+        for (let n = 0; n < syncs; n++) await node.sync();
+      }
+      const { reconciler, nodeContext, cache } = node;
+      let left = 1000;
+      const waits = async () => {
+        const { waiting } = await reconciler.sync({ nodeContext, services: cache.takeDirty() });
+        return waiting.size > 0;
+      };
+      while (await waits()) expect(left--).toBeGreaterThan(0);
+      await reconciler.deleteStaleChains();
+      expect(textWithoutPlacement(node.fake.kernel.ruleset)).toBe(
+        textWithoutPlacement(renderAll(node.objects, nodeContext).state.ruleset),
       );
     }),
     { numRuns: 40 },

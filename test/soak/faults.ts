@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { FAMILIES, type Family } from "../../src/base/family.ts";
+import type { TenantChange } from "../support/hostile-tenants.ts";
 import { affinityEntries, rememberClients } from "../support/kill-rounds.ts";
 import type { Harm } from "./attribution.ts";
-import { HOSTILE, type HostileObjects } from "./hostile-services.ts";
+import { HOSTILE, type HostileObjects, TENANT_STEPS } from "./hostile-services.ts";
 import { now, type Stage } from "./stage.ts";
 import { probeOf, TARGETS } from "./targets.ts";
 
@@ -182,7 +183,16 @@ export const FAULTS: readonly Fault[] = [
   { name: "an element deleted", steps: [elementDeleted] },
   { name: "another software's table rebuilt", steps: [othersRebuilt] },
   ...Object.entries(HOSTILE).map(([name, make]) => hostileFault(name, make)),
+  ...Object.entries(TENANT_STEPS).map(([name, steps]) => ({ name, steps: steps.map(tenantStep) })),
 ];
+
+/** A tenant changes its objects; a new Service has to be served meanwhile. */
+function tenantStep(changes: () => readonly TenantChange[]): Step {
+  return async ({ cluster }) => {
+    for (const [kind, resource, object] of changes()) cluster[kind](resource, object);
+    return { since: now() };
+  };
+}
 
 /** Hostile objects come, and go. */
 function hostileFault(name: string, make: () => HostileObjects): Fault {

@@ -1,5 +1,12 @@
 import { SCHEDULER_ANNOTATION } from "../../src/model/scheduler.ts";
 import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
+import {
+  MOTIONS,
+  type TenantChange,
+  type TenantShape,
+  tenantServices,
+  tenantShape,
+} from "../support/hostile-tenants.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { ECHO_PORT, TARGETS } from "./targets.ts";
 
@@ -80,6 +87,33 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
     return one(service("hostile-thief", 6, ports, { externalIPs }), ports);
   },
 };
+
+/** Tenants who change all that they have at once, again and again, by the words of the report. */
+const TENANTS: Readonly<Record<string, Partial<TenantShape>>> = {
+  "a tenant of 100 ranges of ports x 19 addresses": { portRanges: 100, externalIPs: 19 },
+  "a tenant of 100 Services of 50 ranges of ports, one pod": {
+    services: 100,
+    portRanges: 50,
+    endpoints: 1,
+    samePods: true,
+  },
+  "a tenant of 20 Services of 585 ports, by hash": { services: 20, ports: 585, scheduler: "source-hash" },
+  "a tenant of 50 Services of 100 ports at one address": {
+    services: 50,
+    ports: 100,
+    externalIPs: 1,
+    sameAddresses: true,
+  },
+  "a tenant of 50 sticky Services in as many namespaces": { services: 50, ports: 20, sticky: true, apart: true },
+};
+
+/** What those tenants do, one step after the other, by the words of the report. */
+export const TENANT_STEPS: Readonly<Record<string, readonly (() => readonly TenantChange[])[]>> = Object.fromEntries(
+  Object.entries(TENANTS).map(([name, shape], index) => {
+    const services = tenantServices(tenantShape(shape), `tenant${index}`);
+    return [name, Object.values(MOTIONS).map((motion, round) => () => motion(services, round))];
+  }),
+);
 
 const ENDPOINTS = ["10.250.255.1", "10.250.255.2"];
 

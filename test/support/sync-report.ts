@@ -27,6 +27,7 @@ export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
     const outcome = {
       kind: "nothing",
       rendered: new Set<never>(),
+      waiting: new Set<never>(),
       deltas: [],
       applied: [],
       drift: [],

@@ -15,6 +15,7 @@ import { follow } from "../follow.ts";
 import { clearTables } from "../kernel.ts";
 import { peakBytes } from "../memory.ts";
 import { pause } from "../programs.ts";
+import { tenantFigures } from "./tenants.ts";
 
 /** Without a limit, so that everything is computed. */
 const NO_BUDGET = {
@@ -197,11 +198,12 @@ async function manyFigures(): Promise<Figure[]> {
 /** Objects that a tenant may create, with as much as an API server accepts: time against size. */
 export const hostile: Work = {
   name: "hostile",
-  summary: "objects with tens of thousands of one thing, and the neighbour of a Service beyond its budget",
+  summary: "objects with tens of thousands of one thing, and the neighbour of a tenant with such objects",
   run: async () => [
     ...objectFigures(),
     ...(await blockedFigures()),
     ...(await neighbourFigures()),
     ...(await manyFigures()),
+    ...(await tenantFigures()),
   ],
 };

@@ -3,6 +3,7 @@ import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
 import { countOperations } from "../../support/operations.ts";
+import { rulesetText } from "../../support/ruleset-text.ts";
 
 const PORTS = Array.from({ length: 100 }, (_, i) => port(i + 1, { name: `p${i}` }));
 const ADDRESSES = Array.from({ length: 500 }, (_, i) => `203.0.${113 + (i >> 8)}.${i & 255}`);
@@ -105,4 +106,90 @@ test("a Service is counted and rendered in pieces of a port each, and taken away
   cache.deleteService(name);
   expect([...renderer.updating(cache.takeDirty())]).toHaveLength(1 + 10);
   expect(served(renderer)).toEqual(new Set());
+});
+
+test("a Service is rendered with work in line with its ports", () => {
+  const work = (count: number) => {
+    const ports = Array.from({ length: count }, (_, i) => port(i + 1, { name: `p${i}` }));
+    const cache = cacheOf({ services: [service({ ports })] });
+    const renderer = new Renderer(cache, testNodeContext());
+    return countOperations(() => renderer.update(cache.takeDirty()));
+  };
+  work(10);
+  expect(work(800)).toBeLessThan(5 * work(200));
+});
+
+describe("an update that may write so many elements", () => {
+  const large = (endpoints: readonly string[]) =>
+    slice({
+      service: "large",
+      name: "large-ip",
+      ports: PORTS.map(({ name, port: number }) => slicePort(number, { name })),
+      endpoints,
+    });
+  const LARGE = service({ name: "large", ports: PORTS });
+  /** A renderer whose rules the kernel has, of a Service of 100 ports beside one of one port; and the endpoints of both. */
+  function setUp() {
+    const cache = cacheOf({
+      services: [LARGE, NEIGHBOUR],
+      slices: [large(["10.1.0.1"]), slice({ service: "neighbour", endpoints: ["10.244.2.1"] })],
+    });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    const update = (most: number) => {
+      for (const _ of renderer.updating(cache.takeDirty(), undefined, most));
+      const written = renderer.state.writtenElements;
+      renderer.state.committed();
+      return written;
+    };
+    const text = () => rulesetText(renderer.state.ruleset);
+    return { cache, renderer, update, text };
+  }
+
+  test("begins with the smallest Service, and the next ones go on with the rest", () => {
+    const { cache, renderer, update, text } = setUp();
+    cache.putSlice(large(["10.1.0.2"]));
+    expect(update(20)).toBe(20);
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], []]);
+    cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
+    expect(update(20)).toBe(20);
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], ["default/neighbour"]]);
+    expect(text()).toContain("10.244.2.2");
+    for (let left = 61; left > 0; left -= 20) expect(update(20)).toBe(Math.min(20, left));
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([[], ["default/large"]]);
+    expect(text()).not.toContain("10.1.0.1");
+  });
+
+  test("takes a deleted Service for as large as it was", () => {
+    const { cache, renderer, update, text } = setUp();
+    cache.deleteService(LARGE.name);
+    cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
+    update(20);
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], ["default/neighbour"]]);
+    expect(text()).toContain("10.244.2.2");
+    for (let left = 1000; renderer.waiting.size > 0 && left > 0; left--) update(20);
+    expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
+  });
+
+  test("goes on with the Service that has waited for longest while small ones change all the time", () => {
+    const { cache, renderer, update } = setUp();
+    cache.putSlice(large(["10.1.0.2"]));
+    let updates = 0;
+    for (; updates < 100 && (updates === 0 || renderer.waiting.size > 0); updates++) {
+      cache.putSlice(slice({ service: "neighbour", endpoints: [`10.244.2.${updates % 2}`] }));
+      update(2);
+    }
+    expect(updates).toBe(100);
+    expect(renderer.waiting.size).toBe(0);
+  });
+
+  test("renders a Service from the beginning that changes while it waits", () => {
+    const { cache, renderer, update, text } = setUp();
+    cache.putSlice(large(["10.1.0.2"]));
+    update(20);
+    cache.putSlice(large(["10.1.0.3"]));
+    for (let left = 100; (left === 100 || renderer.waiting.size > 0) && left > 0; left--) update(20);
+    expect(text()).not.toContain("10.1.0.2");
+  });
 });

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
+import type { ServiceName } from "../../../src/model/ids.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
-import { node, service, serviceCIDR, slice } from "../../support/build.ts";
+import { named, node, service, serviceCIDR, slice } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -76,7 +77,7 @@ describe("ChangeTracker", () => {
     handlers.services.onUpsert("default/web", service(), undefined);
     const both = tracker.take();
     handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
-    tracker.synced(both);
+    tracker.synced(both, new Set());
     expect([tracker.services, tracker.endpoints], "the first sync failed, the second had its changes too").toEqual([
       { total: 3, unsynced: 0 },
       { total: 2, unsynced: 1 },
@@ -92,11 +93,11 @@ describe("ChangeTracker", () => {
     const taken = tracker.take();
     expect(taken).toEqual({
       services: new Set(["default/web"]),
-      triggerTimes: [{ family: "ip", at: 5 - 42 }],
-      receivedAt: [0, 0, 0],
+      triggerTimes: [{ service: "default/web", family: "ip", at: 5 - 42 }],
+      receivedAt: Array(3).fill({ service: "default/web", at: 0 }),
       counts: { services: 0, endpoints: 3 },
     });
-    tracker.synced(taken);
+    tracker.synced(taken, new Set());
     const counts = { services: 0, endpoints: 0 };
     expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receivedAt: [], counts });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
@@ -104,6 +105,21 @@ describe("ChangeTracker", () => {
     const again = tracker.take();
     expect(again.triggerTimes.map((one) => one.at)).toEqual([5 - 42, 7 - 42]);
     expect(again.receivedAt).toHaveLength(4);
+  });
+
+  test("keeps the times of Services that wait for a later sync, and counts all changes until nothing waits", () => {
+    const { tracker, handlers } = setUp();
+    const at = (name: string) => ({ ...slice({ service: name, family: "ip" }), lastChangeTriggerTime: 5 });
+    for (const name of ["large", "small"]) handlers.endpointslices.onUpsert(`default/${name}`, at(name), undefined);
+    const waiting = new Set([named("large")]);
+    const services = (times: readonly { readonly service?: ServiceName | undefined }[]) =>
+      times.map(({ service: name }) => name);
+    const { triggerTimes, receivedAt } = tracker.synced(tracker.take(), waiting);
+    expect([services(triggerTimes), services(receivedAt)]).toEqual([["default/small"], ["default/small"]]);
+    expect(tracker.endpoints.unsynced).toBe(2);
+    const rest = tracker.synced(tracker.take(), new Set());
+    expect([services(rest.triggerTimes), services(rest.receivedAt)]).toEqual([["default/large"], ["default/large"]]);
+    expect(tracker.endpoints.unsynced).toBe(0);
   });
 
   test("takes a change for no older than an hour, and for none of the future", () => {

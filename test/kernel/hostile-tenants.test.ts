@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import {
+  COUNTS,
+  FEATURES,
+  MOTIONS,
+  PAIRS,
+  type TenantService,
+  type TenantShape,
+  tenantServices,
+  tenantShape,
+} from "../support/hostile-tenants.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+// A neighbour's Service is served whatever a tenant does with objects of its own; sizes and budgets are small.
+
+const BUDGETS = {
+  maxServiceElements: 300,
+  maxElements: 1000,
+  maxNamespaceElements: 600,
+  maxPortRanges: 100,
+};
+const FLAGS = [
+  "--max-service-elements=300",
+  "--max-elements=1000",
+  "--max-namespace-elements=600",
+  "--max-port-ranges=100",
+];
+
+const NEIGHBOUR_IP = "10.96.20.1";
+const PODS = ["10.244.1.11", "10.244.2.12"] as const;
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  await lab.reach("192.0.2.2");
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  const old = apiService("old", { clusterIP: NEIGHBOUR_IP });
+  lab.cluster.put("services", inNeighbourhood(old));
+  putPod(0);
+  daemon = lab.start(FLAGS);
+  await lab.converged(BUDGETS);
+});
+afterAll(async () => {
+  await daemon?.stop();
+  await lab?.close();
+});
+
+function inNeighbourhood<T extends { readonly metadata: object }>(object: T): T {
+  return { ...object, metadata: { ...object.metadata, namespace: "neighbour" } };
+}
+
+/** Makes a pod the neighbour's only endpoint. */
+function putPod(pod: number): void {
+  lab.cluster.put("endpointslices", inNeighbourhood(apiSlice("old", [PODS[pod % 2] ?? ""])));
+}
+
+/** Which pods answer new connections to the neighbour's Service, and what else became of them. */
+async function answers(): Promise<readonly string[]> {
+  const probe = { id: "old", from: "pod2", to: NEIGHBOUR_IP, port: 80, proto: "tcp", n: 5, wait: 0.5 } as const;
+  const tally = (await lab.lab.observe([probe])).get("old") ?? {};
+  return [...new Set(Object.keys(tally).map((answer) => answer.split(" ")[0] ?? ""))];
+}
+
+let pod = 0;
+/** The neighbour's endpoint becomes another one: it is served before, meanwhile and after. */
+async function expectServed(doing: string): Promise<void> {
+  const allowed = [PODS[pod % 2], PODS[(pod + 1) % 2]];
+  putPod(++pod);
+  await expect
+    .poll(
+      async () => {
+        const found = await answers();
+        for (const answer of found) expect(allowed, doing).toContain(answer);
+        return found;
+      },
+      { timeout: 60_000, message: doing },
+    )
+    .toEqual([PODS[pod % 2]]);
+}
+
+function play(services: readonly TenantService[], motion: string, round = 0): void {
+  for (const [kind, resource, object] of MOTIONS[motion]?.(services, round) ?? []) lab.cluster[kind](resource, object);
+}
+
+/** The reasons of the Events about Services of a namespace, or of several whose names begin with it. */
+function reasonsIn(namespace: string): readonly string[] {
+  const own = lab.api.events.filter(({ regarding }) =>
+    (regarding as { readonly namespace?: string }).namespace?.startsWith(namespace),
+  );
+  return [...new Set(own.map(({ reason }) => String(reason)))];
+}
+
+/** What the audit found, small; and the Event by which the tenant is told. */
+const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told: string])[] = [
+  ["ranges of ports x addresses beyond its budget", { portRanges: 20, externalIPs: 20 }, "ServicePortQuarantined"],
+  [
+    "more ranges than its namespace's share, at one pod",
+    { services: 10, portRanges: 8, endpoints: 1, samePods: true },
+    "PortRangesNotServed",
+  ],
+  ["ports by hash beyond its budget", { ports: 20, scheduler: "source-hash" }, "ServicePortQuarantined"],
+  ["more Services than its namespace's share", { services: 40, ports: 10 }, "ServicePortQuarantined"],
+  ["more Services than all have room for", { services: 60, ports: 10, apart: true }, "ServicePortQuarantined"],
+  [
+    "Services of many ports at one address",
+    { services: 10, ports: 8, externalIPs: 1, sameAddresses: true },
+    "AddressConflict",
+  ],
+  [
+    "ports and ranges at the neighbour's address",
+    { ports: 10, portRanges: 4, addressesOfOthers: [NEIGHBOUR_IP] },
+    "AddressConflict",
+  ],
+  ["ranges of ports", { portRanges: 4 }, "InvalidPortRanges"],
+];
+
+/** A scene of {@link FOUND}, in namespaces whose names begin with this one. */
+const namespaceOf = (name: string) => `found-${FOUND.findIndex(([one]) => one === name)}`;
+
+describe("a neighbour is served when a tenant makes, moves and deletes", () => {
+  test.each(FOUND)("%s", async (name, part) => {
+    const services = tenantServices(tenantShape(part), namespaceOf(name));
+    await expectServed("before");
+    for (const motion of Object.keys(MOTIONS)) {
+      play(services, motion);
+      await expectServed(motion);
+    }
+  });
+});
+
+/** A pair with so little of each that it is within the budgets. */
+function small(shape: TenantShape): TenantShape {
+  const counts = COUNTS.map((name) => [name, Math.min(shape[name], name === "portRanges" ? 2 : 4)] as const);
+  return { ...shape, ...Object.fromEntries(counts), services: Math.min(shape.services, 3), scheduler: undefined };
+}
+
+describe("a neighbour is served when a tenant makes, moves and deletes, with all else that a Service can have,", () => {
+  test.each(Object.keys(FEATURES).slice(0, -1))("%s", async (feature) => {
+    for (const [index, [name, shape]] of PAIRS.entries()) {
+      if (!name.startsWith(`${feature} x `)) continue;
+      const services = tenantServices(small(shape), `pair-${index}`);
+      for (const motion of Object.keys(MOTIONS)) play(services, motion);
+      await expectServed(name);
+    }
+  });
+});
+
+test.each(FOUND)("the tenant is told by an Event: %s", async (name, _part, told) => {
+  await expect.poll(() => reasonsIn(namespaceOf(name)), { timeout: 30_000 }).toContain(told);
+});
+
+test("the tables are those of the objects once all such tenants have come again, and gone", async () => {
+  const all = FOUND.map(([name, part], index) => tenantServices(tenantShape(part), namespaceOf(name), 100 * index));
+  for (const services of all) play(services, "made");
+  await lab.converged(BUDGETS);
+  for (const services of all) play(services, "deleted");
+  await lab.converged(BUDGETS);
+});
