@@ -15,10 +15,25 @@ const LAYERS = {
   config: { layers: ["model", "base"], packages: ["ajv", "yaml"] },
   kube: { layers: ["model", "base"], packages: ["*"] },
   kernel: { layers: ["netlink", "nft", "model", "base"], packages: ["*"] },
-  sync: { layers: ["config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"], packages: ["*"] },
+  sync: {
+    layers: ["config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    packages: ["*"],
+  },
   conntrack: { layers: ["kernel", "ruleset", "model", "base"], packages: ["*"] },
   inspect: {
-    layers: ["conntrack", "sync", "config", "kube", "kernel", "trace", "ruleset", "netlink", "nft", "model", "base"],
+    layers: [
+      "conntrack",
+      "sync",
+      "config",
+      "kube",
+      "kernel",
+      "trace",
+      "ruleset",
+      "netlink",
+      "nft",
+      "model",
+      "base",
+    ],
     packages: ["*"],
   },
   daemon: {
@@ -41,16 +56,19 @@ process.exit(complaints.length === 0 ? 0 : 1);
 /** Every import, export from and dynamic import of a file; `target` is a file of the sources, or undefined. */
 function importsOf(file) {
   const text = readFileSync(join(root, file), "utf8");
-  return [...text.matchAll(/(?:^(?:import|export|\}).*? from |^import |\bimport\()"([^"]+)"/gm)].map(([, name]) => {
-    const target = name.startsWith(".") ? normalize(join(dirname(file), name)) : undefined;
-    return { file, name, target };
-  });
+  return [...text.matchAll(/(?:^(?:import|export|\}).*? from |^import |\bimport\()"([^"]+)"/gm)].map(
+    ([, name]) => {
+      const target = name.startsWith(".") ? normalize(join(dirname(file), name)) : undefined;
+      return { file, name, target };
+    },
+  );
 }
 
 function wrongDirection({ file, name, target }) {
   const layer = layerOf(file);
   const allowed = LAYERS[layer];
-  if (allowed === undefined) return [`${file}: src/${layer} is no known folder (scripts/import-directions.mjs)`];
+  if (allowed === undefined)
+    return [`${file}: src/${layer} is no known folder (scripts/import-directions.mjs)`];
   if (target === undefined) return refuse(file, name, allowed.packages);
   const to = layerOf(target);
   // The schemas stand beside the sources, for all of them.

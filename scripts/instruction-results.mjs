@@ -14,7 +14,8 @@ const [dir, ...releases] = process.argv.slice(2);
 const faults = [];
 for (const release of releases) {
   const counted = read(release);
-  if (counted === undefined) faults.push(`${release}: not counted, see ${join(dir, `instructions-${release}.log`)}`);
+  if (counted === undefined)
+    faults.push(`${release}: not counted, see ${join(dir, `instructions-${release}.log`)}`);
   else {
     console.log(
       `\nThousands of instructions of a round trip, ${counted.kernel}, ${counted.nft}:\n\n${table(counted.counts)}`,
@@ -57,10 +58,14 @@ function table(counts) {
 }
 
 function exceeded(release, counts) {
-  return BUDGETS.filter((budget) => budget.release === release).flatMap(({ rules, way, flow, thousands: budget }) => {
-    const found = thousands(counts, rules, way, flow);
-    return found <= budget
-      ? []
-      : [`${release}: ${rules}: ${way}, ${flow}: ${found.toFixed(1)} thousand instructions, at most ${budget}`];
-  });
+  return BUDGETS.filter((budget) => budget.release === release).flatMap(
+    ({ rules, way, flow, thousands: budget }) => {
+      const found = thousands(counts, rules, way, flow);
+      return found <= budget
+        ? []
+        : [
+            `${release}: ${rules}: ${way}, ${flow}: ${found.toFixed(1)} thousand instructions, at most ${budget}`,
+          ];
+    },
+  );
 }

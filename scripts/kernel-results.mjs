@@ -42,7 +42,9 @@ function cell(results, file) {
 console.log(`| kernel | minutes | ${files.map((file) => file.replace(".test.ts", "")).join(" | ")} |`);
 console.log(`| --- | --- |${" --- |".repeat(files.length)}`);
 for (const { kernel, seconds, results } of rows) {
-  console.log(`| ${kernel} | ${(seconds / 60).toFixed(1)} | ${files.map((file) => cell(results, file)).join(" | ")} |`);
+  console.log(
+    `| ${kernel} | ${(seconds / 60).toFixed(1)} | ${files.map((file) => cell(results, file)).join(" | ")} |`,
+  );
 }
 for (const { kernel, results } of rows) {
   for (const { assertionResults, name, message } of results?.testResults ?? []) {

@@ -13,7 +13,9 @@ export const precompileSchemas = {
   setup(build) {
     build.onLoad({ filter: /\.validator\.ts$/ }, async ({ path }) => {
       const compilers = Object.entries(await tsImport(path, import.meta.url));
-      const functions = await Promise.all(compilers.map(([name, compile]) => compiledFunction(name, compile())));
+      const functions = await Promise.all(
+        compilers.map(([name, compile]) => compiledFunction(name, compile())),
+      );
       return { contents: functions.join("\n") };
     });
   },

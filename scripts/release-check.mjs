@@ -17,7 +17,9 @@ if (faults.length > 0) {
   process.stderr.write(`${faults.map((fault) => `not ready: ${fault}`).join("\n")}\n`);
   process.exitCode = 1;
 } else {
-  process.stdout.write(args.includes("--notes") ? `${section(version)}\n` : `${version} is ready to be released\n`);
+  process.stdout.write(
+    args.includes("--notes") ? `${section(version)}\n` : `${version} is ready to be released\n`,
+  );
 }
 
 /** Every place that names the version besides package.json. */
@@ -50,7 +52,8 @@ function changelogFaults() {
 /** The text below a heading of the changelog's second level, without empty subsections; "" without that heading. */
 function section(heading) {
   const sections = read("CHANGELOG.md").split(/^## /m);
-  const found = sections.find((text) => text.startsWith(`${heading}\n`) || text.startsWith(`${heading} - `)) ?? "";
+  const found =
+    sections.find((text) => text.startsWith(`${heading}\n`) || text.startsWith(`${heading} - `)) ?? "";
   const [, ...parts] = found.slice(found.indexOf("\n")).split(/^(?=### )/m);
   return parts
     .filter((part) => /^- /m.test(part))

@@ -22,7 +22,9 @@ export const slimClientNode = {
         : undefined,
     );
     build.onLoad({ filter: /.*/, namespace: "slim-client-node" }, ({ path }) => ({
-      contents: UNUSED[path].map((name) => `export class ${name} { isAuthProvider() { return false; } }`).join("\n"),
+      contents: UNUSED[path]
+        .map((name) => `export class ${name} { isAuthProvider() { return false; } }`)
+        .join("\n"),
     }));
   },
 };

@@ -2,7 +2,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /** Licences under which code may be bundled. Another one stops the build until a person has looked at it. */
-const ALLOWED = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BlueOak-1.0.0", "ISC", "MIT", "Python-2.0"];
+const ALLOWED = [
+  "0BSD",
+  "Apache-2.0",
+  "BSD-2-Clause",
+  "BSD-3-Clause",
+  "BlueOak-1.0.0",
+  "ISC",
+  "MIT",
+  "Python-2.0",
+];
 
 /**
  * The licences of the packages that a bundle contains, as one text.
@@ -28,7 +37,8 @@ function bundledPackages({ inputs }) {
 
 function describePackage(folder) {
   const { name, version, license, repository } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
-  if (!ALLOWED.includes(license)) throw new Error(`${name} ${version} is licensed as ${license}: may it be bundled?`);
+  if (!ALLOWED.includes(license))
+    throw new Error(`${name} ${version} is licensed as ${license}: may it be bundled?`);
   const source = typeof repository === "string" ? repository : repository?.url;
   const head = [`${name} ${version}`, license, ...(source === undefined ? [] : [source])].join("\n");
   const files = readdirSync(folder).filter((file) => /^(?:licen[cs]e|notice|copying)/i.test(file));

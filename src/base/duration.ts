@@ -33,10 +33,13 @@ export function parseDuration(text: string): number | undefined {
   let nanoseconds = 0n;
   for (const [, whole = "0", fraction = "", onlyFraction = fraction, name = ""] of text.matchAll(PART)) {
     const unit = UNITS[name] ?? 0n;
-    nanoseconds += BigInt(whole) * unit + (BigInt(`0${onlyFraction}`) * unit) / 10n ** BigInt(onlyFraction.length);
+    nanoseconds +=
+      BigInt(whole) * unit + (BigInt(`0${onlyFraction}`) * unit) / 10n ** BigInt(onlyFraction.length);
   }
   if (nanoseconds >= LONGEST) return undefined;
-  return text.startsWith("-") && nanoseconds > 0n ? -toMilliseconds(nanoseconds) : toMilliseconds(nanoseconds);
+  return text.startsWith("-") && nanoseconds > 0n
+    ? -toMilliseconds(nanoseconds)
+    : toMilliseconds(nanoseconds);
 }
 
 /**

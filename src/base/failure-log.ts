@@ -24,7 +24,13 @@ export class FailureLog {
    * @param recovered the message of the first success after failures: "the files can be read again"
    * @param level of a failure; repetitions are logged at debug level, the end of the failures at info
    */
-  constructor(logger: Logger, clock: Clock, failed: string, recovered: string, level: "warn" | "error" = "warn") {
+  constructor(
+    logger: Logger,
+    clock: Clock,
+    failed: string,
+    recovered: string,
+    level: "warn" | "error" = "warn",
+  ) {
     this.#logger = logger;
     this.#clock = clock;
     this.#failed = failed;

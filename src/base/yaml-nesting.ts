@@ -37,7 +37,11 @@ function isTooDeep({ stack }: TokenParser<unknown>, levels: number): boolean {
  * regular expression, the whole process dies (yaml 2.9, Node 20: "RegExpCompiler Allocation failed").
  * @param lexemes of the text, from yaml's Lexer
  */
-export function nestsDeeperThan(parser: TokenParser<unknown>, lexemes: Iterable<string>, levels: number): boolean {
+export function nestsDeeperThan(
+  parser: TokenParser<unknown>,
+  lexemes: Iterable<string>,
+  levels: number,
+): boolean {
   for (const lexeme of lexemes) {
     for (const _ of parser.next(lexeme)) {
       // Only the number of open collections counts; the tokens are made only because the parser works that way.

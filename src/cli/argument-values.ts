@@ -31,14 +31,20 @@ export function namespaceArgument(argv: Argv): string | undefined {
 }
 
 /** A warning that the Service of `--service` does not exist, so that nothing found is no good news. */
-export function unknownServiceNotices(named: ServiceArgument | undefined, names: readonly ServiceName[]): string[] {
+export function unknownServiceNotices(
+  named: ServiceArgument | undefined,
+  names: readonly ServiceName[],
+): string[] {
   if (named === undefined || names.includes(named.service)) return [];
   const hint = likelyService(named.service, names);
   return [`warning: there is no Service ${named.service}${hint === undefined ? "" : `: ${hint}`}`];
 }
 
 /** A warning that the namespace of `--namespace` has no Service, so that nothing found is no good news. */
-export function emptyNamespaceNotices(namespace: string | undefined, names: readonly ServiceName[]): string[] {
+export function emptyNamespaceNotices(
+  namespace: string | undefined,
+  names: readonly ServiceName[],
+): string[] {
   if (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) return [];
   const namespaces = names.map((name) => name.slice(0, name.indexOf("/")));
   const hint = didYouMean(namespace, namespaces);
@@ -66,7 +72,10 @@ export function parseService(text: string, namespace: string | undefined, source
  * The form that `--output` asks for; the first of `formats` when it was not given.
  * @throws AppError BAD_ARGUMENT for any other
  */
-export function outputFormat<Format extends string>(argv: Argv, formats: readonly [Format, ...Format[]]): Format {
+export function outputFormat<Format extends string>(
+  argv: Argv,
+  formats: readonly [Format, ...Format[]],
+): Format {
   const given = textArgument(argv, "output");
   if (given === undefined) return formats[0];
   const format = formats.find((name) => name === given);

@@ -33,12 +33,20 @@ const COMMAND_FLAGS: readonly Flag[] = [
   commanding("problems", "boolean", "Only frontends that are refused, dropped or lost to another Service"),
   commanding("exit-code", "boolean", "Exit with 1 when a connection is refused or dropped"),
   { ...commanding("family", "string", "Only this address family: ip or ip6"), values: ["ip", "ip6"] },
-  commanding("against", "path-list", "Compare with these files and directories instead of this node's kernel"),
+  commanding(
+    "against",
+    "path-list",
+    "Compare with these files and directories instead of this node's kernel",
+  ),
   {
     ...commanding("with", "string", "Compare the outcomes of connections under the tables of: kube-proxy"),
     values: ["kube-proxy"],
   },
-  commanding("with-tables", "path-list", "Take kube-proxy's tables from these files: nft -j list table ip kube-proxy"),
+  commanding(
+    "with-tables",
+    "path-list",
+    "Take kube-proxy's tables from these files: nft -j list table ip kube-proxy",
+  ),
   commanding("outcomes", "boolean", "Compare the outcomes of connections instead of rules"),
   commanding("with-objects", "path-list", "The new objects, files and directories, for --outcomes"),
   commanding(
@@ -47,18 +55,38 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "Exit with 1 only for these changes of outcomes: refused, dropped, not-handled, endpoints, ...",
   ),
   commanding("defaults", "boolean", "Print the default configuration, ignoring flags and files"),
-  commanding("validate", "string", "Check this configuration file, and print which of its fields are ignored"),
+  commanding(
+    "validate",
+    "string",
+    "Check this configuration file, and print which of its fields are ignored",
+  ),
   commanding("diff", "boolean", "Print only the changes to this node's kernel"),
   commanding("strict", "boolean", "Treat warnings as errors"),
-  commanding("no-strict", "boolean", "Report unknown fields and what only the API server rejects as warnings"),
-  commanding("migration", "boolean", "Also list what changes for clients when nft-proxy takes over from kube-proxy"),
+  commanding(
+    "no-strict",
+    "boolean",
+    "Report unknown fields and what only the API server rejects as warnings",
+  ),
+  commanding(
+    "migration",
+    "boolean",
+    "Also list what changes for clients when nft-proxy takes over from kube-proxy",
+  ),
   commanding("dry-run", "boolean", "Change nothing, and show the changes"),
   commanding("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
   commanding("wait", "boolean", "Wait until every node is healthy, 10 minutes at most"),
   commanding("redact", "boolean", "Replace names and addresses by pseudonyms"),
   commanding("force", "boolean", "Remove the tables even if a daemon runs, which will make them again"),
-  commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),
-  commanding("client", "string", "Only this client address; for trace, its packets and, without --to, those to it"),
+  commanding(
+    "kube-proxy",
+    "boolean",
+    "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's",
+  ),
+  commanding(
+    "client",
+    "string",
+    "Only this client address; for trace, its packets and, without --to, those to it",
+  ),
   commanding(
     "draining",
     "boolean",
@@ -68,18 +96,31 @@ const COMMAND_FLAGS: readonly Flag[] = [
   commanding("watch", "boolean", "Continue, and print each further refusal, until interrupted"),
   commanding("rate", "integer", "Maximum of traced packets a second, for each address family; 5 by default"),
   commanding("from-ip", "string", "Source address of the connection, from which --source is derived"),
-  commanding("live", "boolean", "Follow the rules in the kernel, and report where they differ from the desired state"),
+  commanding(
+    "live",
+    "boolean",
+    "Follow the rules in the kernel, and report where they differ from the desired state",
+  ),
   commanding("port", "integer", "Destination port of the connection"),
   {
     ...commanding("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp"),
     values: ["tcp", "udp", "sctp"],
   },
   {
-    ...commanding("source", "string", "Origin of the connection: pod (of this node), node (itself) or outside"),
+    ...commanding(
+      "source",
+      "string",
+      "Origin of the connection: pod (of this node), node (itself) or outside",
+    ),
     values: ["pod", "node", "outside"],
   },
   commanding("to", "string", "Destination address of the connection"),
-  commanding("from", "path-list", "Read the objects from these files and directories (- for standard input)", "f"),
+  commanding(
+    "from",
+    "path-list",
+    "Read the objects from these files and directories (- for standard input)",
+    "f",
+  ),
 ];
 
 /** The flags that are handled before any command runs. */

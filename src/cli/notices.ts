@@ -48,7 +48,8 @@ export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state
   );
   const reduced = FEATURES.map((feature) =>
     quarantinedServices(state.budgets.without(feature)).map(
-      ({ service, reason }) => `warning: Service ${service} is served without ${FEATURE_NAMES[feature]}: ${reason}`,
+      ({ service, reason }) =>
+        `warning: Service ${service} is served without ${FEATURE_NAMES[feature]}: ${reason}`,
     ),
   );
   return [quarantined, ...reduced].flatMap((notices) => [
@@ -76,7 +77,8 @@ const OBJECTS: Readonly<Record<"files" | "cluster", string>> = {
 
 /** The source of a desired state: `daemon on node-1, verified 12 s ago`; `objects from files, options given here`. */
 export function originText({ objects, daemon }: DesiredOrigin): string {
-  if (daemon === undefined) return `${OBJECTS[objects === "daemon" ? "cluster" : objects]}, options given here`;
+  if (daemon === undefined)
+    return `${OBJECTS[objects === "daemon" ? "cluster" : objects]}, options given here`;
   const source = daemonText(daemon);
   return objects === "daemon" ? source : `${OBJECTS[objects]}, options of the ${source}`;
 }

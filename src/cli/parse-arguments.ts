@@ -34,7 +34,9 @@ export interface ParsedArguments {
 const BY_SPELLING: ReadonlyMap<string, Flag> = new Map(
   FLAGS.flatMap((flag) => {
     const letters = [flag.alias ?? "", flag.name].filter((text) => text.length === 1);
-    return [`--${flag.name}`, ...letters.map((letter) => `-${letter}`)].map((spelling) => [spelling, flag] as const);
+    return [`--${flag.name}`, ...letters.map((letter) => `-${letter}`)].map(
+      (spelling) => [spelling, flag] as const,
+    );
   }),
 );
 
@@ -102,7 +104,11 @@ function spellOut(args: readonly string[], takesWord: (command: string | undefin
   return { given, spelled, words: [...words, ...args.slice(next)], unknown };
 }
 
-function spelledValues(spelling: string, { name, type, description }: Flag, values: readonly string[]): string[] {
+function spelledValues(
+  spelling: string,
+  { name, type, description }: Flag,
+  values: readonly string[],
+): string[] {
   if (type === "boolean") return [`--${name}=${goBoolean(name, values[0] ?? "true")}`];
   if (values.length === 0) throw new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${description}`);
   // yargs takes one pair of quotes away from what stands after an equals sign.

@@ -76,7 +76,9 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
  */
 export function parseNodePortAddresses(list: readonly string[]): NodePortSelection | undefined {
   const primary = list.length === 0 || list.includes("primary");
-  const given = splitByFamily(list.flatMap((text) => (Object.hasOwn(WORDS, text) ? (WORDS[text] ?? []) : [text])));
+  const given = splitByFamily(
+    list.flatMap((text) => (Object.hasOwn(WORDS, text) ? (WORDS[text] ?? []) : [text])),
+  );
   if (given === undefined) return undefined;
   return {
     primary,
@@ -96,7 +98,9 @@ function isWithinLoopback(cidr: string): boolean {
 /** The list that {@link parseNodePortAddresses} reads as this selection. */
 export function nodePortAddressList({ primary, localhost, cidrs }: NodePortSelection): string[] {
   const loopback =
-    localhost.ip && localhost.ip6 ? ["localhost"] : FAMILIES.flatMap((f) => (localhost[f] ? LOOPBACK[f] : []));
+    localhost.ip && localhost.ip6
+      ? ["localhost"]
+      : FAMILIES.flatMap((f) => (localhost[f] ? LOOPBACK[f] : []));
   return [...(primary ? ["primary"] : []), ...loopback, ...cidrs.ip, ...cidrs.ip6];
 }
 

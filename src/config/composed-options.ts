@@ -3,7 +3,15 @@ import type { ByFamily, Family } from "../base/family.ts";
 import { quoted } from "../base/text.ts";
 import { familyOf } from "../model/ip.ts";
 import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
-import { type Document, type FieldFlag, type Flag, fieldFlag, type Option, setting, valid } from "./option.ts";
+import {
+  type Document,
+  type FieldFlag,
+  type Flag,
+  fieldFlag,
+  type Option,
+  setting,
+  valid,
+} from "./option.ts";
 
 /** The default port of `/healthz`. */
 export const HEALTHZ_PORT = 10_256;
@@ -93,7 +101,11 @@ type DetectLocalMode = (typeof DETECT_LOCAL_MODES)[number];
 
 /** Returns the option of three fields: the mode, and the name that each of two modes needs. */
 export function detectLocal(): Option<DetectLocal> {
-  const [mode, bridge, prefix] = ["detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix"];
+  const [mode, bridge, prefix] = [
+    "detectLocalMode",
+    "detectLocal.bridgeInterface",
+    "detectLocal.interfaceNamePrefix",
+  ];
   const name = (path: string, flag: FieldFlag) => ({
     path,
     schema: { type: "string", format: "interface-name" },
@@ -119,7 +131,10 @@ export function detectLocal(): Option<DetectLocal> {
       name(bridge, setting("pod-bridge-interface", "Bridge interface of the pods, for BridgeInterface")),
       name(
         prefix,
-        setting("pod-interface-name-prefix", "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix"),
+        setting(
+          "pod-interface-name-prefix",
+          "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix",
+        ),
       ),
     ],
     parse: ([given, bridgeInterface, interfaceNamePrefix]) =>

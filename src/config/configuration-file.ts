@@ -62,7 +62,9 @@ function documentIn(text: string, name: string): unknown {
 function configurationKey(data: Readonly<Record<string, unknown>>, name: string): string {
   const usual = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
   if (usual !== undefined) return usual;
-  const keys = Object.keys(data).filter((key) => /\bkind"?:\s*"?KubeProxyConfiguration\b/.test(String(data[key])));
+  const keys = Object.keys(data).filter((key) =>
+    /\bkind"?:\s*"?KubeProxyConfiguration\b/.test(String(data[key])),
+  );
   const [only] = keys;
   if (only !== undefined && keys.length === 1) return only;
   const found = keys.length === 0 ? "no configuration" : `several configurations (${keys.join(", ")})`;
@@ -81,7 +83,8 @@ function parseOne(text: string, name: string): unknown {
   );
   const [document] = documents;
   if (document === undefined) throw unreadable(name, "it is empty");
-  if (documents.length > 1) throw unreadable(name, `it contains ${documents.length} documents instead of one`);
+  if (documents.length > 1)
+    throw unreadable(name, `it contains ${documents.length} documents instead of one`);
   const [error] = document.errors;
   if (error !== undefined) throw unreadable(name, firstLine(error.message));
   try {

@@ -47,7 +47,11 @@ const IGNORED: readonly IgnoredSetting[] = [
     flag: ["profiling", "boolean"],
     reason: "there is no pprof in a Node.js process",
   },
-  { path: "iptables.localhostNodePorts", reason: "nodePortAddresses decides it: add localhost", harmless: [true] },
+  {
+    path: "iptables.localhostNodePorts",
+    reason: "nodePortAddresses decides it: add localhost",
+    harmless: [true],
+  },
   {
     flag: ["iptables-localhost-nodeports", "boolean"],
     reason: "nodeport-addresses decides it: add localhost",
@@ -98,7 +102,14 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = IGNORED.filter(
 export const IGNORED_FLAGS: readonly Flag[] = IGNORED.flatMap(({ flag, reason }) => {
   if (flag === undefined) return [];
   const [name, type] = flag;
-  return [{ name, type, description: `Accepted and ignored: ${reason}`, target: { kind: "ignored" as const, reason } }];
+  return [
+    {
+      name,
+      type,
+      description: `Accepted and ignored: ${reason}`,
+      target: { kind: "ignored" as const, reason },
+    },
+  ];
 });
 
 /** Returns a warning for each ignored field of a document whose value is not harmless. */

@@ -33,7 +33,11 @@ export function refuseInvalid(code: ErrorCode, where: string, values: readonly I
     const known = evidence.get(subject);
     evidence.set(subject, known === undefined ? reason : `${known}; ${reason}`);
   }
-  throw new AppError(code, `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} invalid`, {
-    evidence: Object.fromEntries(evidence),
-  });
+  throw new AppError(
+    code,
+    `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} invalid`,
+    {
+      evidence: Object.fromEntries(evidence),
+    },
+  );
 }

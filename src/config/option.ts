@@ -10,7 +10,15 @@ export type Schema = Readonly<Record<string, unknown>>;
 export type ReloadEffect = "now" | "restart";
 
 /** The type of a flag's value. Only a boolean needs no value; a list may be repeated, or separated by commas. */
-export type FlagType = "boolean" | "duration" | "feature-gates" | "float" | "integer" | "list" | "path-list" | "string";
+export type FlagType =
+  | "boolean"
+  | "duration"
+  | "feature-gates"
+  | "float"
+  | "integer"
+  | "list"
+  | "path-list"
+  | "string";
 
 /** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
 export type FlagValue = boolean | number | string | readonly string[] | Readonly<Record<string, boolean>>;
@@ -123,7 +131,9 @@ export function optionOf<Raw, Value>(row: Row, kind: Kind<Raw, Value>): Option<V
   const { path, preset, note, isUnset = kind.isUnset, reload } = row;
   const flags = flag === undefined ? [] : [fieldFlag(flag, kind.flagType, path)];
   return {
-    fields: [{ path, schema: kind.schema, preset, flags, ...(isUnset && { isUnset }), ...(note && { note }) }],
+    fields: [
+      { path, schema: kind.schema, preset, flags, ...(isUnset && { isUnset }), ...(note && { note }) },
+    ],
     parse: ([raw]) => kind.parse(raw as Raw),
     print: (value) => [kind.print(value)],
     reload,
@@ -163,7 +173,9 @@ export function choice<Word extends string>(row: Row & { readonly words: readonl
 }
 
 /** An integer within bounds; 0 is a value. */
-export function integer(row: Row & { readonly between: readonly [least: number, most: number] }): Option<number> {
+export function integer(
+  row: Row & { readonly between: readonly [least: number, most: number] },
+): Option<number> {
   const [minimum, maximum] = row.between;
   const schema = { type: "integer", minimum, maximum };
   return optionOf<number, number>(row, { schema, flagType: "integer", parse: same, print: same });

@@ -4,7 +4,12 @@ import { canonicalAddress } from "../model/ip.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
-import { type NodePortSelection, nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "./addresses.ts";
+import {
+  type NodePortSelection,
+  nodePortAddressList,
+  parseClusterCIDRs,
+  parseNodePortAddresses,
+} from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
 import {
   boolean,
@@ -208,7 +213,10 @@ export const OPTIONS = {
       path: "conntrack.tcpCloseWaitTimeout",
       format: "kernel-timeout",
       preset: "1h0m0s",
-      flag: setting("conntrack-tcp-timeout-close-wait", "Timeout of TCP connections in CLOSE_WAIT, 0 to leave as is"),
+      flag: setting(
+        "conntrack-tcp-timeout-close-wait",
+        "Timeout of TCP connections in CLOSE_WAIT, 0 to leave as is",
+      ),
       reload: "restart",
     }),
     udpTimeoutMs: duration({
@@ -441,7 +449,10 @@ export const OPTIONS = {
     path: "nftProxy.fastPathAfter",
     between: [1, MOST_31_BITS],
     preset: 20,
-    flag: own("fast-path-after", "Packets of a connection's client after which, on average, it takes the fast path"),
+    flag: own(
+      "fast-path-after",
+      "Packets of a connection's client after which, on average, it takes the fast path",
+    ),
     reload: "restart",
   }),
   /** Patterns of the interfaces with a fast path; none for those that forward by default. */
@@ -476,7 +487,10 @@ export const OPTIONS = {
     format: "path",
     preset: "/run/nft-proxy/daemon.sock",
     flag: {
-      ...own("daemon-socket", "The Unix socket on which the daemon answers the other commands; empty for none"),
+      ...own(
+        "daemon-socket",
+        "The Unix socket on which the daemon answers the other commands; empty for none",
+      ),
       takesEmpty: true,
     },
     reload: "restart",
@@ -506,7 +520,9 @@ export type NamedOption = readonly [name: string, option: Option<unknown>];
 
 /** Every option by its name: `nftPath`, `conntrack.min`. */
 export const NAMED_OPTIONS: readonly NamedOption[] = Object.entries(OPTIONS).flatMap(([name, entry]) =>
-  isOption(entry) ? [[name, entry]] : Object.entries(entry).map(([key, option]) => [`${name}.${key}`, option]),
+  isOption(entry)
+    ? [[name, entry]]
+    : Object.entries(entry).map(([key, option]) => [`${name}.${key}`, option]),
 );
 
 function isOption(entry: object): entry is Option<unknown> {
@@ -514,7 +530,10 @@ function isOption(entry: object): entry is Option<unknown> {
 }
 
 /** Every field of the configuration that has an effect. */
-export const FIELDS: readonly Field[] = [...MODE_FIELDS, ...NAMED_OPTIONS.flatMap(([, { fields }]) => fields)];
+export const FIELDS: readonly Field[] = [
+  ...MODE_FIELDS,
+  ...NAMED_OPTIONS.flatMap(([, { fields }]) => fields),
+];
 
 /** When a change of each option, or of any in a section, takes effect. */
 export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> = Object.fromEntries(

@@ -58,7 +58,8 @@ export function modeWarnings(given: ModeSettings, names: SettingNames): ConfigWa
 /** The warning that a mode of kube-proxy other than nftables is run as nftables. */
 function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigWarning[] {
   if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
-  const given = mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
+  const given =
+    mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
   const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
   return [{ subject, message }];
 }
@@ -86,10 +87,16 @@ function masqueradeWarnings(given: ModeSettings, bit: string): ConfigWarning[] {
   const used = masqueradeSettings(given);
   const { masqueradeAll, masqueradeBit } = given.iptables ?? {};
   const reason =
-    given.mode === "nftables" ? "it has an effect in modes other than nftables only" : "nftables.masqueradeBit decides";
+    given.mode === "nftables"
+      ? "it has an effect in modes other than nftables only"
+      : "nftables.masqueradeBit decides";
   return [
-    ...(masqueradeAll === true && !used.masqueradeAll ? [ignoredWarning("iptables.masqueradeAll", reason)] : []),
-    ...(typeof masqueradeBit === "number" && masqueradeBit !== used.masqueradeBit ? [ignoredWarning(bit, reason)] : []),
+    ...(masqueradeAll === true && !used.masqueradeAll
+      ? [ignoredWarning("iptables.masqueradeAll", reason)]
+      : []),
+    ...(typeof masqueradeBit === "number" && masqueradeBit !== used.masqueradeBit
+      ? [ignoredWarning(bit, reason)]
+      : []),
   ];
 }
 
@@ -120,7 +127,10 @@ function ipvsWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[]
   if (text === "") return [];
   if (given.mode !== "ipvs") {
     return [
-      ignoredWarning(subject, `it has an effect with ${names.ipvsMode} only; ${ownScheduler} has one in every mode`),
+      ignoredWarning(
+        subject,
+        `it has an effect with ${names.ipvsMode} only; ${ownScheduler} has one in every mode`,
+      ),
     ];
   }
   if (given.nftProxy?.scheduler) return [ignoredWarning(subject, `${ownScheduler} decides`)];

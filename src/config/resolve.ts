@@ -92,7 +92,8 @@ function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): ConfigWarni
   const subject = `--${name}`;
   if (target.kind === "ignored") return [ignoredWarning(subject, target.reason)];
   if (target.kind !== "field") return [];
-  if (hasFile && target.wins === "file") return [ignoredWarning(subject, "the configuration file decides it")];
+  if (hasFile && target.wins === "file")
+    return [ignoredWarning(subject, "the configuration file decides it")];
   if (successor !== undefined) return [{ subject, message: `${subject} is deprecated: use --${successor}` }];
   return value === "" && ifEmpty !== undefined ? [{ subject, message: `${subject} ${ifEmpty}` }] : [];
 }

@@ -73,7 +73,8 @@ interface SchemaPart {
 }
 
 function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): ConfigWarning[] {
-  if (properties === undefined || typeof value !== "object" || value === null || prefix === "featureGates.") return [];
+  if (properties === undefined || typeof value !== "object" || value === null || prefix === "featureGates.")
+    return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
     if (Object.hasOwn(properties, key)) return unknownFields(inner, properties[key] ?? {}, `${path}.`);

@@ -54,13 +54,16 @@ function periodViolations(textAt: TextAt): InvalidValue[] {
   const period = parseDuration(syncPeriod) ?? 0;
   if (period === 0) return [{ subject, reason: "must be greater than 0" }];
   if (period >= (parseDuration(minSyncPeriod) ?? 0)) return [];
-  return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
+  return [
+    { subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` },
+  ];
 }
 
 function invalidValueOf(error: ErrorObject): InvalidValue {
   const { keyword, params } = error;
   const { path, reason } = describeSchemaError(error);
-  if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
+  if (keyword === "required")
+    return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
   const rule = keyword === "format" ? FORMATS[params.format]?.rule : undefined;
   return {
     subject: path === "" ? "(the document)" : path,

@@ -36,7 +36,8 @@ const FLOWS_AT_ONCE = 5000;
 const RETRY = 1000;
 const MAX_RETRY = 60_000;
 
-const HINT = "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
+const HINT =
+  "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
 
 /**
  * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
@@ -76,7 +77,8 @@ export class StaleFlowCleaner {
   }
 
   async #drain(): Promise<void> {
-    for (let wanted = this.#take(); wanted !== undefined; wanted = this.#take()) await this.#cleanOnce(wanted);
+    for (let wanted = this.#take(); wanted !== undefined; wanted = this.#take())
+      await this.#cleanOnce(wanted);
     this.#underWay = undefined;
   }
 
@@ -120,7 +122,10 @@ export class StaleFlowCleaner {
         deleted[familyOf(client.address)]++;
       }
       await table.expireFlows(flows).catch((error: unknown) => {
-        logger.debug({ error: messageOf(error) }, "cannot end all stale UDP flows at once, deleting them by kind");
+        logger.debug(
+          { error: messageOf(error) },
+          "cannot end all stale UDP flows at once, deleting them by kind",
+        );
       });
     });
     const left = { ...judgement, ids };

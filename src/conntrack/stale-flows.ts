@@ -30,7 +30,10 @@ export interface ServicePortEndpoints {
  * The frontends of the UDP service ports. Of several with one frontend, the one whose cluster IP it is has it, or else the
  * first in the given order: see `comparePrecedenceFor`. Ranges of ports that are off are frontends without endpoints.
  */
-export function udpFrontends(ports: Iterable<ServicePortEndpoints>, portRanges: PortRangeAddresses): UdpFrontends {
+export function udpFrontends(
+  ports: Iterable<ServicePortEndpoints>,
+  portRanges: PortRangeAddresses,
+): UdpFrontends {
   const frontends = new Map<string, ReadonlySet<string> | undefined>();
   const udp = [...ports]
     .filter(({ port }) => port.spec.protocol === "udp")
@@ -102,9 +105,14 @@ export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpF
  * client keeps sending. Flows to other addresses are never stale, even to the port of a NodePort: only some of the
  * host's addresses have NodePorts. Those that no longer have any count as frontends without endpoints.
  */
-export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFrontends, hosts: NodeAddresses): boolean {
+export function isStale(
+  { destination, replySource }: UdpFlow,
+  frontends: UdpFrontends,
+  hosts: NodeAddresses,
+): boolean {
   const ofPort =
-    frontends.get(socketKey(destination.address, destination.port)) ?? nodePortEndpoints(destination, frontends, hosts);
+    frontends.get(socketKey(destination.address, destination.port)) ??
+    nodePortEndpoints(destination, frontends, hosts);
   const endpoints = ofPort ?? rangeEndpoints(destination, frontends, hosts);
   if (endpoints === undefined) return false;
   const isAnswered =
@@ -113,7 +121,9 @@ export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFro
       : endpoints.has(socketKey(replySource.address, replySource.port));
   if (isAnswered) return false;
   // Without an endpoint to send it to instead, an untranslated flow stays: its address may be a host's by now.
-  return endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port;
+  return (
+    endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port
+  );
 }
 
 interface RangeEndpoints extends PortRange {
@@ -179,10 +189,14 @@ export async function nodePortHosts(
   selected: readonly { readonly family: Family; readonly nodePorts: NodePortAddresses }[],
   ofHost: () => Promise<ByFamily<readonly string[]>>,
 ): Promise<ReadonlySet<string>> {
-  const local = selected.some(({ nodePorts }) => nodePorts.kind === "all") ? await ofHost() : { ip: [], ip6: [] };
+  const local = selected.some(({ nodePorts }) => nodePorts.kind === "all")
+    ? await ofHost()
+    : { ip: [], ip6: [] };
   return new Set(
     selected.flatMap(({ family, nodePorts }) =>
-      nodePorts.kind === "all" ? local[family].filter((address) => !isLoopback(address)) : nodePorts.addresses,
+      nodePorts.kind === "all"
+        ? local[family].filter((address) => !isLoopback(address))
+        : nodePorts.addresses,
     ),
   );
 }
@@ -233,7 +247,9 @@ export class UdpServicePorts {
         return service === undefined ? [] : servicePortsOf(service);
       })
       .filter(({ spec }) => spec.protocol === "udp")
-      .sort((a, b) => Number(quarantine.has(a.key)) - Number(quarantine.has(b.key)) || comparePrecedence(a, b))
+      .sort(
+        (a, b) => Number(quarantine.has(a.key)) - Number(quarantine.has(b.key)) || comparePrecedence(a, b),
+      )
       .map((port) => {
         if (quarantine.has(port.key)) return { port, endpoints: undefined };
         const slices = this.#cache.slices(port.service.name);

@@ -7,7 +7,14 @@ import type { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { type DaemonSocketParts, daemonSocketRoutes, prepareSocket } from "./daemon-socket.ts";
 import type { HealthReport } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
-import { jsonAnswer, listenAddress, openHttpServer, type Route, type Routes, textAnswer } from "./http/http-server.ts";
+import {
+  jsonAnswer,
+  listenAddress,
+  openHttpServer,
+  type Route,
+  type Routes,
+  textAnswer,
+} from "./http/http-server.ts";
 import { RetryingServer } from "./http/retrying-server.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { ConnectionCounts, ResetPackets } from "./readings/connection-counts.ts";
@@ -137,7 +144,10 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
   };
 }
 
-async function vanishedStatus({ vanished, resetPackets }: DaemonServersParts): Promise<VanishedStatus | undefined> {
+async function vanishedStatus({
+  vanished,
+  resetPackets,
+}: DaemonServersParts): Promise<VanishedStatus | undefined> {
   if (vanished === undefined) return undefined;
   const packets = Object.values((await resetPackets?.()) ?? {});
   return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
@@ -165,7 +175,10 @@ export function metricsRoutes(options: MetricsRoutesOptions): Routes {
   const { registry, page, config, flags } = options;
   const routes: Routes = new Map<string, Route>([
     ["/", page],
-    ["/metrics", async () => ({ status: 200, contentType: registry.contentType, body: await registry.metrics() })],
+    [
+      "/metrics",
+      async () => ({ status: 200, contentType: registry.contentType, body: await registry.metrics() }),
+    ],
     ["/healthz", () => textAnswer("ok")],
     ["/proxyMode", () => textAnswer("nftables")],
     ["/configz", () => jsonAnswer(JSON.stringify({ "kubeproxy.config.k8s.io": config() }))],
@@ -186,7 +199,11 @@ function statusText({ startedAt, now, version }: MetricsRoutesOptions, paths: re
 }
 
 function lines(title: string, rows: readonly (readonly [string, string])[]): string {
-  return [title, "For debugging by people: the layout may change.", "", ...rows.map((row) => row.join("=")), ""].join(
-    "\n",
-  );
+  return [
+    title,
+    "For debugging by people: the layout may change.",
+    "",
+    ...rows.map((row) => row.join("=")),
+    "",
+  ].join("\n");
 }

@@ -69,7 +69,10 @@ export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
   };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
   return new Map(
-    names.map((name) => [DAEMON_PATHS[name], async (_, gone) => jsonAnswer(JSON.stringify(await answers[name](gone)))]),
+    names.map((name) => [
+      DAEMON_PATHS[name],
+      async (_, gone) => jsonAnswer(JSON.stringify(await answers[name](gone))),
+    ]),
   );
 }
 
@@ -103,12 +106,19 @@ async function daemonKernel(
   const differences = isKnown ? { differences: comparison.differences } : {};
   return await loop.atOneMoment(
     () => heldObjects(cache),
-    (objects, committed) => ({ listedAt, at: clock.now(), objects, tables: daemonTables(committed), ...differences }),
+    (objects, committed) => ({
+      listedAt,
+      at: clock.now(),
+      objects,
+      tables: daemonTables(committed),
+      ...differences,
+    }),
   );
 }
 
 function daemonState(parts: DaemonSocketParts): DaemonState {
-  const { cache, options, nodeContext, reconciler, source, startedAt, clock, version, dryRun, netNamespace } = parts;
+  const { cache, options, nodeContext, reconciler, source, startedAt, clock, version, dryRun, netNamespace } =
+    parts;
   return {
     version,
     nodeName: cache.node.name,

@@ -67,7 +67,10 @@ export interface DaemonInput {
   readonly tables: TableReader;
   readonly system: HostSystem;
   readonly logger: Logger;
-  readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
+  readonly makeSource: (
+    handlers: SourceHandlers,
+    onImplausible: (resource: ResourceName) => void,
+  ) => ObjectSource;
   /** Sets the observer of requests to the API server. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** The API servers that the source connects to. */
@@ -138,9 +141,17 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers: input.apiServers, readHost });
   const runner = new BoundedFrequencyRunner(clock, syncInterval(current));
   const awaitsPodCIDRs = current.detectLocal.kind === "node-cidr";
-  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs });
+  const tracker = new ChangeTracker({
+    cache,
+    clock,
+    logger,
+    onChange: () => runner.request(),
+    awaitsPodCIDRs,
+  });
   warnWithoutClusterCIDR(current, logger);
-  const source = input.makeSource(tracker.handlers(), (resource) => events.record(implausibleListEvent(resource)));
+  const source = input.makeSource(tracker.handlers(), (resource) =>
+    events.record(implausibleListEvent(resource)),
+  );
   const vanished = current.resetVanished
     ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
     : undefined;
@@ -148,7 +159,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const reconciler = new Reconciler({ cache, nft, tables, vanished });
 
   const health = new HealthTracker({ families, clock, runner, tracker, cache });
-  const judge = () => judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * current.syncPeriodMs);
+  const judge = () =>
+    judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * current.syncPeriodMs);
   const serviceHealth = new ServiceHealthServers({
     isProxyHealthy: (family) => isServed(judge(), family),
     clock,
@@ -248,7 +260,9 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
-  const refusals = isRefusalLogged ? refusalWatch(input, families, reconciler, cache, events, metrics) : undefined;
+  const refusals = isRefusalLogged
+    ? refusalWatch(input, families, reconciler, cache, events, metrics)
+    : undefined;
   const isCounting = current.serviceCounters !== "off";
   const counts = isCounting ? connectionCounts(tables, () => reconciler.state, clock, logger) : undefined;
   const resets = vanished === undefined ? undefined : resetPackets(tables, families, clock, logger);
@@ -295,7 +309,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     resetPackets: resets,
     fastPath,
     costlyTables: () => upkeep.costlyTables,
-    onFailure: (server, error) => events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
+    onFailure: (server, error) =>
+      events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
   });
 
   let isStopped = false;
@@ -378,9 +393,13 @@ function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
 
 /** Without cluster CIDRs, nothing can be masqueraded for coming from outside the cluster: kube-proxy warns, too. */
 function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
-  if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0)) return;
+  if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0))
+    return;
   const hint = "set clusterCIDR, or another detectLocalMode";
-  logger.warn({ hint }, "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart");
+  logger.warn(
+    { hint },
+    "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart",
+  );
 }
 
 function loopbackProxy(
@@ -419,10 +438,12 @@ function refusalWatch(
   return new RefusalWatch({
     clock: system.clock,
     logger,
-    read: async () => (await readRefusals(tables, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
+    read: async () =>
+      (await readRefusals(tables, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
     state: () => reconciler.state,
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
-    onRefused: (service, summary) => events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
+    onRefused: (service, summary) =>
+      events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
   });
 }
 

@@ -2,7 +2,12 @@ import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { hostsWithoutRanges, nodePortHosts, type UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
+import {
+  hostsWithoutRanges,
+  nodePortHosts,
+  type UdpServicePorts,
+  udpFrontends,
+} from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
@@ -50,8 +55,10 @@ export function staleFlowCleaner(
   return new StaleFlowCleaner({
     table: flows,
     frontends: () => udpFrontends(ports.ports(reconciler.quarantined), portRanges()),
-    hostsWithoutRanges: () => hostsWithoutRanges(portRanges(), ports.ports(reconciler.quarantined), localAddresses),
-    nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
+    hostsWithoutRanges: () =>
+      hostsWithoutRanges(portRanges(), ports.ports(reconciler.quarantined), localAddresses),
+    nodePortHosts: () =>
+      nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
     clock,
     logger,
     onCleaned: (report) => metrics.observe("flowsCleaned", report),
@@ -69,7 +76,12 @@ export function reservedPorts(
   clock: Clock,
   logger: Logger,
 ): SyncSubscriber {
-  const failures = new FailureLog(logger, clock, "cannot reserve NodePorts; retrying", "NodePorts are reserved again");
+  const failures = new FailureLog(
+    logger,
+    clock,
+    "cannot reserve NodePorts; retrying",
+    "NodePorts are reserved again",
+  );
   /** The ports of the last attempt in one text. */
   let last = "";
   let queue: Promise<void> = Promise.resolve();

@@ -18,7 +18,11 @@ export interface LogStream {
  * verbosity (none for warnings and errors), `msg`, `err` for an error's message; `level` beside them.
  * Source: {@link https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging KEP-1602}
  */
-export function createLogger(format: "text" | "json", level: "info" | "debug", stream: LogStream): AdjustableLogger {
+export function createLogger(
+  format: "text" | "json",
+  level: "info" | "debug",
+  stream: LogStream,
+): AdjustableLogger {
   const options = {
     level,
     base: null,

@@ -20,7 +20,10 @@ import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
   /** @param onImplausible called for the first of several lists without any known object */
-  readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
+  readonly makeSource: (
+    handlers: SourceHandlers,
+    onImplausible: (resource: ResourceName) => void,
+  ) => ObjectSource;
   readonly eventSink: EventSink;
   /** Asks for the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
@@ -137,7 +140,8 @@ export function watchForNode(
     nodes: {
       ...nodes,
       onUpsert: (key, node, previous) => {
-        if (isWarned && key === nodeName && !seen.has(nodeName)) logger.info({ node: nodeName }, "the Node is there");
+        if (isWarned && key === nodeName && !seen.has(nodeName))
+          logger.info({ node: nodeName }, "the Node is there");
         seen.add(key);
         nodes.onUpsert(key, node, previous);
       },

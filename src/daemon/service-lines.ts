@@ -35,7 +35,8 @@ export class ServiceLines {
     let lines = 0;
     for (const item of items) {
       const service = serviceOf(item);
-      const isLogged = lines < MOST_OF_SYNC && this.#tokens.take(service.slice(0, service.indexOf("/"))) !== undefined;
+      const isLogged =
+        lines < MOST_OF_SYNC && this.#tokens.take(service.slice(0, service.indexOf("/"))) !== undefined;
       if (isLogged) {
         lines++;
         line(item);

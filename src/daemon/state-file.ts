@@ -30,7 +30,8 @@ function writeOwn(path: string, flags: number, content: string | Uint8Array, hin
       closeSync(file);
     }
   } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code === "ELOOP" ? "it is a symbolic link" : systemReason(error);
+    const reason =
+      (error as NodeJS.ErrnoException).code === "ELOOP" ? "it is a symbolic link" : systemReason(error);
     throw new AppError("HOST", `cannot write ${path}: ${reason}`, hint === undefined ? {} : { hint });
   }
 }

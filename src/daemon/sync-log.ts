@@ -27,7 +27,13 @@ export class SyncLog implements SyncSubscriber {
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
-    this.#failures = new FailureLog(logger, clock, "sync failed, retrying", "sync succeeded after failures", "error");
+    this.#failures = new FailureLog(
+      logger,
+      clock,
+      "sync failed, retrying",
+      "sync succeeded after failures",
+      "error",
+    );
     const lines = () => new ServiceLines(clock);
     this.#lines = {
       lost: lines(),
@@ -61,7 +67,10 @@ export class SyncLog implements SyncSubscriber {
   }
 
   #fullSync({ reason, applied, deltas, unreadable }: SyncReport, seconds: number): void {
-    this.#logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
+    this.#logger.info(
+      { reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable },
+      "full sync",
+    );
   }
 
   #repaired({ reason, endedAt }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
@@ -77,7 +86,8 @@ export class SyncLog implements SyncSubscriber {
       this.#logger.error(fields, "family excluded: the kernel refuses its tables; the other family works");
     }
     for (const family of this.#excluded.keys()) {
-      if (!families.has(family)) this.#logger.info({ family: FAMILY_NAMES[family] }, "family no longer excluded");
+      if (!families.has(family))
+        this.#logger.info({ family: FAMILY_NAMES[family] }, "family no longer excluded");
     }
     this.#excluded = families;
   }
@@ -87,13 +97,19 @@ export class SyncLog implements SyncSubscriber {
     this.#lines.quarantined.log(
       begun,
       serviceOf,
-      (each) => this.#logger.error({ servicePort: quarantinedText(each) }, `service port quarantined: ${each.reason}`),
-      (count) => this.#logger.error({ others: count }, `service ports quarantined of ${furtherServices(count)}`),
+      (each) =>
+        this.#logger.error(
+          { servicePort: quarantinedText(each) },
+          `service port quarantined: ${each.reason}`,
+        ),
+      (count) =>
+        this.#logger.error({ others: count }, `service ports quarantined of ${furtherServices(count)}`),
     );
     this.#lines.released.log(
       ended,
       serviceOf,
-      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined"),
+      (each) =>
+        this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined"),
       (count) => this.#logger.info({ others: count }, `no longer quarantined: ${furtherServices(count)}`),
     );
   }

@@ -16,14 +16,20 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
   const path = family === "ip" ? "/proc/net/fib_trie" : "/proc/net/if_inet6";
   const found = new Set<string>();
   try {
-    for await (const address of family === "ip" ? ipv4Locals(files.lines(path)) : ipv6Locals(files.lines(path))) {
+    for await (const address of family === "ip"
+      ? ipv4Locals(files.lines(path))
+      : ipv6Locals(files.lines(path))) {
       found.add(address);
     }
   } catch (cause) {
     if (family === "ip" || systemErrorCode(cause) !== "ENOENT") {
-      throw new AppError("HOST", `cannot read this host's addresses from ${path}: ${systemErrorCode(cause)}`, {
-        cause,
-      });
+      throw new AppError(
+        "HOST",
+        `cannot read this host's addresses from ${path}: ${systemErrorCode(cause)}`,
+        {
+          cause,
+        },
+      );
     }
   }
   return [...found].sort(compareAddresses);
@@ -64,7 +70,8 @@ export async function interfaceAddresses(
   if (family === "ip6") return locals;
   const own = new Set(Object.values(running).flatMap((list) => (list ?? []).map(({ address }) => address)));
   const idle: string[] = [];
-  for await (const { name, cidr } of connectedSubnets(files)) if (running[name] === undefined) idle.push(cidr);
+  for await (const { name, cidr } of connectedSubnets(files))
+    if (running[name] === undefined) idle.push(cidr);
   return locals.filter((address) => own.has(address) || idle.some((cidr) => cidrContains(cidr, address)));
 }
 
@@ -108,7 +115,10 @@ async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
  * the CIDRs; never loopback, which nftables cannot serve without route_localnet.
  * All canonical, of one family.
  */
-export function matchNodePortAddresses(cidrs: readonly string[], addresses: readonly string[]): NodePortAddresses {
+export function matchNodePortAddresses(
+  cidrs: readonly string[],
+  addresses: readonly string[],
+): NodePortAddresses {
   if (cidrs.some((cidr) => cidr.endsWith("/0"))) return { kind: "all" };
   const matched = addresses.filter(
     (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),

@@ -50,7 +50,14 @@ export class Conntrack implements FlowTable {
   /** Also has the kernel delete the flows that have no time to live, which offloaded ones need: no packet of theirs does it. */
   async *udpFlows(): AsyncIterable<UdpFlow> {
     for (const family of FAMILIES) {
-      for await (const line of this.#stream(this.#path, ["-L", ...familyArguments(family), "-p", "udp", "-o", "id"])) {
+      for await (const line of this.#stream(this.#path, [
+        "-L",
+        ...familyArguments(family),
+        "-p",
+        "udp",
+        "-o",
+        "id",
+      ])) {
         const flow = parseFlow(line);
         if (flow !== undefined) yield flow;
       }

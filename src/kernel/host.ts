@@ -90,7 +90,10 @@ export async function setOomScore(files: HostFiles, score: number, logger: Logge
     await files.write(path, String(score));
   } catch (error) {
     const hint = "lowering it needs the capability SYS_RESOURCE";
-    logger.warn({ path, value: score, error: systemErrorCode(error), hint }, "cannot set the out-of-memory score");
+    logger.warn(
+      { path, value: score, error: systemErrorCode(error), hint },
+      "cannot set the out-of-memory score",
+    );
   }
 }
 

@@ -79,7 +79,11 @@ export async function programMemory(files: HostFiles): Promise<readonly ProgramM
     notePeak(status);
     resident.set(status.program, (resident.get(status.program) ?? 0) + status.resident);
   }
-  return [...resident].map(([program, bytes]) => ({ program, resident: bytes, peak: peaks.get(program) ?? bytes }));
+  return [...resident].map(([program, bytes]) => ({
+    program,
+    resident: bytes,
+    peak: peaks.get(program) ?? bytes,
+  }));
 }
 
 /** A program that was started, or could not be. */
@@ -125,9 +129,11 @@ function notePeak({ program, peak }: ProgramMemory): void {
  */
 function memoryOf(status: string): ProgramMemory | undefined {
   const program = nameOf(status);
-  const bytes = (field: string) => Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1] ?? 0) * 1024;
+  const bytes = (field: string) =>
+    Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1] ?? 0) * 1024;
   const resident = bytes("VmRSS");
-  if (program === undefined || program === STARTER || program === ownName() || resident === 0) return undefined;
+  if (program === undefined || program === STARTER || program === ownName() || resident === 0)
+    return undefined;
   return { program, resident, peak: bytes("VmHWM") };
 }
 

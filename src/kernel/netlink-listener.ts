@@ -38,7 +38,8 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       for (const resolve of released) resolve();
     };
     const take = (message: NetlinkMessage) => {
-      if (message.kind === "malformed") throw new AppError("HOST", `the kernel's notifications: ${message.reason}`);
+      if (message.kind === "malformed")
+        throw new AppError("HOST", `the kernel's notifications: ${message.reason}`);
       // The answer to a question of ours.
       if (message.kind === "generation" && message.portId === events.pid) release();
       else onMessage(message);

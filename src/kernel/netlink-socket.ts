@@ -55,9 +55,13 @@ function address(groups: number): string {
 }
 
 /** Why socat ended, or could not be started. */
-export function socketFailure(path: string = SOCAT, { startError, stderr, exitCode, signal }: ProgramEnd): AppError {
+export function socketFailure(
+  path: string = SOCAT,
+  { startError, stderr, exitCode, signal }: ProgramEnd,
+): AppError {
   if (startError !== undefined) {
-    const hint = "install the package socat: without it, nft reads our tables, which takes it memory and time";
+    const hint =
+      "install the package socat: without it, nft reads our tables, which takes it memory and time";
     return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
   const evidence = { stderr: stderr.trim() };
@@ -66,5 +70,7 @@ export function socketFailure(path: string = SOCAT, { startError, stderr, exitCo
     return new AppError("HOST", "messages of nftables were lost: the kernel's buffer was full", { evidence });
   }
   const reason = signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`;
-  return new AppError("HOST", `${path}, by which nftables is read, ended: ${stderr.trim() || reason}`, { evidence });
+  return new AppError("HOST", `${path}, by which nftables is read, ended: ${stderr.trim() || reason}`, {
+    evidence,
+  });
 }

@@ -2,7 +2,12 @@ import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { decodedElement, decodedIntervals, encodedElement, hasEndElements } from "../netlink/element-bytes.ts";
+import {
+  decodedElement,
+  decodedIntervals,
+  encodedElement,
+  hasEndElements,
+} from "../netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
 import type { RawElement } from "../netlink/raw-element.ts";
 import { dumpRequest, generationRequest, getRequest } from "../netlink/requests.ts";

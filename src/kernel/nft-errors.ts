@@ -46,7 +46,8 @@ export class TransactionFailedError extends AppError {
 
 /** Returns the failure of a transaction as such; any other error as it is. */
 export function ofTransaction(error: unknown): unknown {
-  const isOfIt = error instanceof AppError && !(error instanceof NftStoppedError) && OF_TRANSACTIONS.has(error.code);
+  const isOfIt =
+    error instanceof AppError && !(error instanceof NftStoppedError) && OF_TRANSACTIONS.has(error.code);
   return isOfIt ? new TransactionFailedError(error) : error;
 }
 
@@ -122,7 +123,8 @@ function killed({ command }: NftCall, signal: string): AppError {
       evidence,
     });
   }
-  const hint = "the kernel kills it when memory runs out: see the memory limit of the container, and the kernel's log";
+  const hint =
+    "the kernel kills it when memory runs out: see the memory limit of the container, and the kernel's log";
   return new AppError(
     "NFT_FAILED",
     `nft was killed (${signal})`,

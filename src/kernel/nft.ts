@@ -10,7 +10,13 @@ import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import { firstLine, NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
 import { withMemoryLimit } from "./nft-memory.ts";
-import { type ProcessLimits, type ProcessResult, type ProgramEnd, type RunProcess, runProcess } from "./process.ts";
+import {
+  type ProcessLimits,
+  type ProcessResult,
+  type ProgramEnd,
+  type RunProcess,
+  runProcess,
+} from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
 
@@ -94,7 +100,14 @@ export class Nft {
   /** False once this nft could not read a transaction for the listing at its end alone. */
   #canNarrow = true;
 
-  constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, ...options }: NftOptions) {
+  constructor({
+    path,
+    through = [],
+    run = runProcess,
+    stream = streamText,
+    limits = LIMITS,
+    ...options
+  }: NftOptions) {
     const { spare, memoryBytes } = options;
     this.path = path;
     this.#through = through;
@@ -274,7 +287,11 @@ export class Nft {
     throw failedListing(args, result);
   }
 
-  async #send(transaction: Transaction, args: readonly string[], most: ProcessLimits): Promise<AppliedTransaction> {
+  async #send(
+    transaction: Transaction,
+    args: readonly string[],
+    most: ProcessLimits,
+  ): Promise<AppliedTransaction> {
     const input = written(transaction);
     const limits = { ...most, timeoutMs: Math.min(most.timeoutMs, timeoutOf(input)) };
     const send = (text: string) =>
@@ -287,7 +304,8 @@ export class Nft {
       result = await send(input);
       this.#canNarrow = result.exitCode !== 0;
     }
-    if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
+    if (result.exitCode !== 0)
+      throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }
 
@@ -308,7 +326,9 @@ export class Nft {
   /** As {@link Nft.#commandLine}, for what may take much memory. */
   #largeCommandLine(args: readonly string[]): readonly [program: string, args: readonly string[]] {
     const [program, all] = this.#commandLine(args);
-    return this.#memoryBytes === undefined ? [program, all] : withMemoryLimit(this.#memoryBytes, program, all);
+    return this.#memoryBytes === undefined
+      ? [program, all]
+      : withMemoryLimit(this.#memoryBytes, program, all);
   }
 
   /** Does what changes nothing. @throws as {@link Nft.#beginReading}, or as `work` does */
@@ -326,7 +346,10 @@ export class Nft {
     own?.throwIfAborted();
     const read = new AbortController();
     this.#reads.add(read);
-    return { limits: { ...this.#limits, signal: firstOf(read.signal, own) }, end: () => this.#reads.delete(read) };
+    return {
+      limits: { ...this.#limits, signal: firstOf(read.signal, own) },
+      end: () => this.#reads.delete(read),
+    };
   }
 
   async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {

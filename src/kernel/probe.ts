@@ -31,12 +31,17 @@ export async function probeFeatures(
     });
   }
   const missing: ProbedFeature[] = [];
-  for (const feature of features) if ((await refusalOf(nft, feature.transaction)) !== undefined) missing.push(feature);
+  for (const feature of features)
+    if ((await refusalOf(nft, feature.transaction)) !== undefined) missing.push(feature);
   const names = missing.map((feature) => feature.name);
-  throw new AppError("NFT_FEATURE", `nft at "${nft.path}" or this kernel lacks: ${names.join("; ") || "a feature"}`, {
-    hint: [...new Set(missing.map((feature) => feature.hint))].join("; ") || UPGRADE,
-    evidence: { version: await nft.version(), stderr: refusal },
-  });
+  throw new AppError(
+    "NFT_FEATURE",
+    `nft at "${nft.path}" or this kernel lacks: ${names.join("; ") || "a feature"}`,
+    {
+      hint: [...new Set(missing.map((feature) => feature.hint))].join("; ") || UPGRADE,
+      evidence: { version: await nft.version(), stderr: refusal },
+    },
+  );
 }
 
 /**

@@ -76,7 +76,12 @@ function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
 }
 
 /** {@link RunProcess} by execa. */
-export const runProcess: RunProcess = async (path, args, input, { timeoutMs, maxOutputBytes, signal, onStart }) => {
+export const runProcess: RunProcess = async (
+  path,
+  args,
+  input,
+  { timeoutMs, maxOutputBytes, signal, onStart },
+) => {
   const child = execa(path, args, {
     ...PROGRAM_OPTIONS,
     input,

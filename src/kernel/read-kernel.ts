@@ -73,7 +73,8 @@ export async function compareKernel(
     for (const table of Object.values(desired)) {
       const actual = await declaredTable(reader, table.family, signal);
       const delta = diffDeclarations(actual, table);
-      const sets = delta.mode === "change" ? await compareSets(reader, actual, table, signal, scope) : undefined;
+      const sets =
+        delta.mode === "change" ? await compareSets(reader, actual, table, signal, scope) : undefined;
       const whole = { ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements };
       if (delta.mode === "change" && isEmptyDelta(whole)) continue;
       const chains = [...whole.writtenChains.map(({ name }) => name), ...whole.deletedChains];
@@ -186,7 +187,8 @@ async function compareSets(
   const result: SetComparison[] = [];
   for (const set of desired.sets.values()) {
     const known = actual?.sets.get(set.spec.name);
-    if (set.spec.dynamic || (known !== undefined && !isCompared(`${desired.family} ${set.spec.name}`, scope))) continue;
+    if (set.spec.dynamic || (known !== undefined && !isCompared(`${desired.family} ${set.spec.name}`, scope)))
+      continue;
     const comparison = new SetComparison(set);
     let expected = 0;
     for (const key of set.elements.keys()) {

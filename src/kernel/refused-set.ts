@@ -31,7 +31,9 @@ export function lastPacketAt({ silentFor }: RefusalEntry, now: number): number {
 
 /** Adds the times of first packets that the kernel's entries tell: that of a single packet is the last one, too. */
 export function withSinglePackets(entries: readonly RefusalEntry[], now: number): SeenRefusal[] {
-  return entries.map((entry) => (entry.packets === 1 ? { ...entry, firstAt: lastPacketAt(entry, now) } : entry));
+  return entries.map((entry) =>
+    entry.packets === 1 ? { ...entry, firstAt: lastPacketAt(entry, now) } : entry,
+  );
 }
 
 /**
@@ -89,7 +91,10 @@ export function refusalPackets(entries: readonly RefusalEntry[]): RefusalPackets
 }
 
 /** The refusals since an earlier look, with the packets since then. Entries that expired meanwhile are in neither. */
-export function newRefusals<Entry extends RefusalEntry>(before: RefusalPackets, now: readonly Entry[]): Entry[] {
+export function newRefusals<Entry extends RefusalEntry>(
+  before: RefusalPackets,
+  now: readonly Entry[],
+): Entry[] {
   return now.flatMap((entry) => {
     const earlier = before.get(refusalKey(entry))?.packets ?? 0;
     // An entry that was made anew counts from the beginning.

@@ -1,4 +1,9 @@
-import { type AddressInterval, addressNumber, addressText, prefixInterval } from "../base/address-interval.ts";
+import {
+  type AddressInterval,
+  addressNumber,
+  addressText,
+  prefixInterval,
+} from "../base/address-interval.ts";
 import type { ByFamily, Family } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import type { HostFiles } from "./host.ts";
@@ -23,7 +28,8 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
   return (address) => {
     const family = familyOf(address);
     const number = addressNumber(family, address);
-    return routes.find((route) => route.family === family && route.first <= number && number <= route.last)?.interface;
+    return routes.find((route) => route.family === family && route.first <= number && number <= route.last)
+      ?.interface;
   };
 }
 
@@ -72,7 +78,8 @@ export const NO_GATEWAY = "00000000";
  */
 export function parseIPv4Route(line: string): IPv4Route | undefined {
   const [name, destination, gateway, flags, , , metric, mask] = line.trim().split(/\s+/);
-  if (name === undefined || destination === undefined || gateway === undefined || flags === undefined) return undefined;
+  if (name === undefined || destination === undefined || gateway === undefined || flags === undefined)
+    return undefined;
   if (mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return undefined;
   const length = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
   const bytes = (destination.match(/../g) ?? []).reverse().join("");

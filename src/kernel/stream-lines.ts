@@ -2,10 +2,20 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
 import { samplePeak } from "./memory-usage.ts";
-import { PROGRAM_OPTIONS, type ProcessLimits, type ProgramEnd, processResult, STARTED_BY } from "./process.ts";
+import {
+  PROGRAM_OPTIONS,
+  type ProcessLimits,
+  type ProgramEnd,
+  processResult,
+  STARTED_BY,
+} from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
-export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
+export type StreamText = (
+  path: string,
+  args: readonly string[],
+  limits?: StreamLimits,
+) => AsyncIterable<string>;
 
 /** Bounds of a program whose output is streamed. */
 export type StreamLimits = Pick<ProcessLimits, "timeoutMs" | "signal">;
@@ -17,7 +27,11 @@ export type StreamLines = (path: string, args: readonly string[]) => AsyncIterab
 const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 
 /** The output goes to its reader as it comes; of a program that prints more errors than this, these end. */
-const OPEN_OPTIONS = { ...PROGRAM_OPTIONS, buffer: { stdout: false }, maxBuffer: { stderr: 100_000 } } as const;
+const OPEN_OPTIONS = {
+  ...PROGRAM_OPTIONS,
+  buffer: { stdout: false },
+  maxBuffer: { stderr: 100_000 },
+} as const;
 
 const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
 
@@ -89,7 +103,11 @@ export interface FollowedProgram {
 }
 
 /** Starts a program and hands over its lines as they come, until it is stopped. */
-export type FollowLines = (path: string, args: readonly string[], onLine: (line: string) => void) => FollowedProgram;
+export type FollowLines = (
+  path: string,
+  args: readonly string[],
+  onLine: (line: string) => void,
+) => FollowedProgram;
 
 /**
  * {@link FollowLines} by an argument array, without a shell. It ends with this process, too, unless that is killed by

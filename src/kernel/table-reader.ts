@@ -55,7 +55,9 @@ async function* listedElements(
   let batch: ListedElement[] = [];
   const parser = new SetListingParser((item) => batch.push(parseListedElement(spec, item)));
   let isListed = false;
-  for await (const text of nft.streamSet(family, spec.value === undefined ? "set" : "map", spec.name, { signal })) {
+  for await (const text of nft.streamSet(family, spec.value === undefined ? "set" : "map", spec.name, {
+    signal,
+  })) {
     parser.push(text);
     isListed = true;
     if (batch.length === 0) continue;

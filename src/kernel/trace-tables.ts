@@ -29,7 +29,9 @@ function pidNamespace(): string {
  * @returns how many were removed
  * @throws AppError as nft does
  */
-export async function removeStaleTraceTables(nft: Pick<Nft, "apply" | "tableNames" | "listSet">): Promise<number> {
+export async function removeStaleTraceTables(
+  nft: Pick<Nft, "apply" | "tableNames" | "listSet">,
+): Promise<number> {
   const own = pidNamespace();
   const stale: { family: Family; name: string }[] = [];
   for (const listed of await nft.tableNames()) {

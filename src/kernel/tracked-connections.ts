@@ -35,7 +35,8 @@ const ENTRY =
 export function parseConnection(line: string): TrackedConnection | undefined {
   const match = ENTRY.exec(line);
   if (match === null) return undefined;
-  const [, protocol, remaining, state, source, destination, sourcePort, port, replySource, replyPort, flags] = match;
+  const [, protocol, remaining, state, source, destination, sourcePort, port, replySource, replyPort, flags] =
+    match;
   if (source === undefined || destination === undefined || replySource === undefined) return undefined;
   return {
     protocol: protocol as Protocol,

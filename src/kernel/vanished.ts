@@ -5,7 +5,10 @@ import { asList, asNumber, asObject } from "../nft/canonical/shape.ts";
 import type { TableReader } from "./table-reader.ts";
 
 /** Counts packets that rules of our table answered with a TCP reset; 0 where there is no table. @throws AppError as nft does */
-export async function readResetPackets(tables: Pick<TableReader, "listTable">, family: Family): Promise<number> {
+export async function readResetPackets(
+  tables: Pick<TableReader, "listTable">,
+  family: Family,
+): Promise<number> {
   const text = await tables.listTable(family);
   return text === undefined ? 0 : resetPackets(text);
 }
@@ -14,12 +17,16 @@ export async function readResetPackets(tables: Pick<TableReader, "listTable">, f
 export function resetPackets(listing: string): number {
   return readListing(listing).objects.reduce<number>((sum, object) => {
     const { rule } = asObject(object, "listed object");
-    const statements = asList(asObject(rule ?? {}, "rule").expr ?? [], "rule").map((one) => asObject(one, "statement"));
+    const statements = asList(asObject(rule ?? {}, "rule").expr ?? [], "rule").map((one) =>
+      asObject(one, "statement"),
+    );
     const isReset = statements.some(
       ({ reject }) => reject !== undefined && asObject(reject ?? {}, "reject").type === "tcp reset",
     );
     const counter = statements.find((one) => one.counter !== undefined)?.counter;
-    return isReset && counter !== undefined ? sum + asNumber(asObject(counter, "counter").packets, "packets") : sum;
+    return isReset && counter !== undefined
+      ? sum + asNumber(asObject(counter, "counter").packets, "packets")
+      : sum;
   }, 0);
 }
 
@@ -42,7 +49,8 @@ export async function readEndingTargets(
 ): Promise<EndingTarget[]> {
   const targets: EndingTarget[] = [];
   for await (const batch of tables.elements(family, spec)) {
-    for (const { key, expiresMs = 0 } of batch) targets.push({ target: key, expires: Math.ceil(expiresMs / 1000) });
+    for (const { key, expiresMs = 0 } of batch)
+      targets.push({ target: key, expires: Math.ceil(expiresMs / 1000) });
   }
   return targets;
 }

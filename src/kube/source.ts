@@ -6,7 +6,12 @@ import type { Service } from "../model/service.ts";
 export type ResourceName = "services" | "endpointslices" | "nodes" | "servicecidrs";
 
 /** Every {@link ResourceName}, in the order in which they are displayed. */
-export const RESOURCE_NAMES: readonly ResourceName[] = ["services", "endpointslices", "nodes", "servicecidrs"];
+export const RESOURCE_NAMES: readonly ResourceName[] = [
+  "services",
+  "endpointslices",
+  "nodes",
+  "servicecidrs",
+];
 
 /**
  * Receives the objects of one resource. `key` is `namespace/name`, or `name` for a resource without namespaces. Calls
@@ -131,5 +136,7 @@ export function unfollowedResources(
   states: Readonly<Record<ResourceName, Pick<SourceState, "failure" | "lastEventAt">>>,
   now: number,
 ): ResourceName[] {
-  return RESOURCE_NAMES.filter((name) => states[name].failure !== "" && now - states[name].lastEventAt >= OUTAGE);
+  return RESOURCE_NAMES.filter(
+    (name) => states[name].failure !== "" && now - states[name].lastEventAt >= OUTAGE,
+  );
 }

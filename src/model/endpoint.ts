@@ -26,7 +26,10 @@ export interface Endpoint {
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
-  { family, spec }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
+  {
+    family,
+    spec,
+  }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
   nodeName: string,
 ): Endpoint[] {
   const byTarget = new Map<string, Endpoint>();
@@ -46,7 +49,10 @@ const FEW = 16;
 const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
 
 /** The ports of a slice that have a service port's name and protocol. */
-function portsNamed(ports: readonly SlicePort[], wanted: Pick<SlicePort, "name" | "protocol">): readonly SlicePort[] {
+function portsNamed(
+  ports: readonly SlicePort[],
+  wanted: Pick<SlicePort, "name" | "protocol">,
+): readonly SlicePort[] {
   if (ports.length <= FEW) {
     return ports.filter(({ name, protocol }) => name === wanted.name && protocol === wanted.protocol);
   }
@@ -64,7 +70,12 @@ interface SliceEntry {
   readonly slice: Pick<EndpointSlice, "weight">;
 }
 
-function addEndpoint(byTarget: Map<string, Endpoint>, entry: SliceEntry, port: number, nodeName: string): void {
+function addEndpoint(
+  byTarget: Map<string, Endpoint>,
+  entry: SliceEntry,
+  port: number,
+  nodeName: string,
+): void {
   const { source, slice } = entry;
   // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
   const target = [source.address, port].join(" . ");

@@ -32,7 +32,10 @@ export class ObjectCache {
    * @param nodeName the name of this Node; its object may follow later, or never
    * @param options `serviceExternalIPs` is false if `spec.externalIPs` of Services are to be ignored
    */
-  constructor(nodeName: string, { serviceExternalIPs = true }: { readonly serviceExternalIPs?: boolean } = {}) {
+  constructor(
+    nodeName: string,
+    { serviceExternalIPs = true }: { readonly serviceExternalIPs?: boolean } = {},
+  ) {
     this.#node = unknownNode(nodeName);
     this.#serviceExternalIPs = serviceExternalIPs;
   }
@@ -103,7 +106,10 @@ export class ObjectCache {
     if (known instanceof Map) known.set(slice.name, slice);
     else {
       const slices = exactList([...known.filter(({ name }) => name !== slice.name), slice]);
-      this.#slices.set(slice.service, slices.length > FEW ? new Map(slices.map((one) => [one.name, one])) : slices);
+      this.#slices.set(
+        slice.service,
+        slices.length > FEW ? new Map(slices.map((one) => [one.name, one])) : slices,
+      );
     }
     this.#dirty.add(slice.service);
   }

@@ -23,7 +23,11 @@ export function servicePortsOf(service: Service): ServicePort[] {
 
 /** Reachable by something other than its cluster IP. */
 export function isExternallyAccessible({ family, service, spec }: ServicePort): boolean {
-  return spec.nodePort !== 0 || service.externalIPs[family].length > 0 || service.loadBalancerIPs[family].length > 0;
+  return (
+    spec.nodePort !== 0 ||
+    service.externalIPs[family].length > 0 ||
+    service.loadBalancerIPs[family].length > 0
+  );
 }
 
 /**
@@ -36,7 +40,9 @@ export function usesClusterEndpoints(port: ServicePort): boolean {
 
 /** Ever sends traffic by "Local" policy. */
 export function usesLocalEndpoints(port: ServicePort): boolean {
-  return port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port));
+  return (
+    port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port))
+  );
 }
 
 /** Orders service ports by age: the older Service, then namespace/name, then the port. See {@link comparePrecedenceFor}. */

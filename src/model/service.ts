@@ -78,6 +78,9 @@ export interface Service {
 export type ServiceCounters = "off" | "services" | "endpoints";
 
 /** Orders Services by which of two keeps what both want: the older one, then by namespace/name. */
-export function compareAge(a: Pick<Service, "createdAt" | "name">, b: Pick<Service, "createdAt" | "name">): number {
+export function compareAge(
+  a: Pick<Service, "createdAt" | "name">,
+  b: Pick<Service, "createdAt" | "name">,
+): number {
   return a.createdAt - b.createdAt || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }

@@ -40,7 +40,11 @@ export type Place = Pick<Node, "name" | "zone">;
  * hints allow, else those that still serve while terminating, for each policy by itself. Drained ones (weight 0) are
  * used only if nothing else is left.
  */
-export function chooseEndpoints(port: ServicePort, endpoints: readonly Endpoint[], place: Place): EndpointChoice {
+export function chooseEndpoints(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  place: Place,
+): EndpointChoice {
   const forCluster = usesClusterEndpoints(port);
   const forLocal = usesLocalEndpoints(port);
   const candidates = withoutDrainedReady(endpoints);
@@ -74,7 +78,8 @@ export function whyExcluded(
   if (policy === "local" && !endpoint.local) return "not-local";
   const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
   if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
-  if (mode === "ready" && !endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
+  if (mode === "ready" && !endpoint.source.ready)
+    return endpoint.source.terminating ? "terminating" : "not-ready";
   // A list has either no drained endpoint or no other.
   const [used] = choice[policy];
   if (isDrained(endpoint) && used !== undefined && !isDrained(used)) return "drained";

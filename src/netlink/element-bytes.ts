@@ -34,7 +34,10 @@ export function hasEndElements({ interval, key }: SetSpec): boolean {
 }
 
 /** The elements that the kernel has for those of a set or map of ours, in no order. */
-export function* encodedSet({ spec, elements }: ElementSet, endianness: Endianness): Generator<EncodedElement> {
+export function* encodedSet(
+  { spec, elements }: ElementSet,
+  endianness: Endianness,
+): Generator<EncodedElement> {
   if (hasEndElements(spec)) yield* encodedIntervals(spec, elements.keys());
   else for (const [key, value] of elements) yield encodedElement(spec, key, value, endianness);
 }
@@ -44,10 +47,18 @@ export function* encodedSet({ spec, elements }: ElementSet, endianness: Endianne
  * to see all intervals.
  * @param key, value canonical text (see ruleset.ts)
  */
-export function encodedElement(spec: SetSpec, key: string, value: string, endianness: Endianness): EncodedElement {
+export function encodedElement(
+  spec: SetSpec,
+  key: string,
+  value: string,
+  endianness: Endianness,
+): EncodedElement {
   const encodedValue =
-    spec.value === undefined || spec.value === "verdict" ? value : encodedParts(spec.value, value, endianness);
-  if (!spec.interval) return { key: encodedParts(spec.key, key, endianness), isEnd: false, value: encodedValue };
+    spec.value === undefined || spec.value === "verdict"
+      ? value
+      : encodedParts(spec.value, value, endianness);
+  if (!spec.interval)
+    return { key: encodedParts(spec.key, key, endianness), isEnd: false, value: encodedValue };
   const dash = key.lastIndexOf("-");
   const last = key.slice(0, key.lastIndexOf(" ") + 1) + key.slice(dash + 1);
   return {
@@ -62,19 +73,31 @@ export function encodedElement(spec: SetSpec, key: string, value: string, endian
  * The element that the kernel has, as canonical text; undefined for one that a set of ours cannot have. Not of a set with
  * end elements, which {@link decodedIntervals} reads.
  */
-export function decodedElement(spec: SetSpec, raw: EncodedElement, endianness: Endianness): Element | undefined {
+export function decodedElement(
+  spec: SetSpec,
+  raw: EncodedElement,
+  endianness: Endianness,
+): Element | undefined {
   const key = spec.interval ? decodedRange(spec.key, raw, endianness) : decodedKey(spec.key, raw, endianness);
   const value = decodedValue(spec, raw.value, endianness);
   return key === undefined || value === undefined ? undefined : { key, value };
 }
 
-function decodedKey(types: readonly DataType[], raw: EncodedElement, endianness: Endianness): string | undefined {
+function decodedKey(
+  types: readonly DataType[],
+  raw: EncodedElement,
+  endianness: Endianness,
+): string | undefined {
   if (raw.isEnd || (raw.keyEnd !== undefined && raw.keyEnd !== raw.key)) return undefined;
   return decodedParts(types, raw.key, endianness);
 }
 
 /** A key whose last part is a range of ports: `10.96.0.10 . tcp . 80-99`. */
-function decodedRange(types: readonly DataType[], raw: EncodedElement, endianness: Endianness): string | undefined {
+function decodedRange(
+  types: readonly DataType[],
+  raw: EncodedElement,
+  endianness: Endianness,
+): string | undefined {
   const first = decodedParts(types, raw.key, endianness);
   const last = decodedParts(types, raw.keyEnd ?? raw.key, endianness);
   if (raw.isEnd || first === undefined || last === undefined) return undefined;
@@ -137,7 +160,9 @@ function encoded16(number: number): string {
 
 function encodedHost32(number: number, endianness: Endianness): string {
   const [high, low] = [encoded16(number >>> 16), encoded16(number & 0xffff)];
-  return endianness === "LE" ? `${low.charAt(1)}${low.charAt(0)}${high.charAt(1)}${high.charAt(0)}` : high + low;
+  return endianness === "LE"
+    ? `${low.charAt(1)}${low.charAt(0)}${high.charAt(1)}${high.charAt(0)}`
+    : high + low;
 }
 
 function decodedParts(types: readonly DataType[], bytes: string, endianness: Endianness): string | undefined {
@@ -207,7 +232,10 @@ function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Ge
  * The intervals of a set with end elements as canonical text, ascending; undefined when they are not such as a set of ours has.
  * Takes the elements in any order, with and without a mark before the first interval.
  */
-export function decodedIntervals({ key: [type] }: SetSpec, raws: Iterable<EncodedElement>): string[] | undefined {
+export function decodedIntervals(
+  { key: [type] }: SetSpec,
+  raws: Iterable<EncodedElement>,
+): string[] | undefined {
   const family = familyOf(type);
   const width = addressWidth(family) / 8;
   const marks = [...raws].sort((a, b) => compareMarks(a, b));

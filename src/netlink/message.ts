@@ -231,7 +231,8 @@ function readElements(
     else if (type === ELEMENTS_LIST) elements = readRawElements(view, view.content(at), end);
     at += padded(end - at);
   }
-  if (table === undefined || set === undefined) throw new MalformedMessage("elements of a set without a name");
+  if (table === undefined || set === undefined)
+    throw new MalformedMessage("elements of a set without a name");
   return { table, set, elements };
 }
 

@@ -36,7 +36,10 @@ export interface SetPlace {
  * such set). Elements that come or go meanwhile may be there or not, or twice.
  */
 export function dumpRequest({ family, table, set }: SetPlace, endianness: Endianness): Buffer {
-  const body = [textAttribute(ELEMENTS_TABLE, table, endianness), textAttribute(ELEMENTS_SET, set, endianness)];
+  const body = [
+    textAttribute(ELEMENTS_TABLE, table, endianness),
+    textAttribute(ELEMENTS_SET, set, endianness),
+  ];
   return message(GET_ELEMENTS, REQUEST | DUMP, FAMILY_NUMBERS[family], body, endianness);
 }
 
@@ -93,7 +96,13 @@ function attribute(type: number, content: readonly Buffer[], endianness: Endiann
   return Buffer.concat([header, ...content], padded(length));
 }
 
-function message(type: number, flags: number, family: number, body: readonly Buffer[], endianness: Endianness): Buffer {
+function message(
+  type: number,
+  flags: number,
+  family: number,
+  body: readonly Buffer[],
+  endianness: Endianness,
+): Buffer {
   const bytes = Buffer.concat([Buffer.alloc(20), ...body]);
   write32(bytes, bytes.length, 0, endianness);
   write16(bytes, type, 4, endianness);

@@ -50,7 +50,9 @@ export function typeOfName(name: string): ConstantType {
 
 /** The types of a key's parts. */
 export function typesOfKey(key: AnyExpression): readonly ConstantType[] {
-  return typeof key === "object" && "concat" in key ? key.concat.map(typeOfExpression) : [typeOfExpression(key)];
+  return typeof key === "object" && "concat" in key
+    ? key.concat.map(typeOfExpression)
+    : [typeOfExpression(key)];
 }
 
 /** The type of an expression, and so of the constants that it is compared with or that are assigned to it. */

@@ -78,8 +78,12 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
     family: desired.family,
     table: desired.name,
     mode: "change",
-    addedSets: [...desired.sets.values()].filter((set) => !actual.sets.has(set.spec.name)).map((set) => set.spec),
-    deletedSets: [...actual.sets.values()].filter((set) => !desired.sets.has(set.spec.name)).map((set) => set.spec),
+    addedSets: [...desired.sets.values()]
+      .filter((set) => !actual.sets.has(set.spec.name))
+      .map((set) => set.spec),
+    deletedSets: [...actual.sets.values()]
+      .filter((set) => !desired.sets.has(set.spec.name))
+      .map((set) => set.spec),
     ...diffFlowtables(actual.flowtable, desired.flowtable),
     writtenChains,
     changedChains: writtenChains.map(({ name }) => name).filter((name) => actual.chains.has(name)),
@@ -135,8 +139,12 @@ export function unexplained<Delta extends TableDelta>(
   return found.flatMap((delta) => {
     const own = pending.filter(({ family }) => family === delta.family);
     if (delta.mode !== "change") return [delta];
-    const chains = new Set(own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]));
-    const sets = new Set(own.flatMap((one) => [...one.addedSets, ...one.deletedSets].map(({ name }) => name)));
+    const chains = new Set(
+      own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]),
+    );
+    const sets = new Set(
+      own.flatMap((one) => [...one.addedSets, ...one.deletedSets].map(({ name }) => name)),
+    );
     const rest = {
       ...delta,
       addedSets: delta.addedSets.filter(({ name }) => !sets.has(name)),
@@ -153,13 +161,18 @@ export function unexplained<Delta extends TableDelta>(
  * The differences of two comparisons that are in both of them, where they are of elements or of whole tables; other
  * declarations are those of the earlier one.
  */
-export function inBoth<Delta extends TableDelta>(later: readonly Delta[], earlier: readonly Delta[]): Delta[] {
+export function inBoth<Delta extends TableDelta>(
+  later: readonly Delta[],
+  earlier: readonly Delta[],
+): Delta[] {
   return earlier.flatMap((delta) => {
     const again = later.find(({ family }) => family === delta.family);
     if (delta.mode !== "change" && again === undefined) return [];
     if (again !== undefined && (delta.mode !== "change" || again.mode !== "change")) return [again];
     const elements = delta.elements.flatMap(({ spec }) => {
-      const [before, now] = [delta, again].map((one) => one?.elements.find((other) => other.spec.name === spec.name));
+      const [before, now] = [delta, again].map((one) =>
+        one?.elements.find((other) => other.spec.name === spec.name),
+      );
       if (before === undefined || now === undefined) return [];
       const keys = new Set([...before.deleted, ...before.added.map(({ key }) => key)]);
       const both = {
@@ -196,13 +209,19 @@ const MOST_DELETED_INTERVALS = 100;
  * Adds what it takes to delete elements of a map of intervals; returns the delta itself where none is deleted.
  * @param delta the change of one of the table's sets
  */
-export function withIntervals(delta: ElementsDelta, { sets, chains }: Pick<Table, "sets" | "chains">): ElementsDelta {
+export function withIntervals(
+  delta: ElementsDelta,
+  { sets, chains }: Pick<Table, "sets" | "chains">,
+): ElementsDelta {
   const { spec, deleted } = delta;
   const elements = sets.get(spec.name)?.elements;
   if (elements === undefined || !hasIntervals(spec) || deleted.length === 0) return delta;
   const reference = `"@${spec.name}"`;
   const users = [...chains.values()].filter(({ rules }) => JSON.stringify(rules).includes(reference));
-  return { ...delta, intervals: { users, anew: deleted.length > MOST_DELETED_INTERVALS ? elements : undefined } };
+  return {
+    ...delta,
+    intervals: { users, anew: deleted.length > MOST_DELETED_INTERVALS ? elements : undefined },
+  };
 }
 
 /** Whether the keys of a map end in intervals, such as ranges of ports. */
@@ -213,7 +232,9 @@ export function hasIntervals({ interval, key }: SetSpec): boolean {
 /** Two chains are the same when their hooks and canonical rules are. */
 export function sameChain(a: Chain | undefined, b: Chain): boolean {
   // The same object in most cases: thousands of frontends may share a chain, and each puts it.
-  return a === b || (a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules));
+  return (
+    a === b || (a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules))
+  );
 }
 
 /** Counts the chains, sets and elements that deltas change. */

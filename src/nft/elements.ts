@@ -90,7 +90,12 @@ export function timedElements(
 }
 
 /** `delete element`, by key alone: the kernel needs no value to find it. */
-export function deletedElements(family: Family, table: string, spec: SetSpec, keys: Iterable<string>): CommandObject {
+export function deletedElements(
+  family: Family,
+  table: string,
+  spec: SetSpec,
+  keys: Iterable<string>,
+): CommandObject {
   const elem: ElementJson[] = [];
   for (const key of keys) elem.push(keyJson(spec, key));
   return { element: { family, table, name: spec.name, elem } };
@@ -126,6 +131,7 @@ function partsJson(types: readonly DataType[], text: string): Expression {
 }
 
 function partJson(type: DataType, text: string): Expression {
-  if (type === "inet_service" && text.includes("-")) return { range: text.split("-").map(Number) as [number, number] };
+  if (type === "inet_service" && text.includes("-"))
+    return { range: text.split("-").map(Number) as [number, number] };
   return type === "inet_service" || type === "classid" || type === "integer" ? Number(text) : text;
 }

@@ -39,7 +39,9 @@ function withFlowtable({ family, name, flowtable }: Table, looked: ReadonlySet<s
 }
 
 function targetsOf({ spec, elements }: ElementSet): string[] {
-  return spec.value === "verdict" ? [...elements.values()].flatMap((verdict) => verdictTarget(verdict) ?? []) : [];
+  return spec.value === "verdict"
+    ? [...elements.values()].flatMap((verdict) => verdictTarget(verdict) ?? [])
+    : [];
 }
 
 /** In the order of the table. */

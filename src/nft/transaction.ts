@@ -1,6 +1,13 @@
 import type { Family } from "../base/family.ts";
 import type { Command, CommandObject, Rule, Transaction, TypeJson } from "./ast/json.ts";
-import { type Chain, type Flowtable, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "./ast/ruleset.ts";
+import {
+  type Chain,
+  type Flowtable,
+  type Ruleset,
+  type SetSpec,
+  TABLE_NAME,
+  type Table,
+} from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
 import { deltaSize, type ElementsDelta, hasIntervals, isEmptyDelta, type TableDelta } from "./delta.ts";
 import { addedElements, deletedElements, type Element, verdictTarget } from "./elements.ts";
@@ -57,7 +64,9 @@ export function* changeSteps(
   entries: readonly string[],
 ): Generator<Transaction> {
   const { main, deletions } = withoutChainDeletions(deltas);
-  const declarations = main.map((delta) => ({ ...delta, elements: [] })).filter((delta) => !isEmptyDelta(delta));
+  const declarations = main
+    .map((delta) => ({ ...delta, elements: [] }))
+    .filter((delta) => !isEmptyDelta(delta));
   if (declarations.length > 0) yield toTransaction(declarations);
   yield* elementSteps(deltas, size, entries);
   if (deletions.length > 0) yield toTransaction(deletions);
@@ -86,15 +95,23 @@ export function newChainsFirst(
 } {
   const parts = deltas.map((delta) => {
     if (delta.mode !== "change") return { chains: onlyElements(delta, []), others: delta, isNeeded: false };
-    const there = stale.flatMap(({ family, deletedChains }) => (family === delta.family ? deletedChains : []));
+    const there = stale.flatMap(({ family, deletedChains }) =>
+      family === delta.family ? deletedChains : [],
+    );
     const known = new Set([...delta.changedChains, ...there]);
     const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
     const writtenChains = delta.writtenChains.filter(isNew);
     const names = new Set(writtenChains.map(({ name }) => name));
     return {
       chains: { ...onlyElements(delta, []), addedSets: delta.addedSets, writtenChains },
-      others: { ...delta, addedSets: [], writtenChains: delta.writtenChains.filter((chain) => !isNew(chain)) },
-      isNeeded: delta.elements.some(({ added }) => added.some(({ value }) => names.has(verdictTarget(value) ?? ""))),
+      others: {
+        ...delta,
+        addedSets: [],
+        writtenChains: delta.writtenChains.filter((chain) => !isNew(chain)),
+      },
+      isNeeded: delta.elements.some(({ added }) =>
+        added.some(({ value }) => names.has(verdictTarget(value) ?? "")),
+      ),
     };
   });
   if (!parts.some(({ isNeeded }) => isNeeded)) return { chains: [], others: deltas };
@@ -125,7 +142,9 @@ function* elementSteps(
   // Those of new sets are first: other elements lead to the chains that look into these.
   const parts = deltas
     .flatMap((delta) =>
-      delta.elements.flatMap((elements) => (hasIntervals(elements.spec) ? [] : [{ delta, ...steps(elements) }])),
+      delta.elements.flatMap((elements) =>
+        hasIntervals(elements.spec) ? [] : [{ delta, ...steps(elements) }],
+      ),
     )
     .sort((a, b) => Number(isNew(b.delta, b.added.spec.name)) - Number(isNew(a.delta, a.added.spec.name)));
   const entries = entrySets.flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
@@ -172,7 +191,11 @@ function steps({ spec, deleted, added }: ElementsDelta): ElementSteps {
   return {
     added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
     replaced: { spec, deleted: replaced.map(({ key }) => key), added: replaced },
-    deleted: { spec, deleted: stays.size === 0 ? deleted : deleted.filter((key) => !stays.has(key)), added: [] },
+    deleted: {
+      spec,
+      deleted: stays.size === 0 ? deleted : deleted.filter((key) => !stays.has(key)),
+      added: [],
+    },
   };
 }
 
@@ -237,14 +260,19 @@ export function withHandover(delta: TableDelta): TableDelta {
 /** Deletes what {@link withHandover} added; none where it added nothing. */
 export function handoverEnd(deltas: readonly TableDelta[]): TableDelta[] {
   return deltas
-    .map((delta) => ({ ...onlyElements(delta, []), deletedChains: handoverChains(delta).map(({ name }) => name) }))
+    .map((delta) => ({
+      ...onlyElements(delta, []),
+      deletedChains: handoverChains(delta).map(({ name }) => name),
+    }))
     .filter((delta) => !isEmptyDelta(delta));
 }
 
 function handoverChains({ mode, writtenChains }: TableDelta): Chain[] {
   if (mode !== "recreate") return [];
   return writtenChains.flatMap(({ name, base, rules: of }) =>
-    base?.type === "nat" ? [{ name: name + HANDOVER, base: { ...base, prio: base.prio + 1 }, rules: of }] : [],
+    base?.type === "nat"
+      ? [{ name: name + HANDOVER, base: { ...base, prio: base.prio + 1 }, rules: of }]
+      : [],
   );
 }
 
@@ -304,7 +332,9 @@ function lookingTwice(maps: readonly ElementsDelta[]): {
   readonly once: readonly Chain[];
   readonly twice: readonly Chain[];
 } {
-  const users = new Map(maps.flatMap(({ intervals }) => (intervals?.users ?? []).map((user) => [user.name, user])));
+  const users = new Map(
+    maps.flatMap(({ intervals }) => (intervals?.users ?? []).map((user) => [user.name, user])),
+  );
   const again = (rule: Rule) =>
     maps.reduce(
       (text, { spec: { name } }) => text.replaceAll(`"@${name}"`, `"@${name}${HANDOVER}"`),
@@ -323,7 +353,10 @@ function withUsers(chains: readonly Chain[]): (delta: ElementsDelta) => Elements
   return (delta) => {
     const { intervals } = delta;
     if (intervals === undefined) return delta;
-    return { ...delta, intervals: { ...intervals, users: intervals.users.map((one) => byName.get(one.name) ?? one) } };
+    return {
+      ...delta,
+      intervals: { ...intervals, users: intervals.users.map((one) => byName.get(one.name) ?? one) },
+    };
   };
 }
 
@@ -345,7 +378,9 @@ export function rebuildTransaction(desired: Ruleset): Transaction {
 }
 
 /** A transaction that removes our tables. nft has no `destroy` before 1.0.8, so each is added before it is deleted. */
-export function removalTransaction(tables: readonly { readonly family: Family; readonly name: string }[]): Transaction {
+export function removalTransaction(
+  tables: readonly { readonly family: Family; readonly name: string }[],
+): Transaction {
   return { nftables: tables.flatMap((table) => [{ add: { table } }, { delete: { table } }]) };
 }
 
@@ -358,7 +393,11 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly deletions: TableDelta[];
 } {
   return {
-    main: deltas.map(({ deletedFlowtable: _, ...delta }) => ({ ...delta, deletedChains: [], deletedSets: [] })),
+    main: deltas.map(({ deletedFlowtable: _, ...delta }) => ({
+      ...delta,
+      deletedChains: [],
+      deletedSets: [],
+    })),
     deletions: deltas
       .map((delta) => {
         const { deletedChains, deletedSets, deletedFlowtable } = delta;
@@ -377,12 +416,19 @@ function tableCommands(delta: TableDelta): Command[] {
     ...(delta.mode === "change" ? [] : [{ add: table }]),
     ...(delta.mode === "recreate" ? [{ delete: table }, { add: table }] : []),
     ...delta.addedSets.map((spec) => ({ add: declaredSet(family, name, spec) })),
-    ...(delta.addedFlowtable === undefined ? [] : [{ add: declaredFlowtable(family, name, delta.addedFlowtable) }]),
-    ...delta.replacedChains.flatMap((chainName) => [{ flush: chain(chainName) }, { delete: chain(chainName) }]),
+    ...(delta.addedFlowtable === undefined
+      ? []
+      : [{ add: declaredFlowtable(family, name, delta.addedFlowtable) }]),
+    ...delta.replacedChains.flatMap((chainName) => [
+      { flush: chain(chainName) },
+      { delete: chain(chainName) },
+    ]),
     ...delta.writtenChains.map((written) => ({ add: declaredChain(family, name, written) })),
     ...delta.elements.flatMap((elements) => deletions(family, name, elements)),
     ...delta.deletedChains.map((chainName) => ({ flush: chain(chainName) })),
-    ...(delta.mode === "change" ? delta.writtenChains.map((written) => ({ flush: chain(written.name) })) : []),
+    ...(delta.mode === "change"
+      ? delta.writtenChains.map((written) => ({ flush: chain(written.name) }))
+      : []),
     ...replacements(delta),
     ...delta.writtenChains.flatMap((written) => rules(family, name, written)),
     ...delta.elements.flatMap((elements) => additions(family, name, elements)),
@@ -455,7 +501,12 @@ function deletions(family: Family, table: string, { spec, deleted, intervals }: 
 }
 
 /** An element with a timeout may have ended in the kernel, which refuses to delete what is not there: it is added before. */
-function endingDeletions(family: Family, table: string, spec: SetSpec, elements: readonly Element[]): Command[] {
+function endingDeletions(
+  family: Family,
+  table: string,
+  spec: SetSpec,
+  elements: readonly Element[],
+): Command[] {
   const keys = elements.map(({ key }) => key);
   return [
     { add: addedElements(family, table, spec, elements) },
@@ -496,11 +547,15 @@ export function flowtableAddition({ family, name, flowtable }: Table, devices: r
 export function flowtableReplacement(table: Table, devices: readonly string[]): Command[] {
   const { family, name, flowtable, chains } = table;
   if (flowtable === undefined) return [];
-  const users = [...chains.values()].filter(({ rules: of }) => of.some((rule) => rule.some((one) => "flow" in one)));
+  const users = [...chains.values()].filter(({ rules: of }) =>
+    of.some((rule) => rule.some((one) => "flow" in one)),
+  );
   return [
     ...users.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
     { delete: flowtableReference(family, name, flowtable) },
-    { add: { flowtable: { family, table: name, ...flowtable, ...(devices.length > 0 && { dev: devices }) } } },
+    {
+      add: { flowtable: { family, table: name, ...flowtable, ...(devices.length > 0 && { dev: devices }) } },
+    },
     ...users.flatMap((chain) => rules(family, name, chain)),
   ];
 }
@@ -532,7 +587,9 @@ function flagsOf({ dynamic, timeout, interval }: SetSpec): { readonly flags?: re
 }
 
 function setReference(family: Family, table: string, { name, value }: SetSpec): CommandObject {
-  return value === undefined ? { set: { family, table, name } } : { map: { family, table, name, map: VERDICT_TYPE } };
+  return value === undefined
+    ? { set: { family, table, name } }
+    : { map: { family, table, name, map: VERDICT_TYPE } };
 }
 
 /** Plain `"verdict"` makes nft 1.0.6 crash when it lists the map, as names of types do: see data-types.ts. */

@@ -9,7 +9,10 @@ const ENOUGH_ROOM = 0.8;
  * @param size the most entries that the map takes
  * @returns none for a map that has room
  */
-export function excessEntries<Port>(counts: ReadonlyMap<Port, number>, size: number): ReadonlyMap<Port, number> {
+export function excessEntries<Port>(
+  counts: ReadonlyMap<Port, number>,
+  size: number,
+): ReadonlyMap<Port, number> {
   const sorted = [...counts].sort(([, a], [, b]) => b - a);
   const total = sorted.reduce((sum, [, count]) => sum + count, 0);
   if (total <= NEARLY_FULL * size) return new Map();

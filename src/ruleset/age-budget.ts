@@ -88,7 +88,9 @@ export class AgeBudget<C extends Claim = Claim> {
     if (isEnough) this.#order = undefined;
     const after = isEnough ? NONE : this.#divide();
     if (!areSame(before, after)) this.#shortfalls = after;
-    return new Set([...before.keys(), ...after.keys()].filter((name) => before.has(name) !== after.has(name)));
+    return new Set(
+      [...before.keys(), ...after.keys()].filter((name) => before.has(name) !== after.has(name)),
+    );
   }
 
   #setLimits(limits: SharedLimits): void {
@@ -151,7 +153,8 @@ function areSame(a: Shortfalls, b: Shortfalls): boolean {
   if (a.size !== b.size) return false;
   for (const [name, { of, left, wanted, budget }] of a) {
     const other = b.get(name);
-    if (other?.of !== of || other.left !== left || other.wanted !== wanted || other.budget !== budget) return false;
+    if (other?.of !== of || other.left !== left || other.wanted !== wanted || other.budget !== budget)
+      return false;
   }
   return true;
 }

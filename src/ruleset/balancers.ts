@@ -26,7 +26,8 @@ import { AFFINITY, AFFINITY_IDS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from
 
 /** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
-  const rules = balancer.affinitySeconds === 0 ? balanceRules(family, balancer) : affinityRules(family, balancer);
+  const rules =
+    balancer.affinitySeconds === 0 ? balanceRules(family, balancer) : affinityRules(family, balancer);
   return { name: balancerName(balancer), rules };
 }
 

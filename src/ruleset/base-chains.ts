@@ -24,7 +24,10 @@ const UNLESS_NEW: Rule = [CONNECTION_IS_NOT_NEW, ACCEPT];
  * Our ids must not leak into the packet's traffic class, which queueing disciplines read: IPv6 forwarding, local output and
  * bridges that call these hooks (br_netfilter) keep it. Smaller values are others' and stay.
  */
-export const RESET_PRIORITY: Rule = [atLeast(meta("priority"), LEAST_REGISTER_VALUE), assign(meta("priority"), 0)];
+export const RESET_PRIORITY: Rule = [
+  atLeast(meta("priority"), LEAST_REGISTER_VALUE),
+  assign(meta("priority"), 0),
+];
 
 /** What was translated has an endpoint, and its address is no Service's any more. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];

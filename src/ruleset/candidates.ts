@@ -36,7 +36,11 @@ export class Candidates {
    * Replaces a candidate for a frontend.
    * @param before ignored where they are no candidate
    */
-  replace(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): OwnerChange {
+  replace(
+    key: string,
+    before: ServicePortRules | undefined,
+    after: ServicePortRules | undefined,
+  ): OwnerChange {
     const from = this.#owners.get(key);
     const all = this.#conflicts.get(key) ?? (from === undefined ? [] : [from]);
     const { address = "" } = parseFrontendKey(key);

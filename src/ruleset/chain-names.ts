@@ -117,7 +117,10 @@ export function balancerName({
 }
 
 /** The name of the chain that guards by source ranges, and of the set with these. @param hash of the ranges */
-export function firewallNames(hash: string): { readonly chain: FirewallName; readonly set: `source-ranges-${string}` } {
+export function firewallNames(hash: string): {
+  readonly chain: FirewallName;
+  readonly set: `source-ranges-${string}`;
+} {
   return { chain: `firewall-${hash}` as FirewallName, set: `source-ranges-${hash}` };
 }
 

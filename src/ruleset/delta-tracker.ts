@@ -108,7 +108,9 @@ export class DeltaTracker {
       committed !== undefined && !chains.has(name) ? [name] : [],
     );
     const touchedSets = this.#isCommitted ? sortedEntries(this.#sets) : [];
-    const added = touchedSets.flatMap(([name, committed]) => (committed === undefined ? (sets.get(name) ?? []) : []));
+    const added = touchedSets.flatMap(([name, committed]) =>
+      committed === undefined ? (sets.get(name) ?? []) : [],
+    );
     const deletedSets = touchedSets.flatMap(([name, committed]) =>
       committed === undefined || sets.has(name) ? [] : [committed.spec],
     );
@@ -137,8 +139,13 @@ export class DeltaTracker {
   /** A copy of the table as of the last commit. */
   committedTable(): Table {
     const sets = new Map<string, ElementSet>();
-    for (const [name, { spec, elements }] of overlaid(this.#table.sets, this.#isCommitted ? this.#sets : undefined)) {
-      const committed = this.#isCommitted ? overlaid(elements, this.#elements.get(name)) : new Map<string, string>();
+    for (const [name, { spec, elements }] of overlaid(
+      this.#table.sets,
+      this.#isCommitted ? this.#sets : undefined,
+    )) {
+      const committed = this.#isCommitted
+        ? overlaid(elements, this.#elements.get(name))
+        : new Map<string, string>();
       sets.set(name, { spec, elements: committed });
     }
     return { ...this.#table, chains: overlaid(this.#table.chains, this.#chains), sets };
@@ -158,7 +165,9 @@ export class DeltaTracker {
     const known = this.#sets.get(name);
     if (this.#sets.has(name) && known === undefined) return [];
     const set = this.#table.sets.get(name) ?? known;
-    return set === undefined ? [] : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
+    return set === undefined
+      ? []
+      : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
   }
 
   #remember(set: string, key: string, committed: string | undefined): void {

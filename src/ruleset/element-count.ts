@@ -1,7 +1,12 @@
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
-import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import {
+  type ServicePort,
+  servicePortsOf,
+  usesClusterEndpoints,
+  usesLocalEndpoints,
+} from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
@@ -32,7 +37,11 @@ export function ownExcess(service: Service, count: number, nodeContext: NodeCont
  * The most elements that the kernel can have for a Service and its slices, endpoints that are not ready included. They are
  * counted, not made: ports, addresses and endpoints multiply, and a Service of some kilobytes can have millions.
  */
-export function elementCount(service: Service, slices: readonly EndpointSlice[], nodeContext: NodeContext): number {
+export function elementCount(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  nodeContext: NodeContext,
+): number {
   let count = 0;
   for (const context of nodeContext) {
     const ports = servicePortsOf(service).filter(({ family }) => family === context.family);
@@ -40,10 +49,14 @@ export function elementCount(service: Service, slices: readonly EndpointSlice[],
     const addresses = frontendAddresses(service, context);
     const endpoints = endpointsByPort(slices, context);
     count +=
-      1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[context.family].length + addresses.guarded : 0);
+      1 +
+      (addresses.guarded > 0
+        ? service.loadBalancerSourceRanges[context.family].length + addresses.guarded
+        : 0);
     for (const port of ports) {
       count +=
-        frontendElements(port, addresses, context) + listElements(port, endpoints.get(portKey(port.spec)), context);
+        frontendElements(port, addresses, context) +
+        listElements(port, endpoints.get(portKey(port.spec)), context);
     }
   }
   return count;
@@ -137,7 +150,13 @@ function endpointsOf({ endpoints, weight }: EndpointSlice, nodeName: string): En
   let local = 0;
   if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
   // Drained endpoints share no list with others.
-  return { count, local, sum: count * weight, lightest: weight || Number.POSITIVE_INFINITY, heaviest: weight };
+  return {
+    count,
+    local,
+    sum: count * weight,
+    lightest: weight || Number.POSITIVE_INFINITY,
+    heaviest: weight,
+  };
 }
 
 function sumOf(a: Endpoints, b: Endpoints): Endpoints {

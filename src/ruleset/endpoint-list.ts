@@ -84,7 +84,11 @@ function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Ar
   const isHashed = scheduler === "source-hash" || scheduler === "flow-hash";
   if (!isHashed && endpoints.every(({ weight }) => weight === first.weight)) return undefined;
   // Weights of 0 come only where nothing else is left, and then all of them are.
-  const owners = endpoints.map(({ address, port, weight }) => ({ address, port, weight: Math.max(1, weight) }));
+  const owners = endpoints.map(({ address, port, weight }) => ({
+    address,
+    port,
+    weight: Math.max(1, weight),
+  }));
   return slotTable(owners);
 }
 

@@ -124,7 +124,10 @@ export class EndpointLists {
    * @param frontends the keys of the frontends of each service port
    * @returns the service ports whose ids changed: the values of their frontends in `lists` are to be put again
    */
-  adoptIds(actual: Table, frontends: ReadonlyMap<ServicePortKey, readonly string[]>): readonly ServicePortKey[] {
+  adoptIds(
+    actual: Table,
+    frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
+  ): readonly ServicePortKey[] {
     const changed = this.ids.adopt(this.#wantedIds(actual, frontends), idsIn(actual));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
     // None may be written before all are gone: one may get what another one had.
@@ -240,8 +243,13 @@ export class EndpointLists {
         fromIds: before.ids,
       };
       this.#writeList(port, written, OF_PORTS);
-      const ofRanges = { ...written, from: before.isRanged ? from : undefined, to: port.isRanged ? to : undefined };
-      if (ofRanges.from !== undefined || ofRanges.to !== undefined) this.#writeList(port, ofRanges, OF_RANGES);
+      const ofRanges = {
+        ...written,
+        from: before.isRanged ? from : undefined,
+        to: port.isRanged ? to : undefined,
+      };
+      if (ofRanges.from !== undefined || ofRanges.to !== undefined)
+        this.#writeList(port, ofRanges, OF_RANGES);
     }
   }
 
@@ -272,7 +280,8 @@ export class EndpointLists {
   #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
     const key = ({ way }: EmptyList) => String(listId(port.id, way));
     const wanted = new Set(empty.map(key));
-    for (const one of port.empty) if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGE_EMPTY_LISTS, key(one));
+    for (const one of port.empty)
+      if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGE_EMPTY_LISTS, key(one));
     for (const one of empty) this.#tracker.putElement(RANGE_EMPTY_LISTS, key(one), one.verdict);
     port.empty = empty;
   }
@@ -295,14 +304,19 @@ export class EndpointLists {
   }
 
   /** With session affinity: the endpoints by their ids, apart for each list, so that no client stays where it may not be. */
-  #writeMembers({ id, endpointIds: ids }: KnownPort, { name, from, to, fromIds }: WrittenList, side: ListSide): void {
+  #writeMembers(
+    { id, endpointIds: ids }: KnownPort,
+    { name, from, to, fromIds }: WrittenList,
+    side: ListSide,
+  ): void {
     const key = (endpoint: number | undefined) => memberKey(id + (endpoint ?? 0), name);
     const wanted = new Set(to?.targets);
     const { endpoints } = side.maps;
     for (const target of from?.targets ?? []) {
       if (!wanted.has(target)) this.#tracker.deleteElement(endpoints, key(fromIds.get(target)));
     }
-    for (const target of wanted) this.#tracker.putElement(endpoints, key(ids.get(target)), side.endpoint(target));
+    for (const target of wanted)
+      this.#tracker.putElement(endpoints, key(ids.get(target)), side.endpoint(target));
   }
 }
 
@@ -324,7 +338,11 @@ interface ListSide {
   readonly endpoint: (target: string) => string;
 }
 
-const OF_PORTS: ListSide = { maps: PORT_MAPS, balancer: (balancer) => balancer, endpoint: (target) => target };
+const OF_PORTS: ListSide = {
+  maps: PORT_MAPS,
+  balancer: (balancer) => balancer,
+  endpoint: (target) => target,
+};
 
 const OF_RANGES: ListSide = {
   maps: RANGE_MAPS,
@@ -339,7 +357,8 @@ function usedLists({ wanted, users }: KnownPort): ServicePortLists {
   const isLocalUsed = local + externalLocal > 0;
   if (isClusterUsed && (isLocalUsed || wanted.local === undefined)) return wanted;
   const { isSticky } = wanted;
-  if (isClusterUsed) return wanted.cluster === undefined ? empty(isSticky) : { cluster: wanted.cluster, isSticky };
+  if (isClusterUsed)
+    return wanted.cluster === undefined ? empty(isSticky) : { cluster: wanted.cluster, isSticky };
   return isLocalUsed && wanted.local !== undefined ? { local: wanted.local, isSticky } : empty(isSticky);
 }
 
@@ -370,7 +389,8 @@ function valuesOf(
   order: readonly string[] = list.targets,
   ids: EndpointIds,
 ): readonly string[] {
-  const values = ids.size === 0 ? order : order.map((target) => String(servicePortId + (ids.get(target) ?? 0)));
+  const values =
+    ids.size === 0 ? order : order.map((target) => String(servicePortId + (ids.get(target) ?? 0)));
   return numberedValues(list, values);
 }
 

@@ -43,7 +43,12 @@ export function endpointIds(targets: Iterable<string>, known: EndpointIds): Endp
   const arriving: string[] = [];
   for (const target of targets) {
     const id = known.get(target);
-    if (id === undefined || taken.has(id) || id < FIRST_ENDPOINT || id >= FIRST_ENDPOINT + MOST_STICKY_ENDPOINTS) {
+    if (
+      id === undefined ||
+      taken.has(id) ||
+      id < FIRST_ENDPOINT ||
+      id >= FIRST_ENDPOINT + MOST_STICKY_ENDPOINTS
+    ) {
       arriving.push(target);
       continue;
     }

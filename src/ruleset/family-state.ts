@@ -54,7 +54,10 @@ export class FamilyState {
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  readonly #ranges = new PortRanges(() => [...this.#candidates.owners.keys(), ...this.#context.apiServers], this.#lost);
+  readonly #ranges = new PortRanges(
+    () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
+    this.#lost,
+  );
   #context: FamilyContext;
   /** The maps and chains of ranges of ports are there. */
   #hasRanges = false;
@@ -108,7 +111,8 @@ export class FamilyState {
   setVanished(targets: ReadonlySet<string>): void {
     const known = this.table.sets.get(VANISHED)?.elements;
     if (known === undefined) return;
-    for (const target of [...known.keys()]) if (!targets.has(target)) this.#tracker.deleteElement(VANISHED, target);
+    for (const target of [...known.keys()])
+      if (!targets.has(target)) this.#tracker.deleteElement(VANISHED, target);
     for (const target of targets) this.#tracker.putElement(VANISHED, target, "");
   }
 
@@ -256,7 +260,9 @@ export class FamilyState {
 
   /** The service ports whose rules the kernel does not have yet, sorted, with the rules that it has instead. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
-    return [...this.#before].map(([key, before]) => ({ key, before })).sort((a, b) => (a.key < b.key ? -1 : 1));
+    return [...this.#before]
+      .map(([key, before]) => ({ key, before }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   /** The table as the kernel was last told, a copy. */
@@ -312,7 +318,11 @@ export class FamilyState {
     for (const element of rules.shared) this.#shared.dropElement(element);
   }
 
-  #setCandidate(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+  #setCandidate(
+    key: string,
+    before: ServicePortRules | undefined,
+    after: ServicePortRules | undefined,
+  ): void {
     const { from, to } = this.#candidates.replace(key, before, after);
     if (from === to) return;
     if ((from === undefined) !== (to === undefined)) this.#setTaken(key);
@@ -346,7 +356,8 @@ export class FamilyState {
     if (after === undefined || to?.way === undefined || lists === undefined)
       this.#tracker.deleteElement(maps.lists, key);
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, isRange));
-    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, isRange);
+    if (before !== undefined && from?.way !== undefined)
+      this.#lists.remove(before.port.key, from.way, isRange);
     if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
   }
 
@@ -377,7 +388,8 @@ export class FamilyState {
 
   #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
     for (const { set, key } of before) {
-      if (!after.some((element) => element.set === set && element.key === key)) this.#tracker.deleteElement(set, key);
+      if (!after.some((element) => element.set === set && element.key === key))
+        this.#tracker.deleteElement(set, key);
     }
     for (const { set, key, value } of after) this.#tracker.putElement(set, key, value);
   }
@@ -396,7 +408,8 @@ function wayOf(rules: ServicePortRules, key: string): Way | undefined {
 
 function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
   const { frontends } = rules;
-  const frontend = frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
+  const frontend =
+    frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
   if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
   return frontend;
 }

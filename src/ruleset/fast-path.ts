@@ -26,7 +26,9 @@ interface FastPathChain extends Chain {
  * every connection of the node, which costs short ones 1 % (nf_conntrack_acct). Answers leave the chain at once. The
  * kernel takes TCP and UDP alone.
  */
-export function fastPathChains({ fastPathAfter }: Pick<FamilyContext, "fastPathAfter">): readonly FastPathChain[] {
+export function fastPathChains({
+  fastPathAfter,
+}: Pick<FamilyContext, "fastPathAfter">): readonly FastPathChain[] {
   if (fastPathAfter === undefined) return [];
   const rule: Rule = [
     matches({ ct: { key: "direction" } }, "original"),

@@ -66,7 +66,10 @@ export class FeatureBudget {
    * @param counted what is known of each Service now; undefined for one that is not served
    * @returns the Services for which the decision changed
    */
-  decide(counted: ReadonlyMap<ServiceName, Service | undefined>, nodeContext: NodeContext): ReadonlySet<ServiceName> {
+  decide(
+    counted: ReadonlyMap<ServiceName, Service | undefined>,
+    nodeContext: NodeContext,
+  ): ReadonlySet<ServiceName> {
     const replaced = [...counted].filter(([name, service]) => this.#claim(name, service, nodeContext));
     const before = this.#shortfalls();
     const changed = new Set<ServiceName>();

@@ -42,7 +42,12 @@ export const MOST_STICKY_ENDPOINTS = STICKY_STEP - FIRST_ENDPOINT;
  */
 export type Way = "cluster" | "local" | "external-cluster" | "external-local";
 
-export const WAYS = ["cluster", "local", "external-cluster", "external-local"] as const satisfies readonly Way[];
+export const WAYS = [
+  "cluster",
+  "local",
+  "external-cluster",
+  "external-local",
+] as const satisfies readonly Way[];
 
 /** The lists of a service port: of the endpoints of the whole cluster, and of this node. */
 export type ListName = "cluster" | "local";
@@ -321,7 +326,8 @@ export class ListIds {
     }
     const kinds = new Map(homeless.map((key) => [key, (this.#ids.get(key) ?? 0) >= FIRST_STICKY]));
     for (const isSticky of [true, false]) {
-      const ofKind = (ids: Iterable<number>) => new Set([...ids].filter((id) => id >= FIRST_STICKY === isSticky));
+      const ofKind = (ids: Iterable<number>) =>
+        new Set([...ids].filter((id) => id >= FIRST_STICKY === isSticky));
       this.#pool(isSticky).reset(ofKind(taken), ofKind(kernel));
     }
     for (const key of homeless) this.#ids.set(key, this.#pool(kinds.get(key) === true).take() ?? 0);
@@ -330,7 +336,9 @@ export class ListIds {
 
   #reclaim(key: ServicePortKey, isSticky: boolean): number | undefined {
     const id = this.#lapsed.get(key);
-    return id !== undefined && id >= FIRST_STICKY === isSticky && this.#pool(isSticky).reclaim(id) ? id : undefined;
+    return id !== undefined && id >= FIRST_STICKY === isSticky && this.#pool(isSticky).reclaim(id)
+      ? id
+      : undefined;
   }
 
   #pool(isSticky: boolean): IdPool {

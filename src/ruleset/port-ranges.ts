@@ -152,7 +152,9 @@ export class PortRanges {
 
   /** Those that a service port has of one of its ranges. */
   piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
-    return spansIn(this.#division(range), range).flatMap(({ piece }) => (piece.port.key === key ? [piece.rules] : []));
+    return spansIn(this.#division(range), range).flatMap(({ piece }) =>
+      piece.port.key === key ? [piece.rules] : [],
+    );
   }
 
   /** What several service ports want. */
@@ -257,7 +259,9 @@ function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
     a.way === b.way &&
     a.guard === b.guard &&
     a.elements.length === b.elements.length &&
-    a.elements.every(({ set, value }, index) => set === b.elements[index]?.set && value === b.elements[index]?.value)
+    a.elements.every(
+      ({ set, value }, index) => set === b.elements[index]?.set && value === b.elements[index]?.value,
+    )
   );
 }
 

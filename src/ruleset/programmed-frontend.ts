@@ -69,7 +69,12 @@ export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId |
  * The keys under which tables of one family can have a connection: its destination, that as a NodePort, and the ranges in which
  * its port is.
  */
-export function frontendsOf(tables: readonly Table[], to: string, protocol: Protocol, port: number): readonly string[] {
+export function frontendsOf(
+  tables: readonly Table[],
+  to: string,
+  protocol: Protocol,
+  port: number,
+): readonly string[] {
   const own = frontendKey(to, protocol, port);
   return [own, nodePortKey(familyOf(to), protocol, port), ...tables.flatMap((table) => rangesAt(table, own))];
 }
@@ -101,7 +106,8 @@ export function isSameFrontend(a: ProgrammedFrontend, b: ProgrammedFrontend): bo
 
 function isSameList(a: ProgrammedList | undefined, b: ProgrammedList | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  const isSameChoice = balancerName(a.balancer) === balancerName(b.balancer) && a.targets.size === b.targets.size;
+  const isSameChoice =
+    balancerName(a.balancer) === balancerName(b.balancer) && a.targets.size === b.targets.size;
   return isSameChoice && [...a.targets].every((target) => b.targets.has(target));
 }
 

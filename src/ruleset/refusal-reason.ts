@@ -45,7 +45,9 @@ export function reasonAt(
 /** Where every address of the node serves NodePorts, all that are no cluster IP may be one of them. */
 function servesNodePorts(state: FamilyState, address: string): boolean {
   const addresses = state.table.sets.get(NODEPORT_IPS)?.elements;
-  return addresses === undefined || addresses.size === 0 ? !has(state, CLUSTER_IPS, address) : addresses.has(address);
+  return addresses === undefined || addresses.size === 0
+    ? !has(state, CLUSTER_IPS, address)
+    : addresses.has(address);
 }
 
 function has({ table }: FamilyState, set: string, key: string): boolean {

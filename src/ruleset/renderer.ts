@@ -76,7 +76,11 @@ export class Renderer {
    * @param excluded service ports that get no rules
    * @param most elements that may be written, and one service port more; what is left then waits for the next call
    */
-  *updating(dirty: Iterable<ServiceName>, excluded = NONE, most = Number.POSITIVE_INFINITY): Generator<undefined> {
+  *updating(
+    dirty: Iterable<ServiceName>,
+    excluded = NONE,
+    most = Number.POSITIVE_INFINITY,
+  ): Generator<undefined> {
     yield* this.#rendering([...dirty].sort(), excluded, most);
   }
 
@@ -108,7 +112,8 @@ export class Renderer {
       budgets.count(name, this.#cache.service(name), this.#cache.slices(name), this.#nodeContext);
       yield;
     }
-    for (const name of [...dirty, ...budgets.decide(this.#nodeContext)]) this.#wait(name, budgets.elementsOf(name));
+    for (const name of [...dirty, ...budgets.decide(this.#nodeContext)])
+      this.#wait(name, budgets.elementsOf(name));
     this.#rendered = new Set();
     yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
     if (budgets.short !== this.#short)
@@ -136,7 +141,9 @@ export class Renderer {
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
     const oldestFirst = [...this.#waiting.keys()];
-    const smallestFirst = [...this.#waiting].sort(([, a], [, b]) => a.elements - b.elements).map(([name]) => name);
+    const smallestFirst = [...this.#waiting]
+      .sort(([, a], [, b]) => a.elements - b.elements)
+      .map(([name]) => name);
     for (const [names, limit] of [
       [smallestFirst, most / 2],
       [oldestFirst, most],
@@ -243,7 +250,9 @@ export class Renderer {
     const excess = budgets.excessOf(name);
     if (excess === undefined) return new Map();
     const reason = excessText(excess);
-    return new Map(budgets.unserved(name).flatMap(({ family, key }) => (families[family] ? [[key, reason]] : [])));
+    return new Map(
+      budgets.unserved(name).flatMap(({ family, key }) => (families[family] ? [[key, reason]] : [])),
+    );
   }
 
   /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none, and a place in `over` */
@@ -270,7 +279,11 @@ function losesAffinity(before: ServicePort, after: ServicePort): boolean {
   return before.service.affinitySeconds > 0 && after.service.affinitySeconds === 0;
 }
 
-function rulesFor(port: ServicePort, slices: readonly EndpointSlice[], context: FamilyContext): ServicePortRules {
+function rulesFor(
+  port: ServicePort,
+  slices: readonly EndpointSlice[],
+  context: FamilyContext,
+): ServicePortRules {
   const endpoints = endpointsOf(slices, port, context.place.name);
   return renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context);
 }

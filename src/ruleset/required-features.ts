@@ -68,7 +68,11 @@ export function requiredFeatures(): RequiredFeatures {
   const table = sampleTable(CONTEXT);
   const parts: readonly (readonly [string, string, Table])[] = [
     ["maps by a random number, as the target of a dnat", UPGRADE, chainsOf(table, balancerName(PLAIN))],
-    ["dynamic maps with timeouts, updated and deleted from by rules", UPGRADE, chainsOf(table, balancerName(STICKY))],
+    [
+      "dynamic maps with timeouts, updated and deleted from by rules",
+      UPGRADE,
+      chainsOf(table, balancerName(STICKY)),
+    ],
     ["maps with counters", UPGRADE, countedMap(table)],
     [
       "fib lookups",
@@ -80,7 +84,11 @@ export function requiredFeatures(): RequiredFeatures {
       "load or build the kernel modules nft_chain_nat and nft_masq (CONFIG_NFT_MASQ)",
       chainsOf(table, "nat-postrouting"),
     ],
-    ["reject", "load or build the kernel module nft_reject_ipv4 (CONFIG_NFT_REJECT)", chainsOf(table, REJECT_CHAIN)],
+    [
+      "reject",
+      "load or build the kernel module nft_reject_ipv4 (CONFIG_NFT_REJECT)",
+      chainsOf(table, REJECT_CHAIN),
+    ],
   ];
   return {
     whole: created(sampleTable({ ...CONTEXT, counters: "services" })),

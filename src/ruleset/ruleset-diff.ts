@@ -98,7 +98,9 @@ function frontendChanges(
 ): FrontendChange[] {
   const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set) ? [key] : [])));
   const ids = new Set(
-    changes.flatMap(({ set, key }) => (isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? []) : [])),
+    changes.flatMap(({ set, key }) =>
+      isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? []) : [],
+    ),
   );
   if (ids.size > 0) {
     for (const table of [before, after]) {
@@ -114,7 +116,11 @@ function frontendChanges(
       before: before && programmedFrontend(before, key),
       after: after && programmedFrontend(after, key),
     };
-    if (change.before !== undefined && change.after !== undefined && isSameFrontend(change.before, change.after))
+    if (
+      change.before !== undefined &&
+      change.after !== undefined &&
+      isSameFrontend(change.before, change.after)
+    )
       return [];
     const [service] = namesOf(owners, (of) => of[family]?.ofElement(LISTS, key));
     return [{ family, key, ...(service === undefined ? {} : { service }), ...change }];
@@ -123,7 +129,10 @@ function frontendChanges(
 
 /** Addresses before NodePorts. */
 function byFrontend(a: string, b: string): number {
-  const [left, right] = [a, b].map((key) => Number(parseFrontendKey(key).address === undefined)) as [number, number];
+  const [left, right] = [a, b].map((key) => Number(parseFrontendKey(key).address === undefined)) as [
+    number,
+    number,
+  ];
   return left - right || (a < b ? -1 : 1);
 }
 

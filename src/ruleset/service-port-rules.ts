@@ -56,7 +56,11 @@ export interface ServicePortRules {
 }
 
 /** Renders one service port. */
-export function renderServicePort(port: ServicePort, choice: EndpointChoice, context: FamilyContext): ServicePortRules {
+export function renderServicePort(
+  port: ServicePort,
+  choice: EndpointChoice,
+  context: FamilyContext,
+): ServicePortRules {
   const { service } = port;
   // The annotation of the Service decides, or else the proxy's default.
   const scheduler = service.scheduler ?? context.scheduler;
@@ -97,7 +101,11 @@ type NoLocalEndpoints = ServicePortRules["noLocalEndpoints"];
 const NONE_MISSING: NoLocalEndpoints = [];
 
 function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): NoLocalEndpoints {
-  if (!hasAny || local.length > 0 || !(port.service.internalPolicyLocal || port.service.externalPolicyLocal)) {
+  if (
+    !hasAny ||
+    local.length > 0 ||
+    !(port.service.internalPolicyLocal || port.service.externalPolicyLocal)
+  ) {
     return NONE_MISSING;
   }
   const { internalPolicyLocal, externalPolicyLocal } = port.service;
@@ -108,17 +116,24 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
 }
 
 /** The ways that connections to the cluster IP and those from outside take. */
-const internalWay = ({ internalPolicyLocal }: Service): ListName => (internalPolicyLocal ? "local" : "cluster");
+const internalWay = ({ internalPolicyLocal }: Service): ListName =>
+  internalPolicyLocal ? "local" : "cluster";
 const externalWay = ({ externalPolicyLocal }: Service): Way =>
   externalPolicyLocal ? "external-local" : "external-cluster";
 
 function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
   const key = frontendKey(service.clusterIPs[family], spec.protocol, spec.port);
   const way = internalWay(service);
-  return choice[way].length === 0 ? { key, elements: [noEndpoints(key, choice)] } : { key, way, elements: NOTHING };
+  return choice[way].length === 0
+    ? { key, elements: [noEndpoints(key, choice)] }
+    : { key, way, elements: NOTHING };
 }
 
-function externalFrontends(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
+function externalFrontends(
+  port: ServicePort,
+  choice: EndpointChoice,
+  context: FamilyContext,
+): FrontendRules[] {
   const { service, spec, family } = port;
   const loadBalancerIPs = new Set(service.loadBalancerIPs[family]);
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
@@ -172,7 +187,8 @@ function rangeFrontends(
 /** The rules of a frontend, for a range of ports in the place of its port or range. */
 export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
   const key = rangeKey(frontend, range);
-  if (guard === undefined) return way === undefined ? { key, elements: NOTHING } : { key, way, elements: NOTHING };
+  if (guard === undefined)
+    return way === undefined ? { key, elements: NOTHING } : { key, way, elements: NOTHING };
   const elements = [{ set: RANGE_FIREWALL_IPS, key, value: `jump ${guard.chain.name}` } as const];
   return way === undefined ? { key, elements, guard } : { key, way, elements, guard };
 }

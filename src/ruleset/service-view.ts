@@ -2,7 +2,12 @@ import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
-import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
+import {
+  chooseEndpoints,
+  type EndpointChoice,
+  type ExclusionReason,
+  whyExcluded,
+} from "../model/topology.ts";
 import { DROP_CHAIN } from "./chain-names.ts";
 import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
@@ -169,7 +174,11 @@ function viewFrontend(
     ...ports,
     policy: isLocal ? "local" : "cluster",
     outcome:
-      way !== undefined && refusal === undefined ? "served" : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
+      way !== undefined && refusal === undefined
+        ? "served"
+        : refusal === `goto ${DROP_CHAIN}`
+          ? "dropped"
+          : "refused",
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
     // Of a range of which the service port has nothing, the one that has its first port.

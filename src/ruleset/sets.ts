@@ -164,7 +164,13 @@ export function setSpecs({
       ? []
       : [
           // Its counters are its rules': Linux before 5.11 gives elements that a rule adds none of the set's.
-          { ...PLAIN, name: REFUSED, key: [address, ...frontend], dynamic: true, size: refusalLogSize } as const,
+          {
+            ...PLAIN,
+            name: REFUSED,
+            key: [address, ...frontend],
+            dynamic: true,
+            size: refusalLogSize,
+          } as const,
         ]),
     ...(resetVanished ? [vanishedSpec(address)] : []),
     { ...PLAIN, name: LISTS, key: frontend, value: ["classid"], counter: counters !== "off" },
@@ -177,7 +183,14 @@ export function setSpecs({
       counter: counters === "endpoints",
     },
     { ...PLAIN, name: AFFINITY_IDS, key: listEntry, value: ["classid"] },
-    { ...PLAIN, name: AFFINITY, key: ["classid", address], value: ["classid"], dynamic: true, size: affinityMapSize },
+    {
+      ...PLAIN,
+      name: AFFINITY,
+      key: ["classid", address],
+      value: ["classid"],
+      dynamic: true,
+      size: affinityMapSize,
+    },
   ];
 }
 

@@ -25,7 +25,10 @@ interface Counted extends Claim {
  */
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
-  readonly #features = { affinity: new FeatureBudget("affinity"), ranges: new FeatureBudget("ranges") } as const;
+  readonly #features = {
+    affinity: new FeatureBudget("affinity"),
+    ranges: new FeatureBudget("ranges"),
+  } as const;
   /** The Services beyond a budget of their own. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
   /** The Services that were counted since the last decision. */

@@ -60,7 +60,9 @@ function guardOf(service: Service, context: FamilyContext): SourceRanges | undef
 }
 
 function joinedRanges(family: Family, ranges: readonly string[]): readonly string[] {
-  return joinIntervals(ranges.map((range) => parseInterval(family, range))).map((one) => intervalText(family, one));
+  return joinIntervals(ranges.map((range) => parseInterval(family, range))).map((one) =>
+    intervalText(family, one),
+  );
 }
 
 /** A name for a text: 80 bits of its SHA-256, in hexadecimal. Nobody can make another text of the same name. */

@@ -93,7 +93,12 @@ interface Ways {
   readonly externalLocal: StaticChainName;
 }
 
-const PORT_WAYS: Ways = { maps: PORT_MAPS, balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL };
+const PORT_WAYS: Ways = {
+  maps: PORT_MAPS,
+  balancing: BALANCING,
+  external: EXTERNAL,
+  externalLocal: EXTERNAL_LOCAL,
+};
 
 const RANGE_WAYS: Ways = {
   maps: RANGE_MAPS,
@@ -149,7 +154,10 @@ function rangesWithoutEndpoints(context: FamilyContext): Rule[] {
   const frontend = packetFrontendKey(context.family);
   const list = assign(REGISTER, lookup(frontend, RANGE_MAPS.lists));
   const isInRange = differs(frontend, `@${RANGE_EXPLICIT_PORTS}`);
-  return [[...atRangeAddresses(context), list, isInRange, verdictMap(REGISTER, RANGE_EMPTY_LISTS)], RESET_PRIORITY];
+  return [
+    [...atRangeAddresses(context), list, isInRange, verdictMap(REGISTER, RANGE_EMPTY_LISTS)],
+    RESET_PRIORITY,
+  ];
 }
 
 /** The packet goes on with the id of a list, or of an external way, in the register. */
@@ -209,7 +217,10 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  const reject: Rule[] = [...recordingRules(context, toClusterIP, HAS_PORTS), [toClusterIP, { reject: null }]];
+  const reject: Rule[] = [
+    ...recordingRules(context, toClusterIP, HAS_PORTS),
+    [toClusterIP, { reject: null }],
+  ];
   if (serviceCIDRs.length === 0) return reject;
   const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
   return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];

@@ -1,4 +1,10 @@
-import { CONNECTION_HAS_DNAT, CONNECTION_IS_ESTABLISHED, concat, matches, meta } from "../nft/ast/expression.ts";
+import {
+  CONNECTION_HAS_DNAT,
+  CONNECTION_IS_ESTABLISHED,
+  concat,
+  matches,
+  meta,
+} from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { StaticChainName } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";

@@ -163,7 +163,8 @@ export class ChangeTracker {
       nodes: this.#handler("nodes", {
         put: (node) => {
           cache.putNode(node);
-          if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0)) this.#waitingFor.delete("podCIDRs");
+          if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
+            this.#waitingFor.delete("podCIDRs");
         },
         // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes this host.
         remove: () => {},
@@ -220,7 +221,8 @@ export class ChangeTracker {
   /** Other than kube-proxy, which ends: rules without them are better than none. */
   #giveUpOnPodCIDRs(): void {
     if (!this.#waitingFor.delete("podCIDRs")) return;
-    const hint = "traffic of pods cannot be told from other traffic; assign podCIDRs, or use another detectLocalMode";
+    const hint =
+      "traffic of pods cannot be told from other traffic; assign podCIDRs, or use another detectLocalMode";
     this.#parts.logger.warn({ hint }, "the Node has no podCIDRs after 5 minutes: programming without them");
     this.#announce();
   }

@@ -72,7 +72,10 @@ export interface DaemonKernel {
 /** A table as JSON. */
 export interface DaemonTable extends Pick<Table, "family" | "name"> {
   readonly chains: readonly Chain[];
-  readonly sets: readonly { readonly spec: SetSpec; readonly elements: readonly (readonly [string, string])[] }[];
+  readonly sets: readonly {
+    readonly spec: SetSpec;
+    readonly elements: readonly (readonly [string, string])[];
+  }[];
 }
 
 /** The tables of a ruleset, for {@link rulesetOf}. */

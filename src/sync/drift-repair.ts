@@ -89,7 +89,8 @@ export class DriftRepair {
       // A repair that waits compares everything.
       if (this.#waiting !== undefined) continue;
       const found = await this.#committed();
-      if (found?.length !== 0) this.drifted({ kind: "commit", found, author: this.#authorOfCommits() ?? next.author });
+      if (found?.length !== 0)
+        this.drifted({ kind: "commit", found, author: this.#authorOfCommits() ?? next.author });
     }
     this.#isLooking = false;
   }
@@ -145,7 +146,10 @@ export class DriftRepair {
     // Our syncs may have changed elements meanwhile.
     const changes = this.#changes();
     if (changes === undefined || declarations === undefined) return await verifier.recheck("everything");
-    return [...declarations, ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()])];
+    return [
+      ...declarations,
+      ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()]),
+    ];
   }
 
   #changes(): CommittedChanges | undefined {
@@ -190,10 +194,16 @@ export class DriftRepair {
         logger.warn({ ...byOf(drift.author), ...limit }, "rules changed by someone else: repairing");
         break;
       case "differences":
-        logger.warn({ found: driftText(drift.found), ...limit }, "rules differ from the desired state: repairing");
+        logger.warn(
+          { found: driftText(drift.found), ...limit },
+          "rules differ from the desired state: repairing",
+        );
         break;
       case "unreadable":
-        logger.warn({ error: drift.reason, ...limit }, "something in our tables is not understood: rebuilding");
+        logger.warn(
+          { error: drift.reason, ...limit },
+          "something in our tables is not understood: rebuilding",
+        );
         break;
       default:
         assertNever(drift);

@@ -148,7 +148,10 @@ export class FastPathDevices implements SyncSubscriber {
   #devicesOf({ devices, excluded }: FastPathInterfaces): readonly string[] {
     if (excluded.length > 0 && !this.#isLimitLogged) {
       const fields = { most: devices.length, excluded: excluded.length, such: excluded.slice(0, MOST_NAMED) };
-      this.#parts.logger.warn(fields, "too many interfaces for a flow table; choose some by fastPathInterfaces");
+      this.#parts.logger.warn(
+        fields,
+        "too many interfaces for a flow table; choose some by fastPathInterfaces",
+      );
       this.#isLimitLogged = true;
     }
     return devices;
@@ -168,7 +171,8 @@ function deviceCommands(
 ): readonly Command[] {
   const gone = actual.filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !actual.includes(name));
-  const isDue = renewal === "always" || (renewal === "if-wrong" && gone.length > 0) || gone.length > MOST_GONE;
+  const isDue =
+    renewal === "always" || (renewal === "if-wrong" && gone.length > 0) || gone.length > MOST_GONE;
   if (isDue) return flowtableReplacement(table, wanted);
   return flowtableAddition(table, missing);
 }

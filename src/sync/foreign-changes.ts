@@ -21,12 +21,16 @@ export interface CommittedChanges {
  * @param messages about our tables, in the order of the commits
  * @returns undefined when elements were touched that cannot be told one by one: bounds of intervals, and others than we make
  */
-export function committedChanges(messages: readonly TableMessage[], desired: Ruleset): CommittedChanges | undefined {
+export function committedChanges(
+  messages: readonly TableMessage[],
+  desired: Ruleset,
+): CommittedChanges | undefined {
   let areDeclarations = false;
   const touched = new Map<SetSpec, { family: Family; elements: Map<string, Element | undefined> }>();
   for (const message of messages) {
     const { family } = message;
-    const spec = message.kind === "elements" && family ? desired[family]?.sets.get(message.set)?.spec : undefined;
+    const spec =
+      message.kind === "elements" && family ? desired[family]?.sets.get(message.set)?.spec : undefined;
     if (message.kind !== "elements" || family === undefined || spec === undefined) {
       areDeclarations = true;
       continue;

@@ -151,7 +151,11 @@ async function applyTogether(
 }
 
 /** Makes the tables as a whole or not at all, as one transaction would. */
-async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
+async function create(
+  nft: Nft,
+  deltas: readonly TableDelta[],
+  chunkSize: number,
+): Promise<AppliedTransaction[]> {
   if (deltaSize(deltas).elements <= chunkSize) return [await nft.apply(toTransaction(deltas))];
   const { declaration, elements, activation } = creationSteps(deltas, chunkSize);
   const declared = await nft.apply(declaration);
@@ -170,7 +174,10 @@ async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number
  * hold up. After a failure no more are begun.
  * @throws as {@link Nft.apply}, once none is under way
  */
-async function applyInAnyOrder(nft: Nft, transactions: Generator<Transaction>): Promise<AppliedTransaction[]> {
+async function applyInAnyOrder(
+  nft: Nft,
+  transactions: Generator<Transaction>,
+): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   const applyRest = async (): Promise<void> => {
     for (const transaction of transactions) applied.push(await nft.apply(transaction));

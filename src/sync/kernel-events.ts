@@ -93,7 +93,9 @@ export class KernelEvents {
 
   /** The commits that changed our tables in the last seconds, ours, too; undefined when they are not all known. */
   get recentCommits(): readonly Commit[] | undefined {
-    return this.#since === undefined ? undefined : this.#commits.since(this.#parts.clock.monotonic() - COMMIT_AGE);
+    return this.#since === undefined
+      ? undefined
+      : this.#commits.since(this.#parts.clock.monotonic() - COMMIT_AGE);
   }
 
   /** Begins to listen. */
@@ -184,7 +186,10 @@ class RecentCommits {
 
   /** Adds a commit. @param at on the monotonic clock */
   add(commit: Commit, at: number): void {
-    const size = commit.messages.reduce((sum, one) => sum + (one.kind === "elements" ? one.elements.length : 1), 0);
+    const size = commit.messages.reduce(
+      (sum, one) => sum + (one.kind === "elements" ? one.elements.length : 1),
+      0,
+    );
     this.#commits.push({ ...commit, at, size });
     this.#size += size;
     for (let oldest = this.#commits[0]; oldest !== undefined; oldest = this.#commits[0]) {

@@ -26,7 +26,10 @@ const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
  * Tells what is new in a quarantine, once for each Service and reason: a Service may have thousands of ports.
  * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was asked about just now
  */
-export function quarantineWatch(): (now: Quarantine, refused?: readonly ServicePortKey[]) => QuarantineChange {
+export function quarantineWatch(): (
+  now: Quarantine,
+  refused?: readonly ServicePortKey[],
+) => QuarantineChange {
   let known: Quarantine = new Map();
   return (now, refused = []) => {
     if (now === known && refused.length === 0) return NO_CHANGE;
@@ -40,7 +43,9 @@ export function quarantineWatch(): (now: Quarantine, refused?: readonly ServiceP
     return {
       begun: quarantinedServices([...now].filter(([key, reason]) => isNew(key, reason))),
       again: quarantinedServices(
-        [...again].flatMap(([key, reason]) => (reason === undefined || isNew(key, reason) ? [] : [[key, reason]])),
+        [...again].flatMap(([key, reason]) =>
+          reason === undefined || isNew(key, reason) ? [] : [[key, reason]],
+        ),
       ),
       ended: quarantinedServices([...before].filter(([key]) => !now.has(key))),
     };
@@ -59,12 +64,15 @@ function sameForAll(reason: string): string {
 }
 
 /** The Services of quarantined service ports, each once for each reason. */
-export function quarantinedServices(entries: Iterable<readonly [ServicePortKey, string]>): QuarantinedService[] {
+export function quarantinedServices(
+  entries: Iterable<readonly [ServicePortKey, string]>,
+): QuarantinedService[] {
   const groups = new Map<string, QuarantinedService & { readonly servicePorts: ServicePortKey[] }>();
   for (const [key, reason] of entries) {
     const service = serviceOf(key);
     const known = groups.get(`${service} ${sameForAll(reason)}`);
-    if (known === undefined) groups.set(`${service} ${sameForAll(reason)}`, { service, servicePorts: [key], reason });
+    if (known === undefined)
+      groups.set(`${service} ${sameForAll(reason)}`, { service, servicePorts: [key], reason });
     else known.servicePorts.push(key);
   }
   return [...groups.values()];

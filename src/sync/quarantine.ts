@@ -43,7 +43,13 @@ export interface Search {
  * @returns none when the refusal has another cause
  * @throws whatever `accepts` throws
  */
-export async function findRefused({ nodeContext, idsOf, accepted, suspects, accepts }: Search): Promise<Suspect[]> {
+export async function findRefused({
+  nodeContext,
+  idsOf,
+  accepted,
+  suspects,
+  accepts,
+}: Search): Promise<Suspect[]> {
   if (suspects.length === 0) return [];
   const trial = trialsOf(new RulesetState(nodeContext, idsOf), accepted, suspects);
   const attempt: Attempt<Suspect> = (selection) => accepts(trial(selection));
@@ -135,7 +141,9 @@ function suspectsIn({ families }: RulesetState): Pick<Search, "suspects" | "acce
 
 /** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
 function suspectsOf(family: FamilyState): Suspect[] {
-  return family.uncommitted().map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) }));
+  return family
+    .uncommitted()
+    .map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) }));
 }
 
 /** Whether the kernel would take a transaction. @throws as {@link Nft.check} for anything but refusals */

@@ -13,7 +13,13 @@ import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { applyDeltas, fullSync } from "./full-sync.ts";
-import { failingServicePorts, isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
+import {
+  failingServicePorts,
+  isAccepted,
+  RefusedRules,
+  refusedFamily,
+  refusedServicePorts,
+} from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
 import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
@@ -226,7 +232,8 @@ export class Reconciler {
   /** Set declarations cannot change in place; rebuild the state if they differ. @returns as {@link Renderer.updating} */
   *#renderAll(nodeContext: NodeContext): Generator<undefined> {
     for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
-    const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
+    const sameSets =
+      JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
     this.#nodeContext = nodeContext;
     if (sameSets) {
       yield* this.#renderer.changingContext(nodeContext, this.#refused.servicePorts);
@@ -251,7 +258,10 @@ export class Reconciler {
     const { commits } = nft;
     try {
       const created = await applyDeltas(nft, tables, creations, chunkSize);
-      const applied = [...created, ...(await applyDeltas(nft, tables, changes, chunkSize, this.staleDeletions))];
+      const applied = [
+        ...created,
+        ...(await applyDeltas(nft, tables, changes, chunkSize, this.staleDeletions)),
+      ];
       this.state.committed();
       this.#staleChains.add(deletions);
       const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";
@@ -307,7 +317,8 @@ export class Reconciler {
     } catch (error) {
       this.#noteFailure(error, commits);
       const refused = await this.#findCause(error);
-      if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error)))) throw error;
+      if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error))))
+        throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
@@ -328,7 +339,9 @@ export class Reconciler {
   /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
     const { nft } = this.#parts;
-    const family = await refusedFamily(this.state.ruleset, (ruleset) => isAccepted(nft, rebuildTransaction(ruleset)));
+    const family = await refusedFamily(this.state.ruleset, (ruleset) =>
+      isAccepted(nft, rebuildTransaction(ruleset)),
+    );
     if (family === undefined) return false;
     this.#refused.exclude(family, message);
     await inTurns(this.#renderAll(this.#refused.programmed(this.#nodeContext)));

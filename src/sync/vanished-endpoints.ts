@@ -12,7 +12,14 @@ import { joinParts } from "../nft/elements.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { parseId } from "../ruleset/list-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { ENDPOINTS, LISTS, MOST_VANISHED, VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../ruleset/sets.ts";
+import {
+  ENDPOINTS,
+  LISTS,
+  MOST_VANISHED,
+  VANISHED,
+  VANISHED_MARGIN,
+  VANISHED_SECONDS,
+} from "../ruleset/sets.ts";
 import type { SyncSubscriber } from "./sync-report.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more. */
@@ -55,7 +62,9 @@ export class VanishedEndpoints {
   /** How often EndpointSlices name each target. */
   readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
   /** The Services that targets have left which others name, in this order. */
-  readonly #leaving: Readonly<Record<Family, Map<string, readonly ServiceName[]>>> = byFamily(() => new Map());
+  readonly #leaving: Readonly<Record<Family, Map<string, readonly ServiceName[]>>> = byFamily(
+    () => new Map(),
+  );
   /** By target, those that left first first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
 

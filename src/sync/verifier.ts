@@ -228,7 +228,9 @@ export class Verifier implements SyncSubscriber {
     const first = await this.#compareOnce(scope, signal);
     if (first.comparison.kind === "unreadable") return first;
     const { differences } = first.comparison;
-    const sets = differences.flatMap(({ family, elements }) => elements.map(({ spec }) => `${family} ${spec.name}`));
+    const sets = differences.flatMap(({ family, elements }) =>
+      elements.map(({ spec }) => `${family} ${spec.name}`),
+    );
     if (sets.length === 0) return first;
     await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
     const second = await this.#compareOnce(new Set(sets), signal);
@@ -252,7 +254,10 @@ export class Verifier implements SyncSubscriber {
     const { own, inDoubt } = comparing;
     if (found.kind === "unreadable") return { comparison: found, inDoubt };
     const explained = [...own, ...reconciler.state.pending(), ...reconciler.staleDeletions];
-    return { comparison: { kind: "compared", differences: unexplained(found.differences, explained) }, inDoubt };
+    return {
+      comparison: { kind: "compared", differences: unexplained(found.differences, explained) },
+      inDoubt,
+    };
   }
 
   #report(finding: Finding, inDoubt: boolean): void {

@@ -168,7 +168,14 @@ export function currentPlace({ hook, table, chain, rule: index }: Branch): RuleP
   const text = chain.texts?.[index];
   const { family, name } = table;
   const rule = chain.rules[index] ?? [];
-  return { hook, table: { family, name }, chain: chain.name, index, rule, ...(text !== undefined && { text }) };
+  return {
+    hook,
+    table: { family, name },
+    chain: chain.name,
+    index,
+    rule,
+    ...(text !== undefined && { text }),
+  };
 }
 
 /** The key of a set in {@link Evaluation.dynamic}. */

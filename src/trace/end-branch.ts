@@ -22,7 +22,10 @@ function verdictOf(branch: Branch, statement: AnyStatement): string | undefined 
   if ("reject" in statement) return "reject";
   if ("vmap" in statement) {
     const set = setOf(branch, statement.vmap.data);
-    const verdicts = new Set([...(set?.elements.values() ?? []), ...(set?.intervals?.map(({ value }) => value) ?? [])]);
+    const verdicts = new Set([
+      ...(set?.elements.values() ?? []),
+      ...(set?.intervals?.map(({ value }) => value) ?? []),
+    ]);
     return verdicts.size === 1 && !set?.spec.dynamic ? [...verdicts][0] : undefined;
   }
   return isVerdict(statement) ? verdictText(statement) : undefined;
@@ -51,7 +54,9 @@ export function endBranch(evaluation: Evaluation, branch: Branch, ending: Ending
   const rules = branch.assumptions.flatMap(({ rule }) => (endsAs(rule) === ending.kind ? [] : [rule]));
   const common = { probability, updates, steps: stepsOf(branch.steps) };
   evaluation.outcomes.push(
-    rules.length === 0 ? { ...ending, ...common } : { kind: "not-understood", rules, otherwise: ending, ...common },
+    rules.length === 0
+      ? { ...ending, ...common }
+      : { kind: "not-understood", rules, otherwise: ending, ...common },
   );
   return false;
 }

@@ -74,7 +74,8 @@ export function evaluatePrepared(
     outcomes: [],
   };
   const { pending } = evaluation;
-  for (let branch = pending.pop(); branch !== undefined; branch = pending.pop()) followBranch(evaluation, branch);
+  for (let branch = pending.pop(); branch !== undefined; branch = pending.pop())
+    followBranch(evaluation, branch);
   return evaluation.outcomes;
 }
 
@@ -91,7 +92,11 @@ export function evaluateAnswer(
   const { to: endpoint, local, translated: isTranslated, source } = outcome;
   const iifname = local ? undefined : host.interfaceTo?.(endpoint.address);
   const answer: Packet = {
-    from: { address: endpoint.address, at: local ? "node" : "outside", ...(iifname !== undefined && { iifname }) },
+    from: {
+      address: endpoint.address,
+      at: local ? "node" : "outside",
+      ...(iifname !== undefined && { iifname }),
+    },
     to: packet.from.address,
     port: 0,
     protocol: packet.protocol,

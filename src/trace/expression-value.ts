@@ -12,7 +12,11 @@ import { lookUp } from "./set-lookup.ts";
  * Returns the value of an expression for the current packet: undefined where the kernel finds none (a failed lookup, a
  * field of another protocol), which ends the rule; `UNKNOWN` where it is not known.
  */
-export function expressionValue(evaluation: Evaluation, branch: Branch, expression: AnyExpression): Evaluated {
+export function expressionValue(
+  evaluation: Evaluation,
+  branch: Branch,
+  expression: AnyExpression,
+): Evaluated {
   if (typeof expression !== "object") return expression;
   if ("payload" in expression) return payloadValue(evaluation, branch, expression.payload);
   if ("meta" in expression) return metaValue(evaluation, branch, expression.meta.key);
@@ -25,7 +29,8 @@ export function expressionValue(evaluation: Evaluation, branch: Branch, expressi
     const { jhash } = expression;
     if (isRandomHash(jhash)) return branch.random ?? UNKNOWN;
     const value = hashValue(evaluation, branch, jhash);
-    if (typeof value === "number") addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
+    if (typeof value === "number")
+      addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
     return value;
   }
   return bitwiseValue(evaluation, branch, expression);
@@ -68,7 +73,8 @@ function bitwise(
 ): Evaluated {
   const [left, right] = operands.map((operand) => expressionValue(evaluation, branch, operand));
   if (left === undefined || right === undefined) return undefined;
-  if (typeof left === "number" && typeof right === "number") return Number(operate(BigInt(left), BigInt(right)));
+  if (typeof left === "number" && typeof right === "number")
+    return Number(operate(BigInt(left), BigInt(right)));
   if (!isAddress(left) || !isAddress(right)) return UNKNOWN;
   const { family } = evaluation;
   return addressText(family, operate(addressNumber(family, left), addressNumber(family, right)));

@@ -67,7 +67,12 @@ function skipUndecided(branch: Branch, statement: AnyStatement): void {
   nextRule(branch, false);
 }
 
-function takeVerdict(evaluation: Evaluation, branch: Branch, statement: AnyStatement, verdict: Verdict): boolean {
+function takeVerdict(
+  evaluation: Evaluation,
+  branch: Branch,
+  statement: AnyStatement,
+  verdict: Verdict,
+): boolean {
   if ("drop" in verdict) {
     nextRule(branch, true);
     return endBranch(evaluation, branch, { kind: "dropped" });
@@ -131,7 +136,13 @@ function leaveChain(evaluation: Evaluation, branch: Branch): boolean {
   const hooked = evaluation.baseChains[hook][branch.base];
   if (hooked?.chain.base?.policy === "drop") {
     const { family, name } = hooked.table;
-    addStep(branch, { kind: "policy", hook, table: { family, name }, chain: hooked.chain.name, policy: "drop" });
+    addStep(branch, {
+      kind: "policy",
+      hook,
+      table: { family, name },
+      chain: hooked.chain.name,
+      policy: "drop",
+    });
     return endBranch(evaluation, branch, { kind: "dropped" });
   }
   leaveBase(branch);

@@ -14,7 +14,8 @@ export type Truth = boolean | typeof UNKNOWN;
 
 /** Whether a comparison holds for the current packet; `UNKNOWN` when that is not known. */
 export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
-  if (typeof right === "object" && "anonymous" in right) return isAmong(evaluation, branch, { op, left, right });
+  if (typeof right === "object" && "anonymous" in right)
+    return isAmong(evaluation, branch, { op, left, right });
   // Compared as a whole (`==`, `!=`), the status has more bits than are known here.
   if (isStatus(left)) return op === "in" ? statusMatches(evaluation, branch, right) : UNKNOWN;
   const value = expressionValue(evaluation, branch, left);
@@ -103,7 +104,12 @@ function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyEx
 }
 
 /** Records only elements that are found: a packet is in few of the sets. */
-function isElement(evaluation: Evaluation, branch: Branch, reference: string | AnonymousSet, key: string): Truth {
+function isElement(
+  evaluation: Evaluation,
+  branch: Branch,
+  reference: string | AnonymousSet,
+  key: string,
+): Truth {
   const set = setOf(branch, reference);
   if (set === undefined) return UNKNOWN;
   const value = elementValue(evaluation, branch, set, key);

@@ -4,7 +4,10 @@ import type { Hook } from "./outcome.ts";
 import { type AnsweredConnection, isLocal, isLoopback } from "./packet.ts";
 
 /** The kernel translates later packets of a connection at the place of the nat chains, without them. */
-export function translateAgain({ packet: { conntrack, endpoint, answers } }: Evaluation, branch: Branch): void {
+export function translateAgain(
+  { packet: { conntrack, endpoint, answers } }: Evaluation,
+  branch: Branch,
+): void {
   if (answers !== undefined) {
     translateBack(answers, branch);
     return;
@@ -37,7 +40,11 @@ export function route(evaluation: Evaluation, branch: Branch): boolean {
   switch (branch.hook) {
     case "prerouting":
       branch.destinationNatDone = true;
-      if (isLoopback(branch.destination) && branch.iifname !== "lo" && evaluation.packet.answers === undefined) {
+      if (
+        isLoopback(branch.destination) &&
+        branch.iifname !== "lo" &&
+        evaluation.packet.answers === undefined
+      ) {
         addStep(branch, { kind: "martian", address: branch.destination });
         return endBranch(evaluation, branch, { kind: "dropped" });
       }

@@ -37,7 +37,12 @@ export function lookUp(
 }
 
 /** Returns the value of an element ("" in a set); undefined when there is none. */
-export function elementValue(evaluation: Evaluation, branch: Branch, set: AnySet, key: string): string | undefined {
+export function elementValue(
+  evaluation: Evaluation,
+  branch: Branch,
+  set: AnySet,
+  key: string,
+): string | undefined {
   if (set.spec.dynamic) {
     const own = branchKey(branch, set);
     const changed = `${own} ${key}`;
@@ -88,7 +93,8 @@ export function branchKey({ table }: Branch, { spec }: AnySet): string {
 function intervalValue({ intervals = [] }: AnySet, key: string): string | undefined {
   if (intervals.length === 0) return undefined;
   const values = splitParts(key);
-  return intervals.find(({ parts }) => parts.every((part, index) => includes(part, values[index] ?? "")))?.value;
+  return intervals.find(({ parts }) => parts.every((part, index) => includes(part, values[index] ?? "")))
+    ?.value;
 }
 
 function includes(part: KeyPart, value: string): boolean {

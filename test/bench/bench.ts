@@ -58,7 +58,8 @@ const WORKS: readonly Work[] = [
 
 function chosen(names: readonly string[]): readonly Work[] {
   const unknown = names.find((name) => !WORKS.some((work) => work.name === name));
-  if (unknown === undefined) return names.length === 0 ? WORKS : WORKS.filter(({ name }) => names.includes(name));
+  if (unknown === undefined)
+    return names.length === 0 ? WORKS : WORKS.filter(({ name }) => names.includes(name));
   const known = WORKS.map(({ name, summary }) => `  ${name.padEnd(14)}${summary}`).join("\n");
   throw new Error(`no benchmark is called "${unknown}"; there are\n${known}`);
 }

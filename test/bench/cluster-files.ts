@@ -3,7 +3,13 @@ import { createWriteStream, existsSync, mkdirSync, renameSync } from "node:fs";
 import type { ResourceName } from "../../src/kube/source.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { TYPES } from "../support/stub-api/stub-cluster.ts";
-import { type ClusterSize, nodeObject, serviceCIDRObject, serviceObject, sliceObjects } from "./cluster-objects.ts";
+import {
+  type ClusterSize,
+  nodeObject,
+  serviceCIDRObject,
+  serviceObject,
+  sliceObjects,
+} from "./cluster-objects.ts";
 
 const CACHE = new URL("../../.cache/bench/", import.meta.url).pathname;
 
@@ -46,7 +52,9 @@ export async function clusterDirectory(size: ClusterSize): Promise<string> {
 async function writeList(path: string, resource: ResourceName, size: ClusterSize): Promise<void> {
   const { apiVersion, kind } = TYPES[resource];
   const file = createWriteStream(path);
-  file.write(`{"kind":"${kind}List","apiVersion":"${apiVersion}","metadata":{"resourceVersion":"100000"},"items":[`);
+  file.write(
+    `{"kind":"${kind}List","apiVersion":"${apiVersion}","metadata":{"resourceVersion":"100000"},"items":[`,
+  );
   let separator = "";
   for (const object of clusterObjects(resource, size)) {
     if (!file.write(`${separator}${JSON.stringify(object)}`)) await once(file, "drain");

@@ -88,7 +88,13 @@ const SERVICE_MANAGERS: readonly object[] = [
       "f:internalTrafficPolicy": {},
       "f:ports": {
         ".": {},
-        'k:{"port":80,"protocol":"TCP"}': { ".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {} },
+        'k:{"port":80,"protocol":"TCP"}': {
+          ".": {},
+          "f:name": {},
+          "f:port": {},
+          "f:protocol": {},
+          "f:targetPort": {},
+        },
       },
       "f:selector": {},
       "f:sessionAffinity": {},
@@ -189,7 +195,14 @@ export function sliceObject(
         "topology.example/revision": String(1000 + service),
       },
       ownerReferences: [
-        { apiVersion: "v1", kind: "Service", name, uid: uidOf(1, service), controller: true, blockOwnerDeletion: true },
+        {
+          apiVersion: "v1",
+          kind: "Service",
+          name,
+          uid: uidOf(1, service),
+          controller: true,
+          blockOwnerDeletion: true,
+        },
       ],
       managedFields: [
         managerEntry("kube-controller-manager", "discovery.k8s.io/v1", {

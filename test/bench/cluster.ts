@@ -39,12 +39,15 @@ export class EndpointChurn {
     const { endpoints, nodes = NODES } = this.#size;
     const address = laterPodIP(this.#next++);
     const known =
-      this.#replaced.get(service) ?? Array.from({ length: endpoints }, (_, i) => podIP(service * endpoints + i));
+      this.#replaced.get(service) ??
+      Array.from({ length: endpoints }, (_, i) => podIP(service * endpoints + i));
     known[index] = address;
     this.#replaced.set(service, known);
     const slice = Math.floor(index / 100);
     const part = known.slice(slice * 100, (slice + 1) * 100);
-    const entries = part.map((one, i) => endpointObject(service, one, service * endpoints + slice * 100 + i, nodes));
+    const entries = part.map((one, i) =>
+      endpointObject(service, one, service * endpoints + slice * 100 + i, nodes),
+    );
     this.#api.cluster.put("endpointslices", sliceObject(service, slice, entries));
     return address;
   }

@@ -87,7 +87,8 @@ export class DaemonProcess {
 
   /** When the kernel was last compared with the desired rules, as /livez tells. */
   async lastVerified(): Promise<string | undefined> {
-    return ((await (await fetch(`http://${HEALTHZ}/livez`)).json()) as { lastVerified?: string }).lastVerified;
+    return ((await (await fetch(`http://${HEALTHZ}/livez`)).json()) as { lastVerified?: string })
+      .lastVerified;
   }
 
   /** Asks for /livez again and again until a promise resolves. @returns how long each answer took, milliseconds */

@@ -89,7 +89,8 @@ export function tableRows(text: string): string[][] {
 export function paddedTable(columns: readonly string[], body: readonly (readonly string[])[]): string {
   const rows = [columns, ...body];
   const widths = columns.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const line = (row: readonly string[]) => `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
+  const line = (row: readonly string[]) =>
+    `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
   return [line(columns), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
 }
 

@@ -23,7 +23,9 @@ export function fleetPlot(
       const y = (TOP + high - tall).toFixed(1);
       return tall === 0
         ? []
-        : [`<rect x="${x(at)}" y="${y}" width="${step.toFixed(2)}" height="${tall.toFixed(1)}" fill="${colour}"/>`];
+        : [
+            `<rect x="${x(at)}" y="${y}" width="${step.toFixed(2)}" height="${tall.toFixed(1)}" fill="${colour}"/>`,
+          ];
     });
   const marks = [1, 50, 200, 500, 1000, 2000].filter((count) => count <= most);
   return [

@@ -23,7 +23,9 @@ process.stdin.resume();
 
 /** Packets that the kernel dropped because its table of connections was full: sending these fails, too. */
 function dropped(): number {
-  const [names = "", ...processors] = readFileSync("/proc/self/net/stat/nf_conntrack", "utf8").trim().split("\n");
+  const [names = "", ...processors] = readFileSync("/proc/self/net/stat/nf_conntrack", "utf8")
+    .trim()
+    .split("\n");
   const column = names.split(/\s+/).indexOf("drop");
   return processors.reduce((sum, line) => sum + Number.parseInt(line.split(/\s+/)[column] ?? "", 16), 0);
 }
@@ -38,7 +40,9 @@ while (!isOver) {
     sockets.map(async (socket) => {
       socket.bind(0, client);
       await once(socket, "listening");
-      const error = await new Promise<Error | null>((resolve) => socket.send("x", Number(port), address, resolve));
+      const error = await new Promise<Error | null>((resolve) =>
+        socket.send("x", Number(port), address, resolve),
+      );
       if (error !== null) failed++;
       socket.close();
     }),

@@ -27,7 +27,12 @@ export async function follow<T>(
   const daemon = new DaemonProcess(api.url, ...args);
   try {
     await daemon.synced();
-    return await use({ api, daemon, churn: new EndpointChurn(api, size), startMs: performance.now() - started });
+    return await use({
+      api,
+      daemon,
+      churn: new EndpointChurn(api, size),
+      startMs: performance.now() - started,
+    });
   } finally {
     daemon.memory.stop();
     await daemon.stop();

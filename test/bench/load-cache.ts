@@ -14,9 +14,11 @@ export function loadCache(size: ClusterSize): ObjectCache {
     if (diagnostics.length > 0) throw new Error(`${object} is not sound`);
   });
   for (const object of clusterObjects("services", size)) cache.putService(found(decode.services(object)));
-  for (const object of clusterObjects("endpointslices", size)) cache.putSlice(found(decode.endpointslices(object)));
+  for (const object of clusterObjects("endpointslices", size))
+    cache.putSlice(found(decode.endpointslices(object)));
   for (const object of clusterObjects("nodes", size)) cache.putNode(found(decode.nodes(object)));
-  for (const object of clusterObjects("servicecidrs", size)) cache.putServiceCIDR(found(decode.servicecidrs(object)));
+  for (const object of clusterObjects("servicecidrs", size))
+    cache.putServiceCIDR(found(decode.servicecidrs(object)));
   return cache;
 }
 
@@ -27,6 +29,10 @@ function found<T>(object: T | undefined): T {
 
 /** The context that the default options make. */
 export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): NodeContext {
-  const options = { ...resolveOptions().options, serviceCounters, clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] } };
+  const options = {
+    ...resolveOptions().options,
+    serviceCounters,
+    clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] },
+  };
   return nodeContextOf(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });
 }

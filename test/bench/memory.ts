@@ -109,7 +109,8 @@ function cpuTimes(pid: number): readonly [own: number, children: number] {
 function statusOf(pid: number): Status | undefined {
   const text = readProc(`/proc/${pid}/status`);
   if (text === undefined) return undefined;
-  const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
+  const bytes = (name: string) =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
   return { now: bytes("VmRSS"), peak: bytes("VmHWM") };
 }
 

@@ -47,7 +47,12 @@ export class Neighbour {
   /** Begins to change a Service of {@link putNeighbour} that is served. */
   constructor(cluster: StubCluster) {
     this.#cluster = cluster;
-    const [program = "", ...args] = ownProgram("neighbour-program.ts", NEIGHBOUR_IP, `${SERVICE_PORT}`, ...PODS);
+    const [program = "", ...args] = ownProgram(
+      "neighbour-program.ts",
+      NEIGHBOUR_IP,
+      `${SERVICE_PORT}`,
+      ...PODS,
+    );
     this.#client = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface({ input: this.#client.stdout as NodeJS.ReadableStream });
     lines.on("line", (line) => this.#hear(JSON.parse(line)));

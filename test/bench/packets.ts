@@ -32,7 +32,8 @@ export async function bringPodsHere(): Promise<void> {
  * of a round trip makes more of a difference than any rules.
  */
 export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
-  const pin = async (processors: string) => await mustRun(["taskset", "-a", "-cp", processors, String(process.pid)]);
+  const pin = async (processors: string) =>
+    await mustRun(["taskset", "-a", "-cp", processors, String(process.pid)]);
   await pin("0");
   try {
     return await use();

@@ -12,7 +12,10 @@ const TITLES: Readonly<Record<Point["of"], string>> = {
   start: "Start, until every Service is in the kernel",
 };
 
-const COLOURS: Readonly<Record<Point["curve"], string>> = { "nft-proxy": "#1a7f37", "kube-proxy's shape": "#cf222e" };
+const COLOURS: Readonly<Record<Point["curve"], string>> = {
+  "nft-proxy": "#1a7f37",
+  "kube-proxy's shape": "#cf222e",
+};
 
 const PANEL = { width: 420, height: 310, left: 62, right: 24, top: 84, bottom: 44 } as const;
 /** The axes, from the first to the last value; both are logarithmic. */
@@ -27,7 +30,9 @@ export function plotText(points: readonly Point[], notes: readonly string[]): st
     `<title>What a change and a start cost as Services grow</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     ...(["change", "start"] as const).map((of, index) => panel(of, points, index * PANEL.width)),
-    ...notes.map((note, i) => `<text x="${PANEL.left}" y="${height - 26 + 18 * i}" fill="#57606a">${note}</text>`),
+    ...notes.map(
+      (note, i) => `<text x="${PANEL.left}" y="${height - 26 + 18 * i}" fill="#57606a">${note}</text>`,
+    ),
     "</svg>",
     "",
   ].join("\n");
@@ -80,7 +85,9 @@ function horizontal(services: number): number {
 }
 
 function vertical(ms: number): number {
-  return Math.round(PANEL.height - PANEL.bottom - share(ms, MILLISECONDS) * (PANEL.height - PANEL.top - PANEL.bottom));
+  return Math.round(
+    PANEL.height - PANEL.bottom - share(ms, MILLISECONDS) * (PANEL.height - PANEL.top - PANEL.bottom),
+  );
 }
 
 /** Where a value lies between the ends of a logarithmic axis, 0 to 1. */

@@ -49,7 +49,8 @@ export async function runProgram(argv: readonly string[], { input, output }: Run
 /** As {@link runProgram}; throws when the program fails. */
 export async function mustRun(argv: readonly string[], options: RunOptions = {}): Promise<Run> {
   const run = await runProgram(argv, options);
-  if (run.exitCode !== 0) throw new Error(`${argv.join(" ")} ended with ${run.exitCode}: ${run.stderr.slice(0, 2000)}`);
+  if (run.exitCode !== 0)
+    throw new Error(`${argv.join(" ")} ended with ${run.exitCode}: ${run.stderr.slice(0, 2000)}`);
   return run;
 }
 
@@ -60,7 +61,14 @@ export function nftProxy(...args: readonly string[]): string[] {
 
 /** A program of the benchmarks' own in a Node of its own, so that its memory is only its. */
 export function ownProgram(name: string, ...args: readonly string[]): string[] {
-  return [process.execPath, "--expose-gc", "--import", "tsx", new URL(name, import.meta.url).pathname, ...args];
+  return [
+    process.execPath,
+    "--expose-gc",
+    "--import",
+    "tsx",
+    new URL(name, import.meta.url).pathname,
+    ...args,
+  ];
 }
 
 /** Resolves after so many milliseconds. */

@@ -17,13 +17,20 @@ export function loadBefore(): string {
  * Writes RESULTS.md: the figures, and what they were measured on.
  * @param names the benchmarks that were measured; empty for all. The lines of the others stay as they are
  */
-export async function saveResults(figures: readonly Figure[], load: string, names: readonly string[]): Promise<void> {
+export async function saveResults(
+  figures: readonly Figure[],
+  load: string,
+  names: readonly string[],
+): Promise<void> {
   savePlot(figures.flatMap(({ points = [] }) => points));
   const [before, sections] = readResults();
   if (names.length > 0) {
     const table = before.indexOf("\n| ");
     const alone = `- ${names.join(", ")}: measured alone on ${today()}, load ${load} before the run\n`;
-    writeFileSync(RESULTS, `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n${sections}`);
+    writeFileSync(
+      RESULTS,
+      `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n${sections}`,
+    );
     return;
   }
   const nft = (await mustRun(["nft", "--version"])).stdout.trim();

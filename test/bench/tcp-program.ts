@@ -20,9 +20,19 @@ const now = (): number => performance.timeOrigin + performance.now();
 const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1000;
 
 /** Opens a connection and resets it, so that no port is kept waiting. @returns whether it was opened */
-function connects(address: string, port: number, localAddress = clientIP(0), localPort?: number): Promise<boolean> {
+function connects(
+  address: string,
+  port: number,
+  localAddress = clientIP(0),
+  localPort?: number,
+): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address, port, localAddress, ...(localPort === undefined ? {} : { localPort }) });
+    const socket = connect({
+      host: address,
+      port,
+      localAddress,
+      ...(localPort === undefined ? {} : { localPort }),
+    });
     const finish = (opened: boolean) => {
       clearTimeout(timer);
       // A reset of a connection that is not open waits until it is.

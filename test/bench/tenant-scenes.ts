@@ -29,7 +29,9 @@ const PAIR_ELEMENTS = SERVICE_BUDGET.maxServiceElements;
 const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {
   "286 external IPs x 70 ranges (beyond its budget)": [{ externalIPs: 286, portRanges: 70 }],
   "100 ranges x 19 external IPs": [{ externalIPs: 19, portRanges: 100 }],
-  "100 Services of 100 ranges each, one pod": [{ services: 100, portRanges: 100, endpoints: 1, samePods: true }],
+  "100 Services of 100 ranges each, one pod": [
+    { services: 100, portRanges: 100, endpoints: 1, samePods: true },
+  ],
   "10 namespaces of 2,000 ranges each": [{ services: 10, apart: true, externalIPs: 19, portRanges: 100 }],
   "40 Services of 585 ports, source-hash": [{ services: 40, ports: 585, scheduler: "source-hash" }],
   "40 Services of 585 ports, source-hash, a namespace each": [

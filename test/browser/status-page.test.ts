@@ -43,7 +43,11 @@ const SHOP: Objects = {
       ports: [slicePort(8080, { name: "http" })],
       endpoints: [
         localEndpoint("10.244.1.1", { zone: "zone-a", pod: "shop/cart-1" }),
-        endpoint("10.244.2.1", { nodeName: "node-2", zone: '<img src=x onerror=alert("zone")>', pod: "shop/cart-2" }),
+        endpoint("10.244.2.1", {
+          nodeName: "node-2",
+          zone: '<img src=x onerror=alert("zone")>',
+          pod: "shop/cart-2",
+        }),
         endpoint("10.244.2.2", { nodeName: "node-2", ...STARTING }),
         endpoint("10.244.2.3", { nodeName: "node-2", ...DRAINING }),
       ],
@@ -71,7 +75,12 @@ function troubled() {
       failures: 2,
       repairs: 1,
       fullSync,
-      repair: { ...fullSync, reason: "drift", at: NOW - 7_200_000, repaired: "table ip nft-proxy was missing" },
+      repair: {
+        ...fullSync,
+        reason: "drift",
+        at: NOW - 7_200_000,
+        repaired: "table ip nft-proxy was missing",
+      },
       lastSyncedAt: NOW - 3000,
       verifiedAt: NOW - 90_000,
       problem: undefined,
@@ -131,7 +140,10 @@ function demo() {
       slice({
         service: "kube-system/kube-dns",
         ports: [slicePort(53, { name: "dns", protocol: "udp" })],
-        endpoints: [endpoint("10.244.1.2", { nodeName: "node-1" }), endpoint("10.244.2.2", { nodeName: "node-2" })],
+        endpoints: [
+          endpoint("10.244.1.2", { nodeName: "node-1" }),
+          endpoint("10.244.2.2", { nodeName: "node-2" }),
+        ],
       }),
       pods("shop/cart", "10.244.1.31", "10.244.2.44", "10.244.3.17"),
       pods("shop/frontend", "10.244.1.8", "10.244.2.9"),
@@ -240,7 +252,9 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 22 ms | inet firewall: 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",
     ]);
     expect(await page.locator("svg.spark rect").count()).toBe(2 * 45);
-    const heights = await page.locator("svg.spark").evaluateAll((charts) => charts.map((chart) => chart.clientHeight));
+    const heights = await page
+      .locator("svg.spark")
+      .evaluateAll((charts) => charts.map((chart) => chart.clientHeight));
     expect(heights).toEqual([35, 35]);
     expect(await page.locator(".sources tbody tr").nth(1).textContent()).toMatch(
       /<script>alert\("source"\)<\/script>.*server 3/s,
@@ -260,7 +274,10 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
   });
 
   test("escapes the API's text, and loads nothing", async () => {
-    const { page, complaints, requests, origin } = await browser.open(troubled(), "/?q=%22%3E%3Cimg+src%3Dx%3E");
+    const { page, complaints, requests, origin } = await browser.open(
+      troubled(),
+      "/?q=%22%3E%3Cimg+src%3Dx%3E",
+    );
     expect(await page.locator("input[type=search]").inputValue()).toBe('"><img src=x>');
     await page.goto(`${origin}/?service=shop%2Fcart`);
     expect(await page.getByText('<img src=x onerror=alert("zone")>').count()).toBe(1);

@@ -27,7 +27,9 @@ function apply(from: string, ...flags: string[]): Promise<RunResult> {
 }
 
 async function listed(): Promise<Ruleset> {
-  const families = await Promise.all(["ip", "ip6"].map((family) => nft("-j", "list", "table", family, "nft-proxy")));
+  const families = await Promise.all(
+    ["ip", "ip6"].map((family) => nft("-j", "list", "table", family, "nft-proxy")),
+  );
   return Object.assign({}, ...families.map((text) => parseListing(readListing(text))));
 }
 
@@ -45,7 +47,9 @@ async function remembered(): Promise<ReadonlyMap<string, string>> {
 
 /** Makes a connection to that Service, and gives what is remembered of it. */
 async function remember(): Promise<ReadonlyMap<string, string>> {
-  await lab.probe([{ id: "arena", from: "pod3", to: "10.96.5.1", port: 7777, proto: "udp", n: 3, sticky: true }]);
+  await lab.probe([
+    { id: "arena", from: "pod3", to: "10.96.5.1", port: 7777, proto: "udp", n: 3, sticky: true },
+  ]);
   const entries = await remembered();
   expect([...entries]).toEqual([["10.244.1.13", expect.stringMatching(/^10\.244\.\d\.\d+ \. 7777$/)]]);
   return entries;
@@ -158,7 +162,19 @@ describe("apply", () => {
   test("rebuilds tables that it cannot read", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
-    await nft("add", "rule", "ip", "nft-proxy", "services", "ip", "saddr", "192.0.2.77", "log", "prefix", "foreign");
+    await nft(
+      "add",
+      "rule",
+      "ip",
+      "nft-proxy",
+      "services",
+      "ip",
+      "saddr",
+      "192.0.2.77",
+      "log",
+      "prefix",
+      "foreign",
+    );
     await nft("add", "chain", "ip", "nft-proxy", "foreign");
     await nft("add", "rule", "ip", "nft-proxy", "foreign", "log", "prefix", "foreign");
     const { exitCode, stdout } = await apply(townObjects("town"));
@@ -179,7 +195,15 @@ describe("apply", () => {
     expect(await applied(["10.244.1.11", "10.244.1.12"])).toEqual([]);
     expect(await applied(["10.244.1.12"])).toEqual(["10.244.1.11 . 8080"]);
     expect(await applied([])).toEqual(["10.244.1.11 . 8080", "10.244.1.12 . 8080"]);
-    const diff = await lab.exec([process.execPath, bundle, "diff", "--from", path, ...townFlags, "--reset-vanished"]);
+    const diff = await lab.exec([
+      process.execPath,
+      bundle,
+      "diff",
+      "--from",
+      path,
+      ...townFlags,
+      "--reset-vanished",
+    ]);
     expect([diff.stderr, diff.exitCode]).toEqual(["", 0]);
     expect(await applied(["10.244.1.11"])).toEqual(["10.244.1.12 . 8080"]);
     await apply(path);
@@ -201,11 +225,18 @@ describe("apply", () => {
       apiVersion: "v1",
       kind: "Service",
       metadata: { namespace: "shop", name: "bad" },
-      spec: { clusterIP: "10.0.0.1; flush ruleset", clusterIPs: ["10.0.0.1; flush ruleset"], ports: [{ port: 80 }] },
+      spec: {
+        clusterIP: "10.0.0.1; flush ruleset",
+        clusterIPs: ["10.0.0.1; flush ruleset"],
+        ports: [{ port: 80 }],
+      },
     });
-    const { exitCode, stderr } = await lab.exec([process.execPath, bundle, "apply", "--from=-", ...townFlags], {
-      input: bad,
-    });
+    const { exitCode, stderr } = await lab.exec(
+      [process.execPath, bundle, "apply", "--from=-", ...townFlags],
+      {
+        input: bad,
+      },
+    );
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(/Service shop\/bad: .*spec\.clusterIP/);
     expect(stderr).not.toMatch(/\n\s+at /);

@@ -6,7 +6,9 @@ import { Ajv } from "ajv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { nftProxy, townFlags, townObjects } from "../support/command.ts";
 
-const schema = JSON.parse(readFileSync(new URL("../../schemas/check-report.schema.json", import.meta.url), "utf8"));
+const schema = JSON.parse(
+  readFileSync(new URL("../../schemas/check-report.schema.json", import.meta.url), "utf8"),
+);
 const isReport = new Ajv({ strict: true }).compile(schema);
 
 const FAULTY = `apiVersion: v1
@@ -50,17 +52,20 @@ async function program(name: string, text: string): Promise<string> {
 }
 
 describe("check", () => {
-  test.each(["town", "town-after"] as const)("accepts the %s, by the kernel's own check too", async (town) => {
-    const { exitCode, stdout, stderr } = await check("--from", townObjects(town), "--output=json");
-    const report = JSON.parse(stdout);
-    expect({ exitCode, stderr, valid: isReport(report), errors: isReport.errors }).toEqual({
-      exitCode: 0,
-      stderr: "",
-      valid: true,
-      errors: null,
-    });
-    expect(report).toMatchObject({ verdict: "ok", errors: 0, kernel: { kind: "accepted" } });
-  });
+  test.each(["town", "town-after"] as const)(
+    "accepts the %s, by the kernel's own check too",
+    async (town) => {
+      const { exitCode, stdout, stderr } = await check("--from", townObjects(town), "--output=json");
+      const report = JSON.parse(stdout);
+      expect({ exitCode, stderr, valid: isReport(report), errors: isReport.errors }).toEqual({
+        exitCode: 0,
+        stderr: "",
+        valid: true,
+        errors: null,
+      });
+      expect(report).toMatchObject({ verdict: "ok", errors: 0, kernel: { kind: "accepted" } });
+    },
+  );
 
   test("reports every error of every file, one line each, with exit code 1", async () => {
     const broken = join(directory, "broken.yaml");
@@ -70,8 +75,12 @@ describe("check", () => {
     expect(stdout.split("\n").map((line) => line.replaceAll(`${directory}/`, ""))).toEqual([
       expect.stringMatching(/^error: broken\.yaml:\d+: /),
       "error: faulty.yaml:8: Service shop/cart: spec.ports[0].port must be <= 65535, not 99999",
-      expect.stringMatching(/^error: faulty\.yaml:12 \(document 2\): Service shop\/a,b:c%: metadata\.name must be/),
-      expect.stringMatching(/^warning: faulty\.yaml:18 \(document 3\): Service shop\/alone: spec has no selector/),
+      expect.stringMatching(
+        /^error: faulty\.yaml:12 \(document 2\): Service shop\/a,b:c%: metadata\.name must be/,
+      ),
+      expect.stringMatching(
+        /^warning: faulty\.yaml:18 \(document 3\): Service shop\/alone: spec has no selector/,
+      ),
       expect.stringMatching(/^the kernel accepts the transaction \(nftables v/),
       "refused: 1 Service and 0 EndpointSlices; 3 errors, 1 warning",
     ]);
@@ -87,7 +96,9 @@ describe("check", () => {
     const { stdout } = await check("--from", faulty, "--output=github");
     const lines = stdout.split("\n").filter((line) => line.startsWith("::"));
     expect(lines).toHaveLength(3);
-    expect(lines[1]).toContain(`::error file=${faulty},line=12,title=Service shop/a%2Cb%3Ac%25::metadata.name must be`);
+    expect(lines[1]).toContain(
+      `::error file=${faulty},line=12,title=Service shop/a%2Cb%3Ac%25::metadata.name must be`,
+    );
     expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
@@ -144,11 +155,14 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
   });
 
   test("checks everything else with an nft that is too old, and names the missing feature", async () => {
-    const refuses = 'case "$*" in *version*) echo "nftables v1.0.6";; *) echo "Error: syntax error" >&2; exit 1;; esac';
+    const refuses =
+      'case "$*" in *version*) echo "nftables v1.0.6";; *) echo "Error: syntax error" >&2; exit 1;; esac';
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps by a random/m);
+    expect(stdout).toMatch(
+      /^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps by a random/m,
+    );
   });
 
   test("names the service port that the kernel refuses", async () => {
@@ -172,7 +186,12 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
       loadBalancerSourceRanges: ranges,
     };
     const unknown = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`field${i}`, 1]));
-    const service = { apiVersion: "v1", kind: "Service", metadata: { name: "web" }, spec: { ...spec, ...unknown } };
+    const service = {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "web" },
+      spec: { ...spec, ...unknown },
+    };
     const { stdout } = await nftProxy(["check", "--from", "-"], JSON.stringify(service));
     const lines = stdout.split("\n").filter((line) => line.includes("Service default/web"));
     expect(lines.filter((line) => line.includes("is not a field of the API"))).toHaveLength(20);

@@ -17,7 +17,11 @@ describe("the command line", () => {
     ["a value that is not valid", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
     ["another proxy's mode", ["run", "--proxy-mode=kernelspace"], "--proxy-mode"],
     ["a file that does not exist", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
-    ["a configuration that does not exist", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
+    [
+      "a configuration that does not exist",
+      ["dump", "--from=x", "--config=/nowhere/config"],
+      "/nowhere/config",
+    ],
     ["no cluster", ["run"], "API server"],
     ["no cluster to ask", ["explain", "shop/cart"], "API server"],
     ["a Service without objects", ["explain", "--live", "shop/cart"], "no API server is configured"],
@@ -81,7 +85,11 @@ describe("the command line", () => {
     ["files, by the shell", ["support-bundle", ""], []],
     ["namespaces", ["explain", "-f", townObjects("town"), "-n", "sh"], ["shop"]],
     ["Services", ["explain", "-f", townObjects("town"), "shop/c"], ["shop/cart"]],
-    ["Services of a namespace", ["dump", "-f", townObjects("town"), "-n", "shop", "--service", "c"], ["cart"]],
+    [
+      "Services of a namespace",
+      ["dump", "-f", townObjects("town"), "-n", "shop", "--service", "c"],
+      ["cart"],
+    ],
     ["Services of a cluster that does not answer", ["explain", "--master=http://127.0.0.1:1", "a"], []],
   ])("completes %s", async (_what, words, expected) => {
     const { exitCode, stdout } = await nftProxy(["--complete", ...words]);
@@ -104,17 +112,26 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     ["explain", ["10.96.0.10:53"], 2],
     ["fleet", [], 2],
     ["connections", [], 1],
-  ])("%s, when no API server answers, ends with the exit code that is no answer of it", async (name, args, code) => {
-    const { exitCode, stderr } = await nftProxy([name, "--master=http://127.0.0.1:1", ...args]);
-    expect({ exitCode, stderr }).toEqual({ exitCode: code, stderr: expect.stringContaining("ECONNREFUSED") });
-  });
+  ])(
+    "%s, when no API server answers, ends with the exit code that is no answer of it",
+    async (name, args, code) => {
+      const { exitCode, stderr } = await nftProxy([name, "--master=http://127.0.0.1:1", ...args]);
+      expect({ exitCode, stderr }).toEqual({
+        exitCode: code,
+        stderr: expect.stringContaining("ECONNREFUSED"),
+      });
+    },
+  );
 
   test("a pipe whose reader has gone ends a command without an error, with its own exit code", async () => {
     const early = (command: string) =>
       execa("bash", ["-c", `"$@" ${command}; echo "\${PIPESTATUS[0]}"`, "bash", ...DUMP]);
     expect(await early("| head -c 1")).toMatchObject({ stdout: "{0", stderr: "" });
     const full = await early("> /dev/full");
-    expect(full).toMatchObject({ stdout: "1", stderr: "nft-proxy: cannot write the output: no space left on device" });
+    expect(full).toMatchObject({
+      stdout: "1",
+      stderr: "nft-proxy: cannot write the output: no space left on device",
+    });
   });
 
   test("writes an archive to standard output, byte by byte", async () => {
@@ -145,7 +162,9 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: 80 }] }
 
   test("prints the same bytes for the same objects in another order of files", async () => {
     const objects = townObjects("town");
-    const names = ["services", "endpointslices", "nodes", "servicecidrs"].map((name) => join(objects, `${name}.json`));
+    const names = ["services", "endpointslices", "nodes", "servicecidrs"].map((name) =>
+      join(objects, `${name}.json`),
+    );
     const there = await nftProxy(["dump", "--from", ...names, ...townFlags]);
     const back = await nftProxy(["dump", "--from", ...names.reverse(), ...townFlags]);
     expect(there.exitCode).toBe(0);

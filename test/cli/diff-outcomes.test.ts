@@ -7,7 +7,9 @@ import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { nftProxy, townFlags, townObjects } from "../support/command.ts";
 
-const schema = JSON.parse(readFileSync(new URL("../../schemas/outcome-report.schema.json", import.meta.url), "utf8"));
+const schema = JSON.parse(
+  readFileSync(new URL("../../schemas/outcome-report.schema.json", import.meta.url), "utf8"),
+);
 const isReport = new Ajv({ strict: true }).compile(schema);
 const recorded = new URL("../fixtures/kube-proxy/town.nft", import.meta.url).pathname;
 
@@ -48,7 +50,14 @@ describe("diff --with kube-proxy", () => {
   test.each([
     [
       "a hairpin element",
-      ["delete", "element", "ip", "kube-proxy", "hairpin-connections", "{ 10.244.1.16 . 10.244.1.16 . udp . 53 }"],
+      [
+        "delete",
+        "element",
+        "ip",
+        "kube-proxy",
+        "hairpin-connections",
+        "{ 10.244.1.16 . 10.244.1.16 . udp . 53 }",
+      ],
       "dns/kube-dns:dns at 10.96.0.10:53/udp, from the endpoint itself (10.244.1.16)",
     ],
     [
@@ -58,7 +67,14 @@ describe("diff --with kube-proxy", () => {
     ],
     [
       "the address of an endpoint",
-      ["add", "element", "ip6", "kube-proxy", "no-endpoint-services", "{ fd00:244:1::14 . tcp . 6379 : drop }"],
+      [
+        "add",
+        "element",
+        "ip6",
+        "kube-proxy",
+        "no-endpoint-services",
+        "{ fd00:244:1::14 . tcp . 6379 : drop }",
+      ],
       "shop/redis at [fd00:10:96::103]:6379/tcp",
     ],
     [
@@ -83,7 +99,14 @@ describe("diff --with kube-proxy", () => {
     ],
     [
       "the rules of one endpoint",
-      ["insert", "rule", "ip", "kube-proxy", "endpoint-PSOW2GKD-shop/cart/tcp/http__10.244.3.11/8080", "drop"],
+      [
+        "insert",
+        "rule",
+        "ip",
+        "kube-proxy",
+        "endpoint-PSOW2GKD-shop/cart/tcp/http__10.244.3.11/8080",
+        "drop",
+      ],
       "shop/cart:http at 10.96.1.2:80/tcp",
     ],
     [
@@ -147,11 +170,14 @@ describe("diff --with kube-proxy", () => {
     expect(stderr).toContain("--with-tables");
   });
 
-  test.each(["README.md", "package.json"])("ends with exit code 2 and names %s, which is no listing", async (file) => {
-    const { exitCode, stderr } = await compare("--with-tables", file);
-    expect(exitCode).toBe(2);
-    expect(stderr).toContain(`${file} is not a listing of nft as JSON`);
-  });
+  test.each(["README.md", "package.json"])(
+    "ends with exit code 2 and names %s, which is no listing",
+    async (file) => {
+      const { exitCode, stderr } = await compare("--with-tables", file);
+      expect(exitCode).toBe(2);
+      expect(stderr).toContain(`${file} is not a listing of nft as JSON`);
+    },
+  );
 });
 
 describe("diff --outcomes", () => {
@@ -231,7 +257,11 @@ describe("diff --outcomes", () => {
 
   test.each([
     ["no new objects", ["--outcomes"], "--with-objects PATH"],
-    ["an unknown change", ["--outcomes", "--with-objects", "x", "--fail-on", "lost"], "must be one or more of refused"],
+    [
+      "an unknown change",
+      ["--outcomes", "--with-objects", "x", "--fail-on", "lost"],
+      "must be one or more of refused",
+    ],
     ["another proxy", ["--with", "envoy"], "must be kube-proxy"],
   ])("ends with exit code 2 for %s", async (_, args, message) => {
     const { exitCode, stderr } = await nftProxy(["diff", "--from", townObjects("town"), ...args]);

@@ -7,7 +7,9 @@ import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
-const schema = JSON.parse(readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"));
+const schema = JSON.parse(
+  readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"),
+);
 const isReport = new Ajv({ strict: true }).compile(schema);
 
 const flush = () => execa("nft", ["flush", "ruleset"]);
@@ -28,7 +30,9 @@ describe("diff", () => {
     });
     const changed = await nftProxy(["diff", ...from("town-after")]);
     expect(changed.exitCode).toBe(1);
-    expect(changed.stdout).toMatch(/^shop\/redis\n {2}~ 10\.96\.1\.3:6379\/tcp\n {6}\+ 10\.244\.2\.16:6379\n/m);
+    expect(changed.stdout).toMatch(
+      /^shop\/redis\n {2}~ 10\.96\.1\.3:6379\/tcp\n {6}\+ 10\.244\.2\.16:6379\n/m,
+    );
   });
 
   test("shows changes by Service against other files, without asking the kernel", async () => {
@@ -57,7 +61,10 @@ describe("diff", () => {
     await writeFile(`${directory}/new.yaml`, manifest(30081));
     const args = ["diff", "--from", `${directory}/new.yaml`, "--against", `${directory}/old.yaml`];
     const { exitCode, stdout, stderr } = await nftProxy(args);
-    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("placeholder addresses") });
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr: expect.stringContaining("placeholder addresses"),
+    });
     expect(stdout).toContain(
       "default/web\n  - NodePort 30080/tcp (IPv4): refused\n  + NodePort 30081/tcp (IPv4): refused\n",
     );
@@ -79,12 +86,17 @@ describe("diff", () => {
       const directory = await mkdtemp(join(tmpdir(), "nft-proxy-diff-"));
       onTestFinished(() => rm(directory, { recursive: true }));
       const path = `${directory}/nft`;
-      await writeFile(path, '#!/bin/sh\ncase "$*" in *"list table"*) exec sleep 543.21;; esac\nexec nft "$@"\n', {
-        mode: 0o755,
-      });
+      await writeFile(
+        path,
+        '#!/bin/sh\ncase "$*" in *"list table"*) exec sleep 543.21;; esac\nexec nft "$@"\n',
+        {
+          mode: 0o755,
+        },
+      );
       return path;
     }
-    const listings = async () => (await execa("pgrep", ["-f", "^sleep 543.21"], { reject: false, lines: true })).stdout;
+    const listings = async () =>
+      (await execa("pgrep", ["-f", "^sleep 543.21"], { reject: false, lines: true })).stdout;
 
     test("ends with exit code 2, the reason and what to do", async () => {
       await nftProxy(["apply", ...from("town")]);
@@ -95,14 +107,20 @@ describe("diff", () => {
       expect(await listings()).toEqual([]);
     });
 
-    test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("leaves no nft behind when %s ends it", async (signal) => {
-      await nftProxy(["apply", ...from("town")]);
-      const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
-      const command = execa(process.execPath, [bundle, ...args], { reject: false });
-      await vi.waitFor(async () => expect(await listings()).toHaveLength(1), { timeout: 20_000, interval: 50 });
-      command.kill(signal);
-      expect((await command).signal).toBe(signal);
-      await vi.waitFor(async () => expect(await listings()).toEqual([]), { timeout: 5000, interval: 50 });
-    });
+    test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+      "leaves no nft behind when %s ends it",
+      async (signal) => {
+        await nftProxy(["apply", ...from("town")]);
+        const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
+        const command = execa(process.execPath, [bundle, ...args], { reject: false });
+        await vi.waitFor(async () => expect(await listings()).toHaveLength(1), {
+          timeout: 20_000,
+          interval: 50,
+        });
+        command.kill(signal);
+        expect((await command).signal).toBe(signal);
+        await vi.waitFor(async () => expect(await listings()).toEqual([]), { timeout: 5000, interval: 50 });
+      },
+    );
   });
 });

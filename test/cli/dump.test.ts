@@ -59,7 +59,9 @@ describe("dump", () => {
     const byName = await dump(...from("town"), "--output=nft", "--service=dns/kube-dns:dns");
     expect(byName).toContain("10.96.0.10 . udp . 53");
     expect(byName).not.toContain("10.96.0.10 . tcp . 53");
-    expect(await dump(...from("town"), "--output=nft", "--service=dns/kube-dns:9153")).toContain(". tcp . 9153");
+    expect(await dump(...from("town"), "--output=nft", "--service=dns/kube-dns:9153")).toContain(
+      ". tcp . 9153",
+    );
   });
 
   test("of one family has no other table", async () => {
@@ -70,7 +72,8 @@ describe("dump", () => {
   test.each(["nft", "json"] as const)(
     "--diff as %s has nothing after apply, and else the commands that apply the change",
     async (format) => {
-      const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--output=${format}`, ...args);
+      const diff = (...args: string[]) =>
+        dump(...from("town-after"), "--diff", `--output=${format}`, ...args);
       const load = (text: string) => nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
       await load(await diff());
       const fresh = await tables();

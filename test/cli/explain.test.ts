@@ -68,7 +68,14 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
 
   test("--all --problems lists exactly the frontends that are refused, dropped or lost", async () => {
     const all = await nftProxy(["explain", ...TOWN, "--all", "-o", "json"]);
-    const { exitCode, stdout } = await nftProxy(["explain", ...TOWN, "--problems", "--exit-code", "-o", "json"]);
+    const { exitCode, stdout } = await nftProxy([
+      "explain",
+      ...TOWN,
+      "--problems",
+      "--exit-code",
+      "-o",
+      "json",
+    ]);
     expect([all.exitCode, exitCode]).toEqual([0, 1]);
     const failing = ({ verdict }: Explanation) => ["refused", "dropped"].includes(verdict.result);
     const problems: Explanation[] = JSON.parse(stdout).explanations;
@@ -98,7 +105,9 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: "80" }] }
 
   test("a Service query explains each frontend in a few lines", async () => {
     const { stdout } = await nftProxy(["explain", ...TOWN, "--service", "shop/frontend:http"]);
-    const ways = stdout.split("\n").filter((line) => /^ {2}(cluster IP|load-balancer IP|NodePort) /.test(line));
+    const ways = stdout
+      .split("\n")
+      .filter((line) => /^ {2}(cluster IP|load-balancer IP|NodePort) /.test(line));
     expect(ways.map((line) => line.trim().split(" port")[0])).toEqual([
       "cluster IP 10.96.1.1",
       "load-balancer IP 203.0.113.10",
@@ -189,7 +198,10 @@ describe("explain --live", () => {
   }
 
   test("follows the kernel's rules and reports no difference after apply", async () => {
-    expect(await lab.exec([process.execPath, bundle, "apply", ...TOWN])).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(await lab.exec([process.execPath, bundle, "apply", ...TOWN])).toMatchObject({
+      exitCode: 0,
+      stderr: "",
+    });
     const explanation = await live(...TOWN, ...TO_DNS);
     const { stdout } = await nftProxy(["explain", "--output=json", ...TOWN, ...TO_DNS]);
     expect(explanation).toEqual({ ...JSON.parse(stdout).explanations[0], rules: "live", differences: [] });
@@ -213,8 +225,12 @@ describe("explain --live", () => {
     expect(verdict.message).toContain("goes to one of 2 endpoints of dns/kube-dns");
     expect(differences).toEqual(["missing in the kernel: lists { 10.96.0.10 . udp . 53 : 8000:4 }"]);
     const scenario = await loadScenario("town");
-    const [probe] = scenario.probes.filter(({ id }) => id === "dns/kube-dns:53/udp cluster 10.96.0.10 from pod3");
-    expect((await lab.probe(probe === undefined ? [] : [probe])).get(probe?.id ?? "")).toEqual({ result: "refused" });
+    const [probe] = scenario.probes.filter(
+      ({ id }) => id === "dns/kube-dns:53/udp cluster 10.96.0.10 from pod3",
+    );
+    expect((await lab.probe(probe === undefined ? [] : [probe])).get(probe?.id ?? "")).toEqual({
+      result: "refused",
+    });
   });
 
   test("names elements that only the kernel has", async () => {
@@ -237,7 +253,15 @@ describe("explain --live", () => {
   test("shows the endpoint of a sticky client", async () => {
     await program();
     // Not an endpoint of the Service itself, to which an answer may come from the node's address (hairpin).
-    const probe = { id: "cart", from: "pod5", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true } as const;
+    const probe = {
+      id: "cart",
+      from: "pod5",
+      to: "10.96.1.2",
+      port: 80,
+      proto: "tcp",
+      n: 3,
+      sticky: true,
+    } as const;
     const answers = Object.keys((await lab.observe([probe])).get("cart") ?? {});
     const flags = ["--from-ip", "10.244.1.15", "--to", "10.96.1.2", "--port", "80"];
     const { verdict, endpoints, differences, notes } = await live(...TOWN, ...flags);
@@ -254,17 +278,33 @@ describe("explain --live", () => {
 
   test("reports that a sticky client's endpoint is gone", async () => {
     await program();
-    const [, id] = /tcp \. 80 : (\S+)/.exec(await nft("get element ip nft-proxy lists { 10.96.1.2 . tcp . 80 }")) ?? [];
+    const [, id] =
+      /tcp \. 80 : (\S+)/.exec(await nft("get element ip nft-proxy lists { 10.96.1.2 . tcp . 80 }")) ?? [];
     const key = affinityKey("10.244.1.13", parseClassid(id));
     await nft("add", "element", "ip", "nft-proxy", AFFINITY, `{ ${key} timeout 10m : c001:4 }`);
-    const { verdict, notes } = await live(...TOWN, "--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80");
+    const { verdict, notes } = await live(
+      ...TOWN,
+      "--from-ip",
+      "10.244.1.13",
+      "--to",
+      "10.96.1.2",
+      "--port",
+      "80",
+    );
     expect(verdict.message).toMatch(/goes to one of \d endpoints/);
-    expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the endpoint of this client is gone");
+    expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain(
+      "the endpoint of this client is gone",
+    );
   });
 
   test("suggests comparing options with the daemon's when all rules differ", async () => {
     await program();
-    const { differences } = await live("--from", townObjects("town"), "--hostname-override=node-1", ...TO_DNS);
+    const { differences } = await live(
+      "--from",
+      townObjects("town"),
+      "--hostname-override=node-1",
+      ...TO_DNS,
+    );
     expect(differences?.join("\n")).toContain("only in the kernel: chain services: ");
     expect(differences?.at(-1)).toContain("--config");
   });

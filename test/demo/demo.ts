@@ -25,9 +25,18 @@ const showcases: readonly Showcase[] = [
     title: "NodePort 192.0.2.2:30080 (shop/frontend), from outside the cluster",
     probe: { ...tcp, id: "node-port", from: "ext", to: "192.0.2.2", port: 30080 },
   },
-  { title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod2", probe: { ...cart, id: "sticky-2", from: "pod2" } },
-  { title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod4", probe: { ...cart, id: "sticky-4", from: "pod4" } },
-  { title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod5", probe: { ...cart, id: "sticky-5", from: "pod5" } },
+  {
+    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod2",
+    probe: { ...cart, id: "sticky-2", from: "pod2" },
+  },
+  {
+    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod4",
+    probe: { ...cart, id: "sticky-4", from: "pod4" },
+  },
+  {
+    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod5",
+    probe: { ...cart, id: "sticky-5", from: "pod5" },
+  },
 ];
 
 const project = fileURLToPath(new URL("../../", import.meta.url));
@@ -63,7 +72,12 @@ async function demo(): Promise<boolean> {
   try {
     say(...firstLines(await nftProxy(lab, ["apply", `--from=${from}`]), 12));
     const allAnswered = await showConnections(lab);
-    say(...firstLines(await nftProxy(lab, ["dump", "--output=nft", "--service=shop/frontend", `--from=${from}`]), 24));
+    say(
+      ...firstLines(
+        await nftProxy(lab, ["dump", "--output=nft", "--service=shop/frontend", `--from=${from}`]),
+        24,
+      ),
+    );
     return allAnswered;
   } finally {
     await lab.close();

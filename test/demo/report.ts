@@ -39,6 +39,8 @@ export function commandLines(argv: readonly string[]): readonly string[] {
 /** The first `count` lines of a text, cut to 80 columns, and a line that tells how many more there are. */
 export function firstLines(text: string, count: number): readonly string[] {
   const lines = text.trimEnd().replaceAll("\t", "  ").split("\n");
-  const shown = lines.slice(0, count).map((line) => `  ${line.length > 78 ? `${line.slice(0, 75)}...` : line}`);
+  const shown = lines
+    .slice(0, count)
+    .map((line) => `  ${line.length > 78 ? `${line.slice(0, 75)}...` : line}`);
   return lines.length > count ? [...shown, `  ... and ${lines.length - count} lines more`] : shown;
 }

@@ -2,7 +2,12 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { forgetTransaction } from "../../src/nft/transaction.ts";
 import { AFFINITY, setSpecs } from "../../src/ruleset/sets.ts";
-import { affinityEntries, affinityKey, endpointIdsOf, parseAffinityKey } from "../support/affinity-entries.ts";
+import {
+  affinityEntries,
+  affinityKey,
+  endpointIdsOf,
+  parseAffinityKey,
+} from "../support/affinity-entries.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { familyContext } from "../support/build.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
@@ -12,7 +17,10 @@ import { loadTown } from "../support/stub-api/town.ts";
 
 // The affinity map is everybody's: what one tenant's clients leave there, and what becomes of the clients of others.
 
-const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 86_400 } } };
+const STICKY = {
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 86_400 } },
+};
 const ADDRESSES = { attacked: "10.96.7.1", neighbour: "10.96.7.2" } as const;
 const ENDPOINTS = ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12", "10.244.3.13"];
 const CLIENTS: readonly ProbeSource[] = ["pod1", "pod2", "pod3", "pod4"];
@@ -47,7 +55,10 @@ async function forge(name: Name, count: number): Promise<number> {
   const clients = Array.from({ length: count }, (_, n) => {
     return `${affinityKey(`198.18.${n >> 8}.${n & 255}`, servicePort)} timeout 1d : ${formatClassid(id)}`;
   });
-  await lab.nft("-f", await lab.file("forged.nft", `add element ip nft-proxy ${AFFINITY} { ${clients.join(", ")} }\n`));
+  await lab.nft(
+    "-f",
+    await lab.file("forged.nft", `add element ip nft-proxy ${AFFINITY} { ${clients.join(", ")} }\n`),
+  );
   return servicePort;
 }
 
@@ -136,7 +147,11 @@ test("in a map that is nearly full, the Service with the most gives room to the 
   const left = await entries();
   expect(left.get(neighbour)).toBe(CLIENTS.length);
   expect(left.get(attacked)).toBe(80 - (CLIENTS.length - 1));
-  expect(await lab.metric("nft_proxy_affinity_entries_deleted_total", 'reason="crowded"')).toBe(Number(line.deleted));
+  expect(await lab.metric("nft_proxy_affinity_entries_deleted_total", 'reason="crowded"')).toBe(
+    Number(line.deleted),
+  );
   const events = () => lab.api.events.filter(({ reason }) => reason === "AffinityMapNearlyFull");
-  await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "attacked" } }]);
+  await expect
+    .poll(events)
+    .toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "attacked" } }]);
 });

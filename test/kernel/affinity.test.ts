@@ -93,7 +93,11 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
   }
 
   /** The one endpoint that answers all connections of each client. */
-  async function endpointsOf(clients = CLIENTS, to = clusterIP, toPort = 80): Promise<Map<ProbeSource, string>> {
+  async function endpointsOf(
+    clients = CLIENTS,
+    to = clusterIP,
+    toPort = 80,
+  ): Promise<Map<ProbeSource, string>> {
     const probes = clients.map((from) => ({ id: from, from, to, port: toPort, proto: "tcp" as const, n: 6 }));
     const tallies = await node.lab.observe(probes);
     return new Map(
@@ -126,7 +130,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     test("has an endpoint for each port of a Service", async () => {
       const names = ["a", "b"];
       await node.program({
-        services: sticky([], { ports: names.map((name, index) => port(80 + index, { name })) }).services ?? [],
+        services:
+          sticky([], { ports: names.map((name, index) => port(80 + index, { name })) }).services ?? [],
         slices: [slice({ endpoints: elsewhere, ports: names.map((name) => slicePort(8080, { name })) })],
       });
       const before = await endpointsOf();
@@ -181,7 +186,10 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       const before = await endpointsOf();
       const { services = [], slices = [] } = sticky(elsewhere);
       const others = ["after", "before", "xenon"].map((name, index) => ({
-        service: service({ name, clusterIPs: [family === "ip" ? `10.96.5.${index + 10}` : `fd00:10:96::51${index}`] }),
+        service: service({
+          name,
+          clusterIPs: [family === "ip" ? `10.96.5.${index + 10}` : `fd00:10:96::51${index}`],
+        }),
         slice: slice({ service: name, endpoints: [first] }),
       }));
       await change({
@@ -226,7 +234,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       await node.program(sticky(elsewhere, local));
       const before = await endpointsOf(pods);
       await node.program(sticky([...elsewhere, ...here], local));
-      for (const [name, to, toPort] of EXTERNAL_WAYS) expect(await endpointsOf(pods, to, toPort), name).toEqual(before);
+      for (const [name, to, toPort] of EXTERNAL_WAYS)
+        expect(await endpointsOf(pods, to, toPort), name).toEqual(before);
     });
 
     test("from outside is dropped without a local endpoint, and keeps its endpoint by the cluster IP", async () => {
@@ -243,7 +252,10 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
   describe("a client that comes by turns", () => {
     /** The endpoints that answered clients outside by each address, over 15 turns. */
     async function byTurns(): Promise<readonly ReadonlySet<string>[]> {
-      const ways = [[clusterIP, 80], ...EXTERNAL_WAYS.map(([, to, toPort]) => [to, toPort] as const)] as const;
+      const ways = [
+        [clusterIP, 80],
+        ...EXTERNAL_WAYS.map(([, to, toPort]) => [to, toPort] as const),
+      ] as const;
       const seen = ways.map(() => new Set<string>());
       for (let turn = 0; turn < 15; turn++) {
         for (const [index, [to, toPort]] of ways.entries()) {
@@ -267,7 +279,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       const isLocal = (index: number) => (firstLocal === 0 ? index === 0 : index >= firstLocal);
       for (const [index, answers] of seen.entries()) {
         expect(answers.size).toBe(OUTSIDE.length);
-        for (const each of answers) expect(isLocal(index) ? [draining] : elsewhere).toContain(each.split(" ")[1]);
+        for (const each of answers)
+          expect(isLocal(index) ? [draining] : elsewhere).toContain(each.split(" ")[1]);
       }
       // By all addresses of one policy there is one endpoint.
       expect(new Set(seen.map((answers) => [...answers].sort().join())).size).toBe(2);
@@ -282,9 +295,11 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
 
       test.each(EXTERNAL_WAYS)("by the %s", async (_way, to, toPort) => {
         await node.program(sticky(elsewhere));
-        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values()) expect(elsewhere).toContain(endpoint);
+        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values())
+          expect(elsewhere).toContain(endpoint);
         await change(sticky([...elsewhere, ...here], { external: "Local" }));
-        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values()) expect(here).toContain(endpoint);
+        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values())
+          expect(here).toContain(endpoint);
       });
 
       test("by the cluster IP", async () => {

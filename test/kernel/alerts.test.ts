@@ -146,7 +146,11 @@ const CASES: readonly Case[] = [
   },
   {
     alert: "NftProxyProgrammingSlow",
-    failing: { [`${BUCKET}{le="10"}`]: "0x60", [`${BUCKET}{le="60"}`]: "0+60x60", [`${BUCKET}{le="+Inf"}`]: "0+60x60" },
+    failing: {
+      [`${BUCKET}{le="10"}`]: "0x60",
+      [`${BUCKET}{le="60"}`]: "0+60x60",
+      [`${BUCKET}{le="+Inf"}`]: "0+60x60",
+    },
     healthy: {
       [`${BUCKET}{le="10"}`]: "0+60x60",
       [`${BUCKET}{le="60"}`]: "0+60x60",
@@ -182,9 +186,16 @@ async function judge({ alert, at }: Case, values: Case["failing"], fires: boolea
       tests: [
         {
           interval: "1m",
-          input_series: Object.entries(values).map(([name, text]) => ({ series: series(name), values: text })),
+          input_series: Object.entries(values).map(([name, text]) => ({
+            series: series(name),
+            values: text,
+          })),
           promql_expr_test: [
-            { expr: `(${firing}) > bool 0`, eval_time: at, exp_samples: [{ labels: "{}", value: fires ? 1 : 0 }] },
+            {
+              expr: `(${firing}) > bool 0`,
+              eval_time: at,
+              exp_samples: [{ labels: "{}", value: fires ? 1 : 0 }],
+            },
           ],
         },
       ],
@@ -195,7 +206,9 @@ async function judge({ alert, at }: Case, values: Case["failing"], fires: boolea
 }
 
 test("every alert of the manifest has a case here", () => {
-  const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) => rules.map(({ alert }) => alert));
+  const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) =>
+    rules.map(({ alert }) => alert),
+  );
   expect(CASES.map(({ alert }) => alert).sort()).toEqual(alerts.sort());
 });
 

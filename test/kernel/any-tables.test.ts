@@ -20,7 +20,9 @@ function fixture(path: string): string {
 
 async function listed(nft: string, tables: readonly string[]): Promise<AnyTable[]> {
   const listings = await Promise.all(
-    tables.map((table) => execa(nft, ["-j", "list", "table", ...table.split(" ")], { maxBuffer: 100_000_000 })),
+    tables.map((table) =>
+      execa(nft, ["-j", "list", "table", ...table.split(" ")], { maxBuffer: 100_000_000 }),
+    ),
   );
   return listings.flatMap(({ stdout }) => anyTables(readListing(stdout)));
 }
@@ -48,12 +50,17 @@ test.each([
   ["firewalld", ["inet firewalld"]],
   ["docker", ["ip filter", "ip nat"]],
   ["calico", ["ip calico"]],
-])("the tables of %s are read the same from the nft of these tests and from the newest one", async (name, tables) => {
-  await execa("nft", ["-f", "-"], { input: fixture(`other-tables/${name}.nft`) });
-  const newest = await listed(debianNft("sid"), tables);
-  const flags = (key: string, value: unknown) => (key === "flags" || key === "counter" ? undefined : value);
-  const plain = (table: AnyTable) =>
-    [...table.chains.values()].map((chain) => JSON.parse(JSON.stringify(chain, flags)) as unknown);
-  expect(newest.map(plain)).toEqual((await listed("nft", tables)).map(plain));
-  expect(newest.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))).not.toEqual([]);
-});
+])(
+  "the tables of %s are read the same from the nft of these tests and from the newest one",
+  async (name, tables) => {
+    await execa("nft", ["-f", "-"], { input: fixture(`other-tables/${name}.nft`) });
+    const newest = await listed(debianNft("sid"), tables);
+    const flags = (key: string, value: unknown) => (key === "flags" || key === "counter" ? undefined : value);
+    const plain = (table: AnyTable) =>
+      [...table.chains.values()].map((chain) => JSON.parse(JSON.stringify(chain, flags)) as unknown);
+    expect(newest.map(plain)).toEqual((await listed("nft", tables)).map(plain));
+    expect(newest.flatMap(({ chains }) => [...chains.values()].flatMap(({ rules }) => rules))).not.toEqual(
+      [],
+    );
+  },
+);

@@ -54,7 +54,11 @@ beforeAll(async () => {
   netns("bridged", "ip", "address", "add", `${GATEWAY.ip}/24`, "dev", "br0");
   netns("bridged", "ip", "address", "add", `${GATEWAY.ip6}/64`, "dev", "br0", "nodad");
   netns("bridged", "ip", "link", "set", "br0", "up");
-  for (const setting of ["bridge.bridge-nf-call-iptables", "bridge.bridge-nf-call-ip6tables", "ipv4.ip_forward"]) {
+  for (const setting of [
+    "bridge.bridge-nf-call-iptables",
+    "bridge.bridge-nf-call-ip6tables",
+    "ipv4.ip_forward",
+  ]) {
     netns("bridged", "sh", "-c", `echo 1 > /proc/sys/net/${setting.replace(".", "/")}`);
   }
   netns("bridged", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding");
@@ -86,7 +90,8 @@ beforeAll(async () => {
 });
 afterAll(() => {
   server?.kill("SIGKILL");
-  for (const name of ["client", "server", "bridged"]) execaSync("ip", ["netns", "delete", name], { reject: false });
+  for (const name of ["client", "server", "bridged"])
+    execaSync("ip", ["netns", "delete", name], { reject: false });
 });
 
 const connect = async (family: "ip" | "ip6"): Promise<number | undefined> =>
@@ -96,15 +101,34 @@ const connect = async (family: "ip" | "ip6"): Promise<number | undefined> =>
     })
   ).exitCode;
 
-test.each(FAMILIES)("a packet that is balanced within a bridge leaves it without our priority (%s)", async (family) => {
-  expect(await connect(family)).toBe(0);
-  expect(leaks()).toBe(0);
-});
+test.each(FAMILIES)(
+  "a packet that is balanced within a bridge leaves it without our priority (%s)",
+  async (family) => {
+    expect(await connect(family)).toBe(0);
+    expect(leaks()).toBe(0);
+  },
+);
 
 test.each(FAMILIES)("a client on a bridge is reset when its endpoint vanished (%s)", async (family) => {
-  const connection = execa("ip", ["netns", "exec", "client", process.execPath, "--eval", held(CLUSTER_IPS[family])]);
+  const connection = execa("ip", [
+    "netns",
+    "exec",
+    "client",
+    process.execPath,
+    "--eval",
+    held(CLUSTER_IPS[family]),
+  ]);
   await new Promise((resolve) => connection.stdout.once("data", resolve));
-  netns("bridged", "nft", "add", "element", family, "nft-proxy", "vanished", `{ ${PODS.server[family]} . 8080 }`);
+  netns(
+    "bridged",
+    "nft",
+    "add",
+    "element",
+    family,
+    "nft-proxy",
+    "vanished",
+    `{ ${PODS.server[family]} . 8080 }`,
+  );
   connection.stdin.write("now");
   expect((await connection).stdout).toContain("ECONNRESET");
   netns("bridged", "nft", "flush", "set", family, "nft-proxy", "vanished");

@@ -30,10 +30,13 @@ afterEach(() => {
 });
 
 describe("the canonical ruleset", () => {
-  test.each(["ip", "ip6"] as const)("read from nft's listing equals that of the transaction (%s)", (family) => {
-    nft(["-j", "-f", "-"], JSON.stringify(town));
-    expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
-  });
+  test.each(["ip", "ip6"] as const)(
+    "read from nft's listing equals that of the transaction (%s)",
+    (family) => {
+      nft(["-j", "-f", "-"], JSON.stringify(town));
+      expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
+    },
+  );
 
   test("differs after a change by somebody else", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
@@ -79,7 +82,15 @@ describe("the canonical ruleset", () => {
       nftables: [
         { add: { table: { family: "ip", name: "nft-proxy" } } },
         { add: { chain: { ...at, name: "c" } } },
-        { add: { rule: { ...at, chain: "c", expr: [{ match: { op: "!=", left, right: { set } } }, { drop: null }] } } },
+        {
+          add: {
+            rule: {
+              ...at,
+              chain: "c",
+              expr: [{ match: { op: "!=", left, right: { set } } }, { drop: null }],
+            },
+          },
+        },
       ],
     };
     nft(["-j", "-f", "-"], JSON.stringify(transaction));

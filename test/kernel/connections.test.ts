@@ -67,8 +67,20 @@ describe("connections", () => {
         service: "shop/echo",
         connections: 3,
         endpoints: [
-          { address: "10.244.1.11", port: 7000, condition: "ready", connections: 2, states: { established: 2 } },
-          { address: "10.244.1.12", port: 7000, condition: "ready", connections: 1, states: { established: 1 } },
+          {
+            address: "10.244.1.11",
+            port: 7000,
+            condition: "ready",
+            connections: 2,
+            states: { established: 2 },
+          },
+          {
+            address: "10.244.1.12",
+            port: 7000,
+            condition: "ready",
+            connections: 1,
+            states: { established: 1 },
+          },
         ],
       },
     ]);

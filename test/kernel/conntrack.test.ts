@@ -93,7 +93,9 @@ beforeEach(() => {
 afterEach(() => {
   for (const socket of sockets.splice(0)) socket.close();
   for (const { family, vip, a, b } of families) {
-    execaSync("nft", ["-f", "-"], { input: `table ${family} conntrack-test\ndelete table ${family} conntrack-test` });
+    execaSync("nft", ["-f", "-"], {
+      input: `table ${family} conntrack-test\ndelete table ${family} conntrack-test`,
+    });
     for (const address of [vip, a, b]) {
       execaSync("ip", ["addr", "del", `${address}/${address.includes(":") ? 128 : 32}`, "dev", "lo"]);
     }
@@ -108,7 +110,9 @@ const programs = [
   ["the newest conntrack", () => debianProgram("sid", "conntrack", "conntrack")],
 ] as const;
 
-const rows = programs.flatMap(([version, program]) => families.map((family) => ({ version, program, ...family })));
+const rows = programs.flatMap(([version, program]) =>
+  families.map((family) => ({ version, program, ...family })),
+);
 
 describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
@@ -184,5 +188,7 @@ test("stale UDP flows cause one warning, and no failure, without the conntrack p
   await clean(frontend("10.96.0.10"));
   await clean(frontend("10.96.0.10"));
   const lines = logger.lines.filter(({ level }) => level !== "debug");
-  expect(lines).toMatchObject([{ level: "warn", fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" } }]);
+  expect(lines).toMatchObject([
+    { level: "warn", fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" } },
+  ]);
 });

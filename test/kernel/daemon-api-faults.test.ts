@@ -16,7 +16,8 @@ afterAll(() => lab?.close());
 
 beforeEach(async () => {
   await lab.startApi();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   for (const [index, name] of ["a", "b", "c"].entries()) {
     lab.cluster.put("services", apiService(name, { clusterIP: `10.96.7.${index}` }));
     lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
@@ -50,7 +51,8 @@ function change(): void {
 }
 
 const forAll = (act: (watch: OpenWatch) => void) => () => {
-  for (const watch of [...lab.cluster.watches("services"), ...lab.cluster.watches("endpointslices")]) act(watch);
+  for (const watch of [...lab.cluster.watches("services"), ...lab.cluster.watches("endpointslices")])
+    act(watch);
 };
 /** The watch does not bring the changes; what comes after it must. */
 const missing = (act: () => void) => () => {
@@ -78,7 +80,10 @@ const rows: readonly Row[] = [
   },
   {
     first: ["410", "list", status(410)],
-    next: ["an ERROR event 410", missing(forAll((watch) => watch.send({ type: "ERROR", object: { code: 410 } })))],
+    next: [
+      "an ERROR event 410",
+      missing(forAll((watch) => watch.send({ type: "ERROR", object: { code: 410 } }))),
+    ],
   },
   {
     first: ["504", "list", status(504)],
@@ -129,9 +134,15 @@ const rows: readonly Row[] = [
   },
   {
     first: ["410", "watch", status(410)],
-    next: ["an ERROR event 500", missing(forAll((watch) => watch.send({ type: "ERROR", object: { code: 500 } })))],
+    next: [
+      "an ERROR event 500",
+      missing(forAll((watch) => watch.send({ type: "ERROR", object: { code: 500 } }))),
+    ],
   },
-  { first: ["403", "watch", status(403)], next: ["silence that ends", missing(forAll((watch) => watch.end()))] },
+  {
+    first: ["403", "watch", status(403)],
+    next: ["silence that ends", missing(forAll((watch) => watch.end()))],
+  },
 ];
 
 describe("an API server", () => {

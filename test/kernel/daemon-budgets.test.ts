@@ -9,7 +9,8 @@ let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
   await lab.reach("192.0.2.2");
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
 });
 afterAll(async () => {
   await daemon?.stop();
@@ -47,7 +48,9 @@ test("beyond the budget of a namespace its newest Services are quarantined, by n
   for (const year of [2004, 2005]) expect(text).not.toContain(addressOf(year));
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(40);
   const regarding = () =>
-    lab.api.events.flatMap(({ reason: of, regarding: whom }) => (of === "ServicePortQuarantined" ? [whom] : []));
+    lab.api.events.flatMap(({ reason: of, regarding: whom }) =>
+      of === "ServicePortQuarantined" ? [whom] : [],
+    );
   await expect.poll(regarding).toMatchObject([{ name: "huge-2004" }, { name: "huge-2005" }]);
 
   lab.cluster.remove("services", { metadata: { namespace: "shop", name: "huge-2002" } });

@@ -22,7 +22,8 @@ afterAll(flush);
 beforeEach(async () => {
   flush();
   api = await StubApi.start();
-  for (const resource of ["nodes", "servicecidrs"] as const) api.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    api.cluster.load(resource, townList("town", resource));
   for (const [index, name] of ["a", "b"].entries()) {
     api.cluster.put("services", apiService(name, { clusterIP: `10.96.7.${index}` }));
     api.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
@@ -73,7 +74,9 @@ describe("an API server that falls silent", () => {
   test.each(rows)("makes %s be asked again after a minute", async (_name, verb, fault) => {
     api.addFault({ resource: "services", verb, fault });
     const running = await start();
-    await running.until(() => api.requests.some((request) => request.resource === "services" && request.verb === verb));
+    await running.until(() =>
+      api.requests.some((request) => request.resource === "services" && request.verb === verb),
+    );
     change();
     await running.pass(45);
     expect(await isRight()).toBe(false);

@@ -27,7 +27,8 @@ const repaired = "rules changed by someone else, repaired";
 function summed(found: readonly string[]): string {
   const totals = new Map<string, [chains: number, sets: number, elements: number]>();
   for (const text of found.flatMap((one) => one.split("; "))) {
-    const [, table, ...counts] = /^table (.*): (\d+) chains?, (\d+) sets?, (\d+) elements? differed$/.exec(text) ?? [];
+    const [, table, ...counts] =
+      /^table (.*): (\d+) chains?, (\d+) sets?, (\d+) elements? differed$/.exec(text) ?? [];
     if (table === undefined) return found.join("; ");
     const [chains, sets, elements] = totals.get(table) ?? [0, 0, 0];
     totals.set(table, [chains + Number(counts[0]), sets + Number(counts[1]), elements + Number(counts[2])]);
@@ -45,7 +46,11 @@ function summed(found: readonly string[]): string {
  * Interferes, waits until it is repaired, and checks that the log, a metric and an Event tell of it. A change may come
  * between the listings of two tables or of two sets, and is then found in several steps.
  */
-async function repairs(kind: "table" | "element", interfere: () => Promise<unknown>, expected?: string): Promise<void> {
+async function repairs(
+  kind: "table" | "element",
+  interfere: () => Promise<unknown>,
+  expected?: string,
+): Promise<void> {
   const metric = () => lab.metric("nft_proxy_drift_repairs_total", `kind="${kind}"`);
   const [before, said] = [await metric(), daemon.said(repaired).length];
   const found = () =>
@@ -74,12 +79,22 @@ async function repairs(kind: "table" | "element", interfere: () => Promise<unkno
 
 describe("a change of our rules by somebody else", () => {
   test("such as nft flush ruleset stops packets for less than 2 s, the median of five times, and breaks no idle connection", async () => {
-    const probe = { id: "echo", from: "pod2", to: "10.96.7.7", port: 7000, proto: "tcp", n: 1, wait: 0.2 } as const;
+    const probe = {
+      id: "echo",
+      from: "pod2",
+      to: "10.96.7.7",
+      port: 7000,
+      proto: "tcp",
+      n: 1,
+      wait: 0.2,
+    } as const;
     await serveEcho(lab.lab, "pod1", 7000);
     const held = await HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000);
     // An answer that the flush leaves untranslated reaches the client as somebody else's, and it resets the connection.
     await held.rest();
-    await expect.poll(() => lab.lab.mustRun("pod1", ["ss", "-Hti", "sport = :7000"])).not.toContain("unacked");
+    await expect
+      .poll(() => lab.lab.mustRun("pod1", ["ss", "-Hti", "sport = :7000"]))
+      .not.toContain("unacked");
     const times: number[] = [];
     for (let round = 0; round < 5; round++) {
       await lab.nft("flush", "ruleset");
@@ -99,7 +114,11 @@ describe("a change of our rules by somebody else", () => {
   });
 
   test("such as a deleted table is repaired", async () => {
-    await repairs("table", () => lab.nft("delete", "table", "ip6", "nft-proxy"), "table ip6 nft-proxy was missing");
+    await repairs(
+      "table",
+      () => lab.nft("delete", "table", "ip6", "nft-proxy"),
+      "table ip6 nft-proxy was missing",
+    );
   });
 
   test("such as an emptied chain is repaired", async () => {

@@ -55,10 +55,15 @@ describe("objects from files", () => {
   test("stay in force when the files contain none at all", async () => {
     await mkdir(join(mount, "..none"));
     for (const name of ["services", "endpointslices", "nodes", "servicecidrs"]) {
-      await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');
+      await writeFile(
+        join(mount, "..none", `${name}.json`),
+        '{"kind":"ServiceList","apiVersion":"v1","items":[]}',
+      );
     }
     await swapTo("..none");
-    const { err } = await daemon.saying("cannot read the objects; the last known objects stay in use (logged once)");
+    const { err } = await daemon.saying(
+      "cannot read the objects; the last known objects stay in use (logged once)",
+    );
     expect(err).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await swapTo("..second");

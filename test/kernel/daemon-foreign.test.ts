@@ -48,7 +48,11 @@ const listId = async () =>
   / : ([0-9a-f]+:[0-9a-f]+)/.exec(await inTable("get", "element", "lists", `{ ${FRONTEND} }`))?.[1] ?? "";
 
 const KINDS: readonly (readonly [what: string, interfere: () => Promise<unknown>, found: RegExp])[] = [
-  ["a deleted element", () => inTable("delete", "element", "lists", `{ ${FRONTEND} }`), /0 chains, 0 sets, 1 element /],
+  [
+    "a deleted element",
+    () => inTable("delete", "element", "lists", `{ ${FRONTEND} }`),
+    /0 chains, 0 sets, 1 element /,
+  ],
   [
     "a changed element",
     async () => {
@@ -74,7 +78,11 @@ const KINDS: readonly (readonly [what: string, interfere: () => Promise<unknown>
     () => inTable("add", "rule", "services", "ip", "daddr", "192.0.2.99", "drop"),
     /1 chain, 0 sets, 0 elements /,
   ],
-  ["a deleted table", () => lab.nft("delete", "table", "ip6", "nft-proxy"), /table ip6 nft-proxy was missing/],
+  [
+    "a deleted table",
+    () => lab.nft("delete", "table", "ip6", "nft-proxy"),
+    /table ip6 nft-proxy was missing/,
+  ],
 ];
 
 /** Drift within 10 s of the last repair, for the sixth time in a row, is repaired later. */
@@ -86,7 +94,9 @@ beforeEach(async () => {
 
 const fullSyncs = () =>
   Promise.all(
-    ["same", "repaired", "failed"].map((result) => lab.metric("nft_proxy_full_resyncs_total", `result="${result}"`)),
+    ["same", "repaired", "failed"].map((result) =>
+      lab.metric("nft_proxy_full_resyncs_total", `result="${result}"`),
+    ),
   );
 
 /** Interferes, and waits until the daemon, which the kernel told who did it, has repaired it. */
@@ -96,7 +106,9 @@ async function repairs(interfere: () => Promise<unknown>, found: RegExp): Promis
   const { found: text, reason } = await daemon.saying(repaired, said + 1);
   expect([text, reason]).toEqual([expect.stringMatching(found), "drift"]);
   const notes = () => lab.api.events.map(({ note }) => String(note));
-  await expect.poll(notes).toContainEqual(expect.stringMatching(new RegExp(`have been repaired: ${text}, by \\S+$`)));
+  await expect
+    .poll(notes)
+    .toContainEqual(expect.stringMatching(new RegExp(`have been repaired: ${text}, by \\S+$`)));
 }
 
 describe("a change of our rules by somebody else, of which the kernel tells", () => {

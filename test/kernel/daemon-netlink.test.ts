@@ -35,7 +35,9 @@ afterEach(async () => {
 function helpers(areListeners: boolean): readonly number[] {
   return readdirSync("/proc").flatMap((name) => {
     try {
-      const socket = /\0(SOCKET-DATAGRAM:16:3:12:[^\0]*)/.exec(readFileSync(`/proc/${name}/cmdline`, "utf8"))?.[1];
+      const socket = /\0(SOCKET-DATAGRAM:16:3:12:[^\0]*)/.exec(
+        readFileSync(`/proc/${name}/cmdline`, "utf8"),
+      )?.[1];
       const isMeant = socket !== undefined && socket.includes(",bind=") === areListeners;
       return isMeant && readlinkSync(`/proc/${name}/ns/net`) === namespace ? [Number(name)] : [];
     } catch {
@@ -52,7 +54,8 @@ async function theListener(): Promise<number> {
 }
 
 /** What the daemon warned of that has to do with reading the kernel. */
-const warnings = () => daemon.log.filter(({ level, msg }) => level !== "info" && /netlink|notifications/.test(msg));
+const warnings = () =>
+  daemon.log.filter(({ level, msg }) => level !== "info" && /netlink|notifications/.test(msg));
 
 const isLive = async () => (await lab.get(10256, "/livez")).status === 200;
 
@@ -125,7 +128,10 @@ describe("the helper that asks the kernel", () => {
     await expect.poll(() => helpers(false)).toHaveLength(1);
     const hanging = helpers(false)[0] ?? 0;
     process.kill(hanging, "SIGSTOP");
-    for (const [n, interfere] of [`delete element ${ELEMENT}`, "flush chain ip nft-proxy services"].entries()) {
+    for (const [n, interfere] of [
+      `delete element ${ELEMENT}`,
+      "flush chain ip nft-proxy services",
+    ].entries()) {
       lab.cluster.put("endpointslices", apiSlice("echo", [`10.244.1.${14 + n}`], [PORT]));
       await lab.converged();
       await lab.nft(interfere);

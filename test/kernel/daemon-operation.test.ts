@@ -15,7 +15,8 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(async () => {
   await lab.startApi();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   put("web", "10.96.7.1");
 });
 afterEach(async () => {
@@ -71,11 +72,16 @@ describe("health", () => {
     const taint = { key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" };
     lab.cluster.put("nodes", { ...node, spec: { ...(node.spec as object), taints: [taint] } });
     await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(503);
-    expect(JSON.parse((await lab.get(10256, "/healthz")).body)).toMatchObject({ nodeEligible: false, healthy: false });
+    expect(JSON.parse((await lab.get(10256, "/healthz")).body)).toMatchObject({
+      nodeEligible: false,
+      healthy: false,
+    });
     expect((await lab.get(10256, "/livez")).status).toBe(200);
     lab.cluster.remove("nodes", node);
     await expect.poll(() => daemon.log.length).toBeGreaterThan(0);
-    expect(await lab.kernelText(), "what the Node said stays true").toContain("ip set nodeport-ips 192.0.2.2");
+    expect(await lab.kernelText(), "what the Node said stays true").toContain(
+      "ip set nodeport-ips 192.0.2.2",
+    );
   });
 
   test("health check node ports report the number of local endpoints", async () => {
@@ -129,8 +135,13 @@ describe("a configuration that changes", () => {
       file,
       config(`${base}logging: { verbosity: 4 }\noomScoreAdj: -100\nnftables: { masqueradeAll: true }\n`),
     );
-    expect((await daemon.saying("the configuration changed")).taken).toEqual(["masqueradeAll", "logVerbosity"]);
-    expect((await daemon.saying("some changes take effect only after a restart")).needRestart).toEqual(["oomScoreAdj"]);
+    expect((await daemon.saying("the configuration changed")).taken).toEqual([
+      "masqueradeAll",
+      "logVerbosity",
+    ]);
+    expect((await daemon.saying("some changes take effect only after a restart")).needRestart).toEqual([
+      "oomScoreAdj",
+    ]);
     await lab.converged({ masqueradeAll: true });
     expect(await isServed()).toBe("nobody listens on this address");
     put("more", "10.96.7.5");
@@ -139,7 +150,10 @@ describe("a configuration that changes", () => {
     await writeFile(file, config(`${base}nodePortAddresses: [`));
     await daemon.saying("the changed configuration cannot be used; the old one stays");
     const all = base.replace("primary", '0.0.0.0/0, "::/0"');
-    await writeFile(file, config(`${all}detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n`));
+    await writeFile(
+      file,
+      config(`${all}detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n`),
+    );
     await daemon.saying("the configuration changed", 2);
     await lab.converged({ nodePorts: { kind: "all" }, localTraffic: { kind: "interface", pattern: "cni0" } });
     await expect.poll(isServed, { message: "health check node ports follow the addresses" }).toBe(200);
@@ -178,7 +192,10 @@ describe("a run that ends by itself", () => {
     daemon = lab.start([`--config=${target}`]);
     await lab.converged();
     await daemon.stop();
-    expect(await run("--cleanup")).toMatchObject({ exitCode: 0, stdout: "removed: ip nft-proxy, ip6 nft-proxy" });
+    expect(await run("--cleanup")).toMatchObject({
+      exitCode: 0,
+      stdout: "removed: ip nft-proxy, ip6 nft-proxy",
+    });
     expect(await lab.nft("list", "tables")).toBe("");
   });
 
@@ -196,7 +213,10 @@ describe("a run that ends by itself", () => {
 
   test("with a missing nft ends with exit code 1 and the reason", async () => {
     const { exitCode, stderr } = await lab.start(["--nft-path=/nonexistent/nft"]).ended;
-    expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining('cannot start nft at "/nonexistent/nft"'),
+    ]);
   });
 
   test("with --bind-address-hard-fail and an address in use ends with exit code 1 and the reason", async () => {

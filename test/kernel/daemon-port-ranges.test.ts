@@ -14,7 +14,8 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(async () => {
   await lab.startApi();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
 });
 afterEach(async () => {
   await daemon?.stop();
@@ -55,7 +56,8 @@ nftProxy: { portRanges: ${portRanges} }
   const apiServers = [`${hostname} . tcp . ${port}`];
   putTenant(["192.0.2.2", "203.0.113.70"]);
   daemon = lab.start([`--config=${file}`]);
-  const notes = () => lab.api.events.flatMap(({ reason, note }) => (reason === "PortRangesNotServed" ? [note] : []));
+  const notes = () =>
+    lab.api.events.flatMap(({ reason, note }) => (reason === "PortRangesNotServed" ? [note] : []));
   await lab.converged({ portRanges: "virtual", apiServers });
   const local =
     "node node-1, and possibly others, does not serve nft-proxy.io/port-ranges at its own address 192.0.2.2: see --port-ranges";

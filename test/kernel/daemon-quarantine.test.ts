@@ -10,7 +10,8 @@ let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
   await lab.reach("192.0.2.2");
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
 });
 afterAll(async () => {
   await daemon?.stop();
@@ -26,7 +27,9 @@ function put(name: string, clusterIP: string): void {
 const DEADLY = "10.96.88.88";
 
 /** An nft that refuses transactions which mention an address, while a file of that name is there. */
-async function refusingNft(address: string): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
+async function refusingNft(
+  address: string,
+): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
   const flag = await lab.file(`refuse-${address}`, "");
   const path = await wrappedNft(
     lab,
@@ -56,7 +59,9 @@ test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined 
   });
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(1);
   const events = () => lab.api.events.filter(({ reason }) => reason === "ServicePortQuarantined");
-  await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "bad" } }]);
+  await expect
+    .poll(events)
+    .toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "bad" } }]);
   expect((await lab.get(10256, "/healthz")).status).toBe(200);
 
   put("late", "10.96.7.2");
@@ -78,11 +83,15 @@ test("a Service beyond its budget is quarantined by name, its neighbours are ser
       ports: ports.slice(0, count),
       spec: { externalIPs },
     });
-    return { ...service, metadata: { ...service.metadata, annotations: { "nft-proxy.io/scheduler": "source-hash" } } };
+    return {
+      ...service,
+      metadata: { ...service.metadata, annotations: { "nft-proxy.io/scheduler": "source-hash" } },
+    };
   };
   lab.cluster.put("endpointslices", apiSlice("huge", endpoints, ports));
   lab.cluster.put("services", huge(100));
-  const reason = "a Service can have 150000 elements in the kernel (--max-service-elements), and this one has 1688301";
+  const reason =
+    "a Service can have 150000 elements in the kernel (--max-service-elements), and this one has 1688301";
   expect(await daemon.saying(`service port quarantined: ${reason}`)).toMatchObject({
     level: "error",
     servicePort: "shop/huge (100 service ports)",

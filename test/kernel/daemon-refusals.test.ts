@@ -59,7 +59,9 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
   expect(await lab.metric("nft_proxy_refused_packets_total", 'service="none",reason="no-endpoints"')).toBe(2);
   expect(await page()).toContain("of 1 client");
   const events = () => lab.api.events.filter(({ reason }) => reason === "ConnectionsRefused");
-  await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "none" } }]);
+  await expect
+    .poll(events)
+    .toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "none" } }]);
   await connect("pod1");
   expect(await refusals("--service=shop/none")).toContain(": 4 packets of 1 client, first ");
   expect(events()).toHaveLength(1);
@@ -67,9 +69,9 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
 });
 
 test("refusals gives no first times for packets before the daemon, and none at all without one", async () => {
-  expect(await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none")).toMatch(
-    /4 packets of 1 client, last \d+s ago\n/,
-  );
+  expect(
+    await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none"),
+  ).toMatch(/4 packets of 1 client, last \d+s ago\n/);
   const daemon = await started();
   // Endpoints without a Pod have this address, too.
   expect(await refusals("--client=10.244.1.11")).toContain("10.244.1.11: 4 packets, first unknown, last ");
@@ -77,15 +79,29 @@ test("refusals gives no first times for packets before the daemon, and none at a
   const output = JSON.parse(await refusals("--service=shop/none", "-o", "json"));
   expect(schemaErrors("refusals", output)).toEqual([]);
   const [one]: RefusedDestination[] = output.refusals;
-  expect(one).toMatchObject({ packets: 6, clients: [{ address: "10.244.1.12" }, { address: "10.244.1.11" }] });
-  expect(one?.clients.map(({ firstAt, lastAt }) => firstAt !== undefined && firstAt <= lastAt)).toEqual([true, false]);
+  expect(one).toMatchObject({
+    packets: 6,
+    clients: [{ address: "10.244.1.12" }, { address: "10.244.1.11" }],
+  });
+  expect(one?.clients.map(({ firstAt, lastAt }) => firstAt !== undefined && firstAt <= lastAt)).toEqual([
+    true,
+    false,
+  ]);
   expect(one).not.toHaveProperty("firstAt");
   expect(await daemon.stop()).toBe(0);
 });
 
 test("refusals --watch tells what is refused from then on, with the daemon's objects of that time", async () => {
   const daemon = await started();
-  const watch = lab.lab.start("node", [process.execPath, bundle, "refusals", "--watch", "-o", "json", socket]);
+  const watch = lab.lab.start("node", [
+    process.execPath,
+    bundle,
+    "refusals",
+    "--watch",
+    "-o",
+    "json",
+    socket,
+  ]);
   const told: RefusedDestination[] = [];
   watch.onLine((line) => told.push(JSON.parse(line)));
   await expect.poll(() => told, PATIENCE).not.toEqual([]);
@@ -93,7 +109,9 @@ test("refusals --watch tells what is refused from then on, with the daemon's obj
   lab.cluster.put("services", apiService("later", { clusterIP: "10.96.7.10" }));
   await lab.converged();
   await connect("pod1", "10.96.7.10");
-  await expect.poll(() => told.slice(before), PATIENCE).toMatchObject([{ service: "shop/later", now: "refused" }]);
+  await expect
+    .poll(() => told.slice(before), PATIENCE)
+    .toMatchObject([{ service: "shop/later", now: "refused" }]);
   expect(told.at(-1)?.firstAt).toBeDefined();
   watch.kill("SIGTERM");
   expect((await watch.ended).exitCode).toBe(0);

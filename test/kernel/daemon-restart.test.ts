@@ -5,7 +5,13 @@ import { LISTS } from "../../src/ruleset/sets.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
-import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
+import {
+  affinityEntries,
+  killRounds,
+  putSteady,
+  rememberClients,
+  seededRandom,
+} from "../support/kill-rounds.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 import { wrappedNft } from "../support/wrapped-nft.ts";
@@ -37,7 +43,9 @@ afterAll(() => lab?.close());
 /** Both tables with the kernel's handles, which grow with everything that is made anew. */
 async function handles(): Promise<string> {
   return (
-    await Promise.all(["ip", "ip6"].map((family) => lab.nft("-a", "-t", "list", "table", family, "nft-proxy")))
+    await Promise.all(
+      ["ip", "ip6"].map((family) => lab.nft("-a", "-t", "list", "table", family, "nft-proxy")),
+    )
   ).join("");
 }
 
@@ -48,7 +56,10 @@ async function handles(): Promise<string> {
 async function hangingNft(condition: string): Promise<[asked: string, path: string]> {
   const asked = await lab.file("hangs", "");
   await lab.lab.exec(["rm", asked]);
-  return [asked, await wrappedNft(lab, "nft-hangs", `if ${condition}; then echo >${asked}; exec sleep 100; fi`)];
+  return [
+    asked,
+    await wrappedNft(lab, "nft-hangs", `if ${condition}; then echo >${asked}; exec sleep 100; fi`),
+  ];
 }
 
 /** The process ids of such programs on the node, which are `sleep 100` then. */
@@ -96,7 +107,9 @@ describe("a restart", () => {
     await lab.nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");
     daemon = lab.start();
     expect(await daemon.saying("full sync")).toMatchObject({ reason: "start", sent: 1, elements: 1 });
-    expect([await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)]).toEqual(before);
+    expect([await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)]).toEqual(
+      before,
+    );
   });
 
   test(`with kill -9 amid random changes, ${ROUNDS} times, leaves the right rules, affinity and connections`, async () => {
@@ -136,7 +149,9 @@ describe("a signal to the daemon", () => {
     const before = await handles();
     expect(await daemon.stop()).toBe(0);
     // Before the first sync, which stays at its first table.
-    const [asked, path] = await hangingNft('case "$*" in *"list table ip nft-proxy"*) true;; *) false;; esac');
+    const [asked, path] = await hangingNft(
+      'case "$*" in *"list table ip nft-proxy"*) true;; *) false;; esac',
+    );
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
     expect(await daemon.stop()).toBe(0);
@@ -190,7 +205,11 @@ describe("a signal to the daemon", () => {
   test("SIGTERM during the start is not lost, as it would be for process 1 of a container without a listener", async () => {
     const [asked, answer] = [await lab.file("asked", ""), await lab.file("answer", "")];
     await lab.lab.exec(["rm", asked, answer]);
-    const path = await wrappedNft(lab, "nft-waits", `echo >${asked}; until [ -e ${answer} ]; do sleep 0.05; done`);
+    const path = await wrappedNft(
+      lab,
+      "nft-waits",
+      `echo >${asked}; until [ -e ${answer} ]; do sleep 0.05; done`,
+    );
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
     daemon.signal("SIGTERM");

@@ -14,7 +14,8 @@ let lab: DaemonLab;
 let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   putService({ "nft-proxy.io/scheduler": "source-hash" });
   putSlice({});
   daemon = lab.start(FLAGS);
@@ -70,7 +71,9 @@ describe("an annotation for the scheduler", () => {
     putService({ "nft-proxy.io/scheduler": "fastest" });
     await expect.poll(verdict).toBe("goto balance-3");
     const events = () => lab.api.events.filter(({ reason }) => reason === "UnknownScheduler");
-    await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "web" } }]);
+    await expect
+      .poll(events)
+      .toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "web" } }]);
   });
 });
 

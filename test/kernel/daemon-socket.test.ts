@@ -80,7 +80,9 @@ describe("commands beside a running daemon", () => {
     for (const asked of ["10.96.2.9:80", "edge/not-ours"]) {
       const { exitCode, stdout, stderr } = await command("explain", asked);
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-      expect(stdout.replaceAll(/\s+/g, " ")).toMatch(/edge\/not-ours(?:, which)? is handled by another proxy/);
+      expect(stdout.replaceAll(/\s+/g, " ")).toMatch(
+        /edge\/not-ours(?:, which)? is handled by another proxy/,
+      );
     }
   });
 
@@ -88,7 +90,10 @@ describe("commands beside a running daemon", () => {
     const element = ["element", "ip", "nft-proxy", "lists"];
     const id = (await daemons.kernel()).ip?.sets.get("lists")?.elements.get("10.96.0.10 . udp . 53");
     /** Runs a command without the element; again where the daemon has repaired it meanwhile. */
-    const without = async (args: readonly string[], isNamed: (result: RunResult) => boolean): Promise<void> => {
+    const without = async (
+      args: readonly string[],
+      isNamed: (result: RunResult) => boolean,
+    ): Promise<void> => {
       await vi.waitFor(async () => {
         await daemons.nft("delete", ...element, "{ 10.96.0.10 . udp . 53 }").catch(() => {});
         expect(isNamed(await command(...args))).toBe(true);
@@ -110,7 +115,11 @@ describe("commands beside a running daemon", () => {
     expect(dump.stdout).toContain("10.244.0.0/16");
     const doctor = await command("doctor", "-o", "json");
     expect(JSON.parse(doctor.stdout).findings).toContainEqual(
-      expect.objectContaining({ check: "daemon", level: "ok", found: expect.stringContaining("last synced") }),
+      expect.objectContaining({
+        check: "daemon",
+        level: "ok",
+        found: expect.stringContaining("last synced"),
+      }),
     );
   });
 
@@ -131,8 +140,16 @@ describe("commands beside a running daemon", () => {
   });
 
   test("cleanup notices the daemon by its metrics address where the socket cannot be reached", async () => {
-    const { exitCode, stderr } = await daemons.lab.exec([process.execPath, bundle, "cleanup", "--daemon-socket="]);
-    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("http://127.0.0.1:10249") });
+    const { exitCode, stderr } = await daemons.lab.exec([
+      process.execPath,
+      bundle,
+      "cleanup",
+      "--daemon-socket=",
+    ]);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr: expect.stringContaining("http://127.0.0.1:10249"),
+    });
   });
 
   test("apply warns that the daemon will undo it", async () => {
@@ -164,7 +181,14 @@ describe("commands beside a running daemon", () => {
       return new Map((await Promise.all(read)) as [string, string][]);
     };
     const plain = await texts();
-    const files = ["committed.json", "daemon.log", "desired.json", "doctor.json", "kernel-ip.json", "kernel-ip6.json"];
+    const files = [
+      "committed.json",
+      "daemon.log",
+      "desired.json",
+      "doctor.json",
+      "kernel-ip.json",
+      "kernel-ip6.json",
+    ];
     expect([...plain.keys()].sort()).toEqual([
       ...files,
       "metrics.txt",
@@ -176,7 +200,9 @@ describe("commands beside a running daemon", () => {
     expect([...plain.values()].filter((text) => text.startsWith("unavailable"))).toEqual([]);
     expect(plain.get("desired.json")).toContain("10.96.0.10");
     const commands = (name: string) => JSON.parse(plain.get(name) ?? "").nftables;
-    expect([...commands("kernel-ip.json"), ...commands("kernel-ip6.json")]).toEqual(commands("committed.json"));
+    expect([...commands("kernel-ip.json"), ...commands("kernel-ip6.json")]).toEqual(
+      commands("committed.json"),
+    );
     expect(plain.get("daemon.log")).toContain("nft-proxy starts");
     const redactedTexts = await texts("--redact");
     for (const [name, text] of redactedTexts)
@@ -184,7 +210,9 @@ describe("commands beside a running daemon", () => {
     const redacted = [...redactedTexts.values()].join("\n");
     expect(redacted).not.toMatch(/kube-dns-|\bfrontend\b|\bshop\b|node-2/);
     const addresses = redacted.match(/\b\d{1,3}(?:\.\d{1,3}){3}\b/g) ?? [];
-    expect(new Set(addresses)).toEqual(new Set(addresses.filter((one) => one.startsWith("127.") || one === "0.0.0.0")));
+    expect(new Set(addresses)).toEqual(
+      new Set(addresses.filter((one) => one.startsWith("127.") || one === "0.0.0.0")),
+    );
     expect(redacted).not.toMatch(/\bfd00:/);
     expect(redacted).toContain("ip4-1");
   });
@@ -220,7 +248,13 @@ describe("commands beside a running daemon", () => {
     await new Promise<void>((resolve) => server.listen(`${socket}.mute`, resolve));
     try {
       const asked = (...args: readonly string[]) =>
-        daemons.lab.exec([process.execPath, bundle, "support-bundle", `--daemon-socket=${socket}.mute`, ...args]);
+        daemons.lab.exec([
+          process.execPath,
+          bundle,
+          "support-bundle",
+          `--daemon-socket=${socket}.mute`,
+          ...args,
+        ]);
       expect(await asked("--redact", "-")).toMatchObject({
         exitCode: 1,
         stderr: expect.stringContaining("cannot redact: the names of the cluster's objects are not known"),

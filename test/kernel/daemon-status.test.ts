@@ -38,11 +38,15 @@ test("the status page counts connections and repairs, and finds a Service by its
     .poll(() => statusText("/?q=10.96.1.3"), { timeout: 20_000, interval: 500 })
     .toMatch(/1 of 36 Services .*10\.96\.1\.3:6379 cluster IP 1 endpoint 7 connections/);
   await lab.nft("delete", "table", "ip", "nft-proxy");
-  await expect.poll(() => statusText(), { timeout: 20_000, interval: 500 }).toMatch(/Drift repairs 1 last \d+ s ago/);
+  await expect
+    .poll(() => statusText(), { timeout: 20_000, interval: 500 })
+    .toMatch(/Drift repairs 1 last \d+ s ago/);
 });
 
 test("the status page reports an API server that is away, and still shows Services", async () => {
   await lab.stopApi();
-  await expect.poll(() => statusText(), { timeout: 20_000, interval: 500 }).toMatch(/services \S+.*ECONNREFUSED/);
+  await expect
+    .poll(() => statusText(), { timeout: 20_000, interval: 500 })
+    .toMatch(/services \S+.*ECONNREFUSED/);
   expect(await statusText()).toContain("36 of 36 Services");
 });

@@ -31,7 +31,10 @@ describe("the daemon in the recorded town", () => {
     expect(await lab.get(10249, "/proxyMode")).toMatchObject({ status: 200, body: "nftables" });
     for (const [path, fields] of [
       ["/healthz", ["lastUpdated", "currentTime", "nodeEligible", "healthy", "status"]],
-      ["/livez", ["lastUpdated", "currentTime", "lastVerified", "quarantinedServicePorts", "healthy", "status"]],
+      [
+        "/livez",
+        ["lastUpdated", "currentTime", "lastVerified", "quarantinedServicePorts", "healthy", "status"],
+      ],
     ] as const) {
       const { status, headers, body } = await lab.get(10256, path);
       expect([status, headers.get("content-type")]).toEqual([200, "application/json"]);

@@ -14,7 +14,8 @@ let lab: DaemonLab;
 let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   lab.cluster.put("services", service());
   serve(NEAR);
   daemon = lab.start(["--iptables-sync-period=1s"]);
@@ -43,7 +44,10 @@ function cleanings(): Promise<number> {
 
 describe("UDP flows", () => {
   test("move from a removed endpoint to another one, by ClusterIP and by NodePort", async () => {
-    const held = [new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
+    const held = [
+      new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53),
+      new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053),
+    ];
     for (const flow of held) await flow.answeredBy(NEAR);
     serve(FAR);
     for (const flow of held) await flow.answeredBy(FAR);
@@ -115,7 +119,11 @@ describe("UDP flows", () => {
     await lab.nft(
       "add table ip cni { chain forward { type filter hook forward priority 0; ct state invalid drop; }; }",
     );
-    for (const command of ["link add sink type dummy", "link set sink up", `route add ${CLUSTER_IP} dev sink`]) {
+    for (const command of [
+      "link add sink type dummy",
+      "link set sink up",
+      `route add ${CLUSTER_IP} dev sink`,
+    ]) {
       await lab.lab.exec(["ip", ...command.split(" ")]);
     }
     daemon.signal("SIGSTOP");

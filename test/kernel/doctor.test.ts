@@ -104,8 +104,12 @@ describe("the doctor", () => {
     const files = ["--from", townObjects("town"), "--hostname-override=node-1"];
     const { exitCode, stdout } = await nftProxy(["doctor", "--migration", "--output=json", ...files]);
     const { findings } = JSON.parse(stdout) as { findings: HostFinding[] };
-    expect(of(findings, "migration")).toMatchObject([{ level: "ok", found: expect.stringMatching(/mode nftables$/) }]);
-    expect(of(findings, "migration-affinity")).toMatchObject([{ found: expect.stringContaining("shop/cart") }]);
+    expect(of(findings, "migration")).toMatchObject([
+      { level: "ok", found: expect.stringMatching(/mode nftables$/) },
+    ]);
+    expect(of(findings, "migration-affinity")).toMatchObject([
+      { found: expect.stringContaining("shop/cart") },
+    ]);
     expect(validate(JSON.parse(stdout))).toBe(true);
     expect(exitCode).toBe(findings.some(({ level }) => level === "fault") ? 1 : 0);
   });

@@ -37,9 +37,9 @@ describe("the evaluator and the kernel agree", () => {
     await lab.exec(["conntrack", "-F"]);
     const ruleset = applyTransaction({}, transaction);
     const seen = await lab.observe(randomRulesProbes);
-    expect(randomRulesProbes.flatMap((probe) => disagreement(ruleset, probe, seen.get(probe.id) ?? {}) ?? [])).toEqual(
-      [],
-    );
+    expect(
+      randomRulesProbes.flatMap((probe) => disagreement(ruleset, probe, seen.get(probe.id) ?? {}) ?? []),
+    ).toEqual([]);
   });
 
   test("on rules that treat packets in all ways that there are", () => {
@@ -49,7 +49,9 @@ describe("the evaluator and the kernel agree", () => {
         return randomRulesProbes.flatMap((probe) => {
           const outcomes = evaluate(ruleset, LAB_NODE, packetOf(probe));
           return outcomes.map((outcome) =>
-            outcome.kind === "delivered" ? `${outcome.translated} ${outcome.source} ${outcome.local}` : outcome.kind,
+            outcome.kind === "delivered"
+              ? `${outcome.translated} ${outcome.source} ${outcome.local}`
+              : outcome.kind,
           );
         });
       }),

@@ -45,7 +45,14 @@ function balanced(loadBalancerSourceRanges: readonly string[]): StubObject {
 /** A listing at the end of a transaction, with which nft reads the sets of one table: see docs/decisions/others-sets.md. */
 const oneTable = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 const anotherRule = {
-  add: { rule: { family: "ip", table: "nft-proxy", chain: "fast-path", expr: fastPathChains(CONTEXT)[0]?.rules[0] } },
+  add: {
+    rule: {
+      family: "ip",
+      table: "nft-proxy",
+      chain: "fast-path",
+      expr: fastPathChains(CONTEXT)[0]?.rules[0],
+    },
+  },
 };
 
 let lab: DaemonLab;
@@ -54,7 +61,8 @@ let daemon: RunningDaemon;
 /** Services for UDP and TCP; the daemon is not started. */
 async function makeLab(): Promise<DaemonLab> {
   const made = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) made.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    made.cluster.load(resource, townList("town", resource));
   made.cluster.put("services", apiService("dns", { clusterIP: DNS_IP, ports: [DNS] }));
   made.cluster.put("services", apiService("echo", { clusterIP: ECHO_IP, ports: [ECHO] }));
   made.cluster.put(
@@ -85,7 +93,9 @@ describe.runIf(CAN)("the fast path", () => {
 
   test("has the host's interfaces", async () => {
     for (const family of ["ip", "ip6"]) {
-      await expect.poll(() => devices(family)).toEqual(expect.arrayContaining(["eth0", "pod1", "pod2", "pod3"]));
+      await expect
+        .poll(() => devices(family))
+        .toEqual(expect.arrayContaining(["eth0", "pod1", "pod2", "pod3"]));
     }
   });
 
@@ -97,12 +107,23 @@ describe.runIf(CAN)("the fast path", () => {
   /** The offloaded connections to an address, in conntrack's words. */
   async function offloaded(address: string, ...filter: readonly string[]): Promise<number> {
     const family = address.includes(":") ? "ipv6" : "ipv4";
-    const { stdout } = await lab.lab.exec(["conntrack", "-L", "-f", family, "--orig-dst", address, ...filter]);
+    const { stdout } = await lab.lab.exec([
+      "conntrack",
+      "-L",
+      "-f",
+      family,
+      "--orig-dst",
+      address,
+      ...filter,
+    ]);
     return [...stdout.matchAll(/\[OFFLOAD\]/g)].length;
   }
 
   test("takes over UDP flows by ClusterIP and by NodePort, whose client's address is the node's", async () => {
-    const flows = [new HeldFlow(lab.lab, "pod2", DNS_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
+    const flows = [
+      new HeldFlow(lab.lab, "pod2", DNS_IP, 53),
+      new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053),
+    ];
     for (const flow of flows) await flow.answeredBy(POD1);
     await expect.poll(() => offloaded(DNS_IP), PATIENCE).toBe(1);
     await expect.poll(() => offloaded("192.0.2.2", "-p", "udp"), PATIENCE).toBe(1);
@@ -184,8 +205,8 @@ describe.runIf(CAN)("the fast path", () => {
     const [asked = 0, answered = 0] = await packets();
     expect(Math.min(asked, answered)).toBeGreaterThan(0);
     const received = async () =>
-      JSON.parse(await lab.lab.mustRun("node", ["ip", "-j", "-s", "link", "show", "dev", "pod2"]))[0].stats64.rx
-        .packets;
+      JSON.parse(await lab.lab.mustRun("node", ["ip", "-j", "-s", "link", "show", "dev", "pod2"]))[0].stats64
+        .rx.packets;
     const receivedBefore = await received();
     for (let times = 0; times < 5; times++) await held.stillAnswered();
     expect(await packets()).toEqual([asked, answered]);
@@ -332,7 +353,12 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
   });
 
   test("gets them from apply, too, and dump shows the fast path all the same", async () => {
-    const from = ["--from", new URL("../fixtures/town/objects", import.meta.url).pathname, ...townFlags, "--fast-path"];
+    const from = [
+      "--from",
+      new URL("../fixtures/town/objects", import.meta.url).pathname,
+      ...townFlags,
+      "--fast-path",
+    ];
     const dumped = await lab.lab.exec([process.execPath, bundle, "dump", "-o", "nft", ...from]);
     expect(dumped.stdout).toMatch(/flowtable fast-path \{\n\t\thook ingress priority filter - 1\n/);
     expect(dumped.stdout).toContain("numgen random mod 20 0 flow add @fast-path");

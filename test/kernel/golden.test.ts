@@ -42,15 +42,22 @@ const CLUSTERS: readonly SmallCluster[] = [
   cluster("external-local", { ...balanced, external: "Local" }),
   cluster("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
   cluster("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
-  cluster("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
+  cluster("source-ranges", {
+    ...balanced,
+    sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"],
+  }),
   cluster("port-ranges", {
     ports: [port(80, { ranges: [{ first: 8000, last: 8099 }] }), port(8050, { name: "explicit" })],
   }),
   cluster("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
-  cluster("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
-    slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),
-    slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
-  ]),
+  cluster(
+    "dual-stack",
+    { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] },
+    [
+      slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),
+      slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
+    ],
+  ),
   { name: "pods-by-bridge", objects: {}, context: { localTraffic: { kind: "interface", pattern: "cni0" } } },
   {
     name: "pods-by-interface-prefix",
@@ -111,7 +118,12 @@ describe("the golden transaction", () => {
 });
 
 test.each([
-  ["a chain that does not exist", /goto":\{"target":"balance-2"/g, 'goto":{"target":"balance-3"', "No such file"],
+  [
+    "a chain that does not exist",
+    /goto":\{"target":"balance-2"/g,
+    'goto":{"target":"balance-3"',
+    "No such file",
+  ],
   ["an unknown protocol", /"tcp"/g, '"ip-over-pigeons"', "protocol name"],
   ["a set that does not exist", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
 ])("nft refuses a golden transaction with %s", (_, what, by, complains) => {

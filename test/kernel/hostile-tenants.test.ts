@@ -37,7 +37,8 @@ let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
   await lab.reach("192.0.2.2");
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   const old = apiService("old", { clusterIP: NEIGHBOUR_IP });
   lab.cluster.put("services", inNeighbourhood(old));
   putPod(0);
@@ -60,7 +61,15 @@ function putPod(pod: number): void {
 
 /** Which pods answer new connections to the neighbour's Service, and what else became of them. */
 async function answers(): Promise<readonly string[]> {
-  const probe = { id: "old", from: "pod2", to: NEIGHBOUR_IP, port: 80, proto: "tcp", n: 5, wait: 0.5 } as const;
+  const probe = {
+    id: "old",
+    from: "pod2",
+    to: NEIGHBOUR_IP,
+    port: 80,
+    proto: "tcp",
+    n: 5,
+    wait: 0.5,
+  } as const;
   const tally = (await lab.lab.observe([probe])).get("old") ?? {};
   return [...new Set(Object.keys(tally).map((answer) => answer.split(" ")[0] ?? ""))];
 }
@@ -83,7 +92,8 @@ async function expectServed(doing: string): Promise<void> {
 }
 
 function play(services: readonly TenantService[], motion: string, round = 0): void {
-  for (const [kind, resource, object] of MOTIONS[motion]?.(services, round) ?? []) lab.cluster[kind](resource, object);
+  for (const [kind, resource, object] of MOTIONS[motion]?.(services, round) ?? [])
+    lab.cluster[kind](resource, object);
 }
 
 /** The reasons of the Events about Services of a namespace, or of several whose names begin with it. */
@@ -96,7 +106,11 @@ function reasonsIn(namespace: string): readonly string[] {
 
 /** What the audit found, small; and the Event by which the tenant is told. */
 const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told: string])[] = [
-  ["ranges of ports x addresses beyond its budget", { portRanges: 20, externalIPs: 20 }, "ServicePortQuarantined"],
+  [
+    "ranges of ports x addresses beyond its budget",
+    { portRanges: 20, externalIPs: 20 },
+    "ServicePortQuarantined",
+  ],
   [
     "more ranges than its namespace's share, at one pod",
     { services: 10, portRanges: 8, endpoints: 1, samePods: true },
@@ -104,7 +118,11 @@ const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told
   ],
   ["ports by hash beyond its budget", { ports: 20, scheduler: "source-hash" }, "ServicePortQuarantined"],
   ["more Services than its namespace's share", { services: 40, ports: 10 }, "ServicePortQuarantined"],
-  ["more Services than all have room for", { services: 60, ports: 10, apart: true }, "ServicePortQuarantined"],
+  [
+    "more Services than all have room for",
+    { services: 60, ports: 10, apart: true },
+    "ServicePortQuarantined",
+  ],
   [
     "Services of many ports at one address",
     { services: 10, ports: 8, externalIPs: 1, sameAddresses: true },
@@ -135,7 +153,12 @@ describe("a neighbour is served when a tenant makes, moves and deletes", () => {
 /** A pair with so little of each that it is within the budgets. */
 function small(shape: TenantShape): TenantShape {
   const counts = COUNTS.map((name) => [name, Math.min(shape[name], name === "portRanges" ? 2 : 4)] as const);
-  return { ...shape, ...Object.fromEntries(counts), services: Math.min(shape.services, 3), scheduler: undefined };
+  return {
+    ...shape,
+    ...Object.fromEntries(counts),
+    services: Math.min(shape.services, 3),
+    scheduler: undefined,
+  };
 }
 
 describe("a neighbour is served when a tenant makes, moves and deletes, with all else that a Service can have,", () => {
@@ -154,7 +177,9 @@ test.each(FOUND)("the tenant is told by an Event: %s", async (name, _part, told)
 });
 
 test("the tables are those of the objects once all such tenants have come again, and gone", async () => {
-  const all = FOUND.map(([name, part], index) => tenantServices(tenantShape(part), namespaceOf(name), 100 * index));
+  const all = FOUND.map(([name, part], index) =>
+    tenantServices(tenantShape(part), namespaceOf(name), 100 * index),
+  );
   for (const services of all) play(services, "made");
   await lab.converged(BUDGETS);
   for (const services of all) play(services, "deleted");

@@ -15,7 +15,10 @@ const KEYS = 2000;
 
 const sources = {
   ip: Array.from({ length: KEYS }, (_, i) => `127.${(i * 7) & 255}.${i >> 3}.${(i * 31) & 255}`),
-  ip6: Array.from({ length: KEYS }, (_, i) => `fd00:${(i * 7919).toString(16).slice(-4)}::${(i + 1).toString(16)}`),
+  ip6: Array.from(
+    { length: KEYS },
+    (_, i) => `fd00:${(i * 7919).toString(16).slice(-4)}::${(i + 1).toString(16)}`,
+  ),
 } as const;
 const DESTINATIONS = { ip: "127.0.0.1", ip6: "::1" } as const;
 
@@ -41,7 +44,8 @@ beforeAll(async () => {
   }
 });
 afterAll(() => {
-  for (const family of ["ip", "ip6"]) execaSync("nft", ["delete", "table", family, "hashes"], { reject: false });
+  for (const family of ["ip", "ip6"])
+    execaSync("nft", ["delete", "table", family, "hashes"], { reject: false });
   execaSync("ip", ["-6", "route", "del", "local", "fd00::/16", "dev", "lo"], { reject: false });
 });
 
@@ -56,9 +60,14 @@ async function sendFrom(address: string, to: string): Promise<void> {
 type Part = string | number;
 
 /** What the kernel put into a map: the parts of the key and the hash. */
-function hashes(family: "ip" | "ip6", map: string): { readonly key: readonly Part[]; readonly hash: number }[] {
+function hashes(
+  family: "ip" | "ip6",
+  map: string,
+): { readonly key: readonly Part[]; readonly hash: number }[] {
   const { stdout } = execaSync("nft", ["-j", "list", "map", family, "hashes", map]);
-  const { nftables } = JSON.parse(stdout) as { nftables: { map?: { elem: [{ elem: { val: unknown } }, number][] } }[] };
+  const { nftables } = JSON.parse(stdout) as {
+    nftables: { map?: { elem: [{ elem: { val: unknown } }, number][] } }[];
+  };
   return (nftables.find((entry) => entry.map !== undefined)?.map?.elem ?? []).map(([{ elem }, hash]) => {
     const { val } = elem;
     return { key: typeof val === "string" ? [val] : (val as { concat: Part[] }).concat, hash };

@@ -25,7 +25,9 @@ describe("a node in namespaces with the recorded town's rules", () => {
     const id = "dns/kube-dns:53/udp cluster 10.96.0.10 from pod1";
     const gone = await lab.exec(["nft", "delete element ip nft-proxy lists { 10.96.0.10 . udp . 53 }"]);
     expect(gone).toMatchObject({ exitCode: 0, stderr: "" });
-    const probes = town.probes.filter((probe) => probe.id === id || probe.id.startsWith("dns/kube-dns:53/tcp"));
+    const probes = town.probes.filter(
+      (probe) => probe.id === id || probe.id.startsWith("dns/kube-dns:53/tcp"),
+    );
     const outcomes = await lab.probe(probes);
     const seen = probes.filter(
       (probe) => JSON.stringify(outcomes.get(probe.id)) !== JSON.stringify(town.expect[probe.id]),

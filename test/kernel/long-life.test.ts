@@ -68,13 +68,20 @@ describe("the kernel and the fake kernel refuse", () => {
   const at = { family: "ip", table: "nft-proxy" } as const;
   const wanted = rebuildTransaction(
     renderAll({
-      services: [service({ externalIPs: ["203.0.113.1"] }), service({ name: "idle", clusterIPs: ["10.96.0.11"] })],
+      services: [
+        service({ externalIPs: ["203.0.113.1"] }),
+        service({ name: "idle", clusterIPs: ["10.96.0.11"] }),
+      ],
       slices: [slice({ endpoints: ["10.244.2.11"] })],
     }).state.ruleset,
   );
   const verdict = (key: string, target: string): Command => ({
     add: {
-      element: { ...at, name: "no-endpoint-services", elem: [[{ concat: [key, "tcp", 80] }, { goto: { target } }]] },
+      element: {
+        ...at,
+        name: "no-endpoint-services",
+        elem: [[{ concat: [key, "tcp", 80] }, { goto: { target } }]],
+      },
     },
   });
   const chain = (name: string) => ({ chain: { ...at, name } });
@@ -96,12 +103,18 @@ describe("the kernel and the fake kernel refuse", () => {
     ["another value for a key", verdict("10.96.0.11", "drop-chain")],
     [
       "another list for a frontend",
-      { add: { element: { ...at, name: "lists", elem: [[{ concat: ["10.96.0.10", "tcp", 80] }, 0x8000_0ff0]] } } },
+      {
+        add: {
+          element: { ...at, name: "lists", elem: [[{ concat: ["10.96.0.10", "tcp", 80] }, 0x8000_0ff0]] },
+        },
+      },
     ],
     ["another type of set", { add: { set: { ...at, name: "cluster-ips", type: "inet_service" } } }],
     [
       "another hook",
-      { add: { chain: { ...at, name: "nat-output", type: "nat", hook: "output", prio: 0, policy: "accept" } } },
+      {
+        add: { chain: { ...at, name: "nat-output", type: "nat", hook: "output", prio: 0, policy: "accept" } },
+      },
     ],
   ])("%s", (_, command) => {
     const fake = new FakeKernel();

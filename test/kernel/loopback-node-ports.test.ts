@@ -19,7 +19,8 @@ let lab: DaemonLab;
 let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   put("web", 30_090, [LOCAL, REMOTE]);
   put("sticky", 30_091, [LOCAL, REMOTE], { sessionAffinity: "ClientIP" });
   put("fenced", 30_092, [LOCAL, REMOTE], { externalTrafficPolicy: "Local" });
@@ -127,9 +128,13 @@ describe("NodePorts on loopback", () => {
     expect(daemon.said("cannot bind; retrying (logged once)")).toMatchObject([
       { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
     ]);
-    expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total")).toBe(1);
+    expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total")).toBe(
+      1,
+    );
     const events = () => lab.api.events.filter(({ reason }) => reason === "FailedToListenLocalhostNodePort");
-    await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "taken" } }]);
+    await expect
+      .poll(events)
+      .toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "taken" } }]);
     other.kill("SIGKILL");
     await expect.poll(() => ask(30_094)).toEqual([`${LOCAL} 8080`]);
   });

@@ -152,7 +152,8 @@ describe("a node with the tables of an earlier version", () => {
     return STICKY.map((_, index) => Object.keys(answers.get(String(index)) ?? {}).join());
   }
 
-  const applyOld = () => node(process.execPath, oldBundle, "apply", "--from", townObjects("town"), ...townFlags);
+  const applyOld = () =>
+    node(process.execPath, oldBundle, "apply", "--from", townObjects("town"), ...townFlags);
 
   test("recreates them while every connection is answered, and clients are sticky afterwards", async () => {
     await applyOld();

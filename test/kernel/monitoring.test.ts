@@ -97,7 +97,9 @@ describe("a real Prometheus that scrapes the daemon", () => {
     },
   );
 
-  const queries = readPanels().flatMap(({ title, targets }) => targets.map(({ expr }) => [title, expr] as const));
+  const queries = readPanels().flatMap(({ title, targets }) =>
+    targets.map(({ expr }) => [title, expr] as const),
+  );
   test.each(queries)('the panel "%s" has data of %s', async (_, expr) => {
     await expect.poll(async () => (await prometheus.query(chosen(expr))).length).toBeGreaterThan(0);
   });

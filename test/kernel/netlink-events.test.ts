@@ -3,7 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type NetlinkEvents, type NetlinkEventsParts, startNetlinkEvents } from "../../src/kernel/netlink-events.ts";
+import {
+  type NetlinkEvents,
+  type NetlinkEventsParts,
+  startNetlinkEvents,
+} from "../../src/kernel/netlink-events.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
@@ -45,16 +49,23 @@ function listen(parts: Partial<NetlinkEventsParts> = {}): Heard {
 }
 
 async function nft(text: string): Promise<void> {
-  const { stderr } = await runProcess("nft", ["-f", "-"], text, { timeoutMs: 60_000, maxOutputBytes: 100_000 });
+  const { stderr } = await runProcess("nft", ["-f", "-"], text, {
+    timeoutMs: 60_000,
+    maxOutputBytes: 100_000,
+  });
   expect(stderr).toBe("");
 }
 
 /** The port ids of the commits, in their order. */
 function committers({ headers, events }: Heard): number[] {
-  return headers.flatMap(({ type, portId }) => (type === NEW_GENERATION && portId !== events.pid ? [portId] : []));
+  return headers.flatMap(({ type, portId }) =>
+    type === NEW_GENERATION && portId !== events.pid ? [portId] : [],
+  );
 }
 
-beforeEach(() => nft("add table ip events; add set ip events ports { type mark; }; flush set ip events ports"));
+beforeEach(() =>
+  nft("add table ip events; add set ip events ports { type mark; }; flush set ip events ports"),
+);
 
 function elements(count: number): string {
   return `add element ip events ports { ${Array.from({ length: count }, (_, index) => index).join(", ")} }`;
@@ -106,7 +117,9 @@ describe("startNetlinkEvents", () => {
     const heard = listen();
     await heard.events.ready;
     process.kill(heard.events.pid ?? 0, "SIGKILL");
-    await expect.poll(() => heard.reasons).toMatchObject([{ message: expect.stringContaining("ended by SIGKILL") }]);
+    await expect
+      .poll(() => heard.reasons)
+      .toMatchObject([{ message: expect.stringContaining("ended by SIGKILL") }]);
   });
 
   test("ends when nothing answers a ping for 5 s", async () => {

@@ -5,13 +5,22 @@ import { NetlinkRequests, type NetlinkRequestsParts } from "../../src/kernel/net
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { ManualClock } from "../support/manual-clock.ts";
-import { DONE, ERROR, elementsRequest, HeaderReader, type NetlinkHeader } from "../support/netlink-headers.ts";
+import {
+  DONE,
+  ERROR,
+  elementsRequest,
+  HeaderReader,
+  type NetlinkHeader,
+} from "../support/netlink-headers.ts";
 
 const SMALL = elementsRequest("requests", "small");
 const LARGE = elementsRequest("requests", "large");
 
 async function nft(text: string): Promise<void> {
-  const { stderr } = await runProcess("nft", ["-f", "-"], text, { timeoutMs: 60_000, maxOutputBytes: 100_000 });
+  const { stderr } = await runProcess("nft", ["-f", "-"], text, {
+    timeoutMs: 60_000,
+    maxOutputBytes: 100_000,
+  });
   expect(stderr).toBe("");
 }
 
@@ -89,7 +98,8 @@ describe("NetlinkRequests", () => {
     open();
     const { reader, answer } = ask(LARGE);
     await answer.next();
-    const memory = () => Number(/^ *[0-9a-f]+ +12 +\d+ +[0-9a-f]+ +(\d+)/m.exec(sockets(children()[0] ?? 0))?.[1]);
+    const memory = () =>
+      Number(/^ *[0-9a-f]+ +12 +\d+ +[0-9a-f]+ +(\d+)/m.exec(sockets(children()[0] ?? 0))?.[1]);
     await expect.poll(memory).toBeGreaterThan(50_000);
     await wait(100);
     expect(memory()).toBeLessThan(1_000_000);
@@ -115,7 +125,10 @@ describe("NetlinkRequests", () => {
     const rest = async () => {
       for await (const _messages of answer);
     };
-    await expect(rest()).rejects.toMatchObject({ code: "HOST", message: expect.stringContaining("ended by SIGKILL") });
+    await expect(rest()).rejects.toMatchObject({
+      code: "HOST",
+      message: expect.stringContaining("ended by SIGKILL"),
+    });
     expect(await count(SMALL)).toBe(3);
   });
 

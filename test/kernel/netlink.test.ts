@@ -82,9 +82,18 @@ describe("what an element carries besides", () => {
     ["a timeout", "flags timeout;", "1.2.3.4 timeout 90s expires 60s", { timeoutMs: 90_000 }],
     ["a comment", "", '1.2.3.4 comment "here"', {}],
   ])("is read: %s", async (_, flags, element, expected) => {
-    nft(["-f", "-"], `add table ip t; add set ip t s { type ipv4_addr; ${flags} }; add element ip t s { ${element} }`);
+    nft(
+      ["-f", "-"],
+      `add table ip t; add set ip t s { type ipv4_addr; ${flags} }; add element ip t s { ${element} }`,
+    );
     const [raw] = elementsOf(await socket.ask(dumpRequest({ family: "ip", table: "t", set: "s" }, HOST)));
-    expect(raw).toMatchObject({ key: "\x01\x02\x03\x04", isEnd: false, isCatchAll: false, value: "", ...expected });
+    expect(raw).toMatchObject({
+      key: "\x01\x02\x03\x04",
+      isEnd: false,
+      isCatchAll: false,
+      value: "",
+      ...expected,
+    });
     const left = raw?.expiresMs ?? 0;
     expect(left > 0 && left <= 60_000).toBe("timeoutMs" in expected);
   });
@@ -127,7 +136,9 @@ describe("a request", () => {
   test("for an element that is missing is refused with ENOENT, and so is one for a set that is missing", async () => {
     const missing = await socket.ask(getRequest(place, [encoded("10.0.0.9 . tcp . 80-99")], HOST));
     expect(missing).toEqual([{ kind: "error", errno: 2 }]);
-    expect(await socket.ask(dumpRequest({ ...place, set: "gone" }, HOST))).toEqual([{ kind: "error", errno: 2 }]);
+    expect(await socket.ask(dumpRequest({ ...place, set: "gone" }, HOST))).toEqual([
+      { kind: "error", errno: 2 },
+    ]);
   });
 
   test("for the most keys that one may name is taken", async () => {

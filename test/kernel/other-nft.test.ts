@@ -53,14 +53,13 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
     ...FAMILIES.flatMap((family) => ["", "-j "].map((json) => `${json}list table ${family} nft-proxy`)),
   ];
 
-  test.each(RULESETS.flatMap(([name, ruleset]) => commands.map((command) => [name, command, ruleset] as const)))(
-    "beside our tables with %s runs nft %s without a crash",
-    async (_, command, ruleset) => {
-      await new Nft({ path: "nft" }).apply(rebuildTransaction(ruleset));
-      await fill(ruleset);
-      expect(await run(OLD, command.split(" "))).toEqual({ ended: "exit 0" });
-    },
-  );
+  test.each(
+    RULESETS.flatMap(([name, ruleset]) => commands.map((command) => [name, command, ruleset] as const)),
+  )("beside our tables with %s runs nft %s without a crash", async (_, command, ruleset) => {
+    await new Nft({ path: "nft" }).apply(rebuildTransaction(ruleset));
+    await fill(ruleset);
+    expect(await run(OLD, command.split(" "))).toEqual({ ended: "exit 0" });
+  });
 
   test("has an nft that crashes on a map declared by type names, which is why ours are not", async () => {
     const declared = "table ip other { map by-type { type ipv4_addr : classid; }; }";

@@ -75,39 +75,42 @@ function explainProbe(input: ExplainInput, live: LiveRules, { from, to, port, pr
   return explain(connectionOf({ ...source, to, port, protocol: proto }, withLive), withLive);
 }
 
-describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"])("beside the tables of %s", (name) => {
-  test("connections end as explain predicts", async () => {
-    const { input, renderer } = townInput();
-    await lab.exec(["nft", "flush", "ruleset"]);
-    await lab.loadTransaction(JSON.stringify(rebuildTransaction(renderer.state.ruleset)));
-    await loadTables(fixture(name));
-    await lab.exec(["conntrack", "-F"]);
-    const live: LiveRules = {
-      ruleset: renderer.state.ruleset,
-      affinityEntries: [],
-      otherTables: otherTables(await listOtherTables(nft)),
-      interfaceTo: await interfaceLookup(files),
-    };
-    const results = new Set<string>();
-    const wrong = async (probes: readonly Probe[]) => {
-      const seen = await lab.observe(probes);
-      return probes.flatMap((probe) => {
-        const { verdict } = explainProbe(input, live, probe);
-        results.add(verdict.cause);
-        const answers = Object.keys(seen.get(probe.id) ?? {});
-        const isServed = answers.every((answer) => answer.includes(" "));
-        const agrees = ["served", "not-handled"].includes(verdict.result) === isServed;
-        const message = `${probe.id}: ${verdict.result}, ${verdict.message}; kernel ${answers.join()}`;
-        return agrees ? [] : [{ probe, message }];
-      });
-    };
-    // A machine that stands still for a second is not a rule that drops: what disagrees is asked again, with more time.
-    const again = (await wrong(SAMPLE)).map(({ probe }) => ({ ...probe, wait: 5 }));
-    expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
-    expect(results).toContain("served");
-    expect(results).toContain("other-table");
-  });
-});
+describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"])(
+  "beside the tables of %s",
+  (name) => {
+    test("connections end as explain predicts", async () => {
+      const { input, renderer } = townInput();
+      await lab.exec(["nft", "flush", "ruleset"]);
+      await lab.loadTransaction(JSON.stringify(rebuildTransaction(renderer.state.ruleset)));
+      await loadTables(fixture(name));
+      await lab.exec(["conntrack", "-F"]);
+      const live: LiveRules = {
+        ruleset: renderer.state.ruleset,
+        affinityEntries: [],
+        otherTables: otherTables(await listOtherTables(nft)),
+        interfaceTo: await interfaceLookup(files),
+      };
+      const results = new Set<string>();
+      const wrong = async (probes: readonly Probe[]) => {
+        const seen = await lab.observe(probes);
+        return probes.flatMap((probe) => {
+          const { verdict } = explainProbe(input, live, probe);
+          results.add(verdict.cause);
+          const answers = Object.keys(seen.get(probe.id) ?? {});
+          const isServed = answers.every((answer) => answer.includes(" "));
+          const agrees = ["served", "not-handled"].includes(verdict.result) === isServed;
+          const message = `${probe.id}: ${verdict.result}, ${verdict.message}; kernel ${answers.join()}`;
+          return agrees ? [] : [{ probe, message }];
+        });
+      };
+      // A machine that stands still for a second is not a rule that drops: what disagrees is asked again, with more time.
+      const again = (await wrong(SAMPLE)).map(({ probe }) => ({ ...probe, wait: 5 }));
+      expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
+      expect(results).toContain("served");
+      expect(results).toContain("other-table");
+    });
+  },
+);
 
 describe("the evaluator and the kernel agree on other software's rules", () => {
   const rows: readonly (readonly [
@@ -117,8 +120,18 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     port: number,
     proto?: Probe["proto"],
   ])[] = [
-    ["a filter chain before the place of translation, after a nat chain by its priority", "pod1", "10.96.1.1", 80],
-    ["a filter chain after the place of translation, before a nat chain by its priority", "pod1", "10.96.1.2", 80],
+    [
+      "a filter chain before the place of translation, after a nat chain by its priority",
+      "pod1",
+      "10.96.1.1",
+      80,
+    ],
+    [
+      "a filter chain after the place of translation, before a nat chain by its priority",
+      "pod1",
+      "10.96.1.2",
+      80,
+    ],
     ["a filter chain at the priority of translation that was made before it", "pod1", "10.96.1.4", 80],
     ["a filter chain at the priority of translation that was made after it", "pod1", "10.96.1.5", 80],
     ["a filter chain of postrouting before the place of masquerading", "pod1", "10.244.3.13", 80],
@@ -170,7 +183,9 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
         const packet = packetOf(probe);
         const predicted = Object.keys(tallyOf(packet, evaluateTables(tables, LAB_NODE, packet))).join();
         const met = Object.keys(seen.get(probe.id) ?? {}).join();
-        return predicted === met ? [] : [{ probe, message: `${probe.id}: evaluator ${predicted}; kernel ${met}` }];
+        return predicted === met
+          ? []
+          : [{ probe, message: `${probe.id}: evaluator ${predicted}; kernel ${met}` }];
       });
     };
     const again = (await wrong(probes)).map(({ probe }) => ({ ...probe, wait: 5 }));
@@ -181,7 +196,14 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
 describe("explain --live", () => {
   async function explained(...flags: string[]): Promise<string> {
     const town = ["--from", townObjects("town"), ...townFlags];
-    const { stdout, stderr } = await lab.exec([process.execPath, bundle, "explain", "--live", ...town, ...flags]);
+    const { stdout, stderr } = await lab.exec([
+      process.execPath,
+      bundle,
+      "explain",
+      "--live",
+      ...town,
+      ...flags,
+    ]);
     return `${stdout}${stderr}`.replaceAll(/\s+/g, " ");
   }
 
@@ -209,7 +231,9 @@ describe("explain --live", () => {
       await first();
       await second();
       await lab.exec(["conntrack", "-F"]);
-      expect(await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80")).toContain(expected);
+      expect(await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80")).toContain(
+        expected,
+      );
       const probe = { id: "only", from: "pod1", to: "10.96.1.1", port: 80, proto: "tcp", n: 1 } as const;
       const [answer] = Object.keys((await lab.observe([probe])).get("only") ?? {});
       expect(answer?.startsWith("10.244.2.16 ")).toBe(expected.includes("10.244.2.16"));
@@ -253,7 +277,15 @@ describe("explain --live", () => {
       "Dropped: its answers are dropped by table inet odd chain f (policy drop); " +
         "let that software accept established connections (ct state established,related).",
     );
-    const probe = { id: "only", from: "pod1", to: "10.96.1.1", port: 80, proto: "tcp", n: 1, wait: 0.5 } as const;
+    const probe = {
+      id: "only",
+      from: "pod1",
+      to: "10.96.1.1",
+      port: 80,
+      proto: "tcp",
+      n: 1,
+      wait: 0.5,
+    } as const;
     expect(Object.keys((await lab.observe([probe])).get("only") ?? {})).toEqual(["timeout"]);
     await lab.exec(["nft", "delete", "table", "inet", "odd"]);
   });

@@ -61,7 +61,8 @@ test.each(FAMILIES.flatMap((family) => (["pod1", "node"] as const).map((from) =>
 );
 
 describe.each(FAMILIES)("an application's own priority (%s)", (family) => {
-  const [address, target] = family === "ip" ? ["192.0.2.77", "10.244.2.11"] : ["fd00:c0::77", "fd00:244:2::11"];
+  const [address, target] =
+    family === "ip" ? ["192.0.2.77", "10.244.2.11"] : ["fd00:c0::77", "fd00:244:2::11"];
 
   /** Sets the priority before our chains see the packet, as SO_PRIORITY does, and translates past us, as hostPort does. */
   beforeAll(async () => {

@@ -40,7 +40,8 @@ async function answers(): Promise<ReadonlySet<string>> {
     const tallies = await node.lab.observe(
       CLIENTS.map((from) => ({ id: from, from, to: CLUSTER_IP, port: 80, proto: "tcp", n: 1 })),
     );
-    for (const tally of tallies.values()) for (const answer of Object.keys(tally)) seen.add(answer.split(" ")[0] ?? "");
+    for (const tally of tallies.values())
+      for (const answer of Object.keys(tally)) seen.add(answer.split(" ")[0] ?? "");
   }
   return seen;
 }
@@ -48,7 +49,12 @@ async function answers(): Promise<ReadonlySet<string>> {
 test.each([
   ["the last number of its list", {}, "endpoints", ". 2 :"],
   ["the last number of its list, with session affinity", { affinitySeconds: 600 }, "affinity-ids", ". 2 :"],
-  ["the endpoint that it has drawn, with session affinity", { affinitySeconds: 600 }, "endpoints", "10.244.3.11"],
+  [
+    "the endpoint that it has drawn, with session affinity",
+    { affinitySeconds: 600 },
+    "endpoints",
+    "10.244.3.11",
+  ],
 ] as const)("a packet that does not find %s goes to another endpoint", async (_, options, map, element) => {
   await program(options);
   expect((await answers()).size).toBe(3);

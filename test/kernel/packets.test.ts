@@ -11,7 +11,15 @@ import {
   testNodeContext,
 } from "../support/build.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
-import { answered, dropped, objects, type PacketRow, packetTable, refused, tcp } from "../support/packet-table.ts";
+import {
+  answered,
+  dropped,
+  objects,
+  type PacketRow,
+  packetTable,
+  refused,
+  tcp,
+} from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
 // What the recorded town does not show, with real connections. Addresses are those of the lab: pods 10.244.1.11 to
@@ -82,7 +90,14 @@ packets(
     },
     {
       shows: "a pod keeps one endpoint of the whole cluster (NodePort)",
-      ...{ from: "pod3", to: NODE, port: 30021, proto: "tcp", sticky: true, expected: { result: "ok", distinct: 1 } },
+      ...{
+        from: "pod3",
+        to: NODE,
+        port: 30021,
+        proto: "tcp",
+        sticky: true,
+        expected: { result: "ok", distinct: 1 },
+      },
     },
   ],
 );
@@ -184,9 +199,22 @@ packets(
     },
     {
       shows: "a client within them is served (UDP)",
-      ...{ from: "ext2", to: "203.0.113.22", port: 53, proto: "udp", expected: answered("node", "10.244.2.11 5353") },
+      ...{
+        from: "ext2",
+        to: "203.0.113.22",
+        port: 53,
+        proto: "udp",
+        expected: answered("node", "10.244.2.11 5353"),
+      },
     },
-    { shows: "a client beside them is dropped", from: "ext", to: "203.0.113.22", ...tcp, n: 2, expected: dropped },
+    {
+      shows: "a client beside them is dropped",
+      from: "ext",
+      to: "203.0.113.22",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
     {
       shows: "a client beside them is dropped (IPv6)",
       from: "ext",
@@ -199,7 +227,14 @@ packets(
       shows: "a client beside them is dropped (UDP)",
       ...{ from: "ext", to: "203.0.113.22", port: 53, proto: "udp", n: 2, expected: dropped },
     },
-    { shows: "a pod beside them is dropped", from: "pod3", to: "203.0.113.22", ...tcp, n: 2, expected: dropped },
+    {
+      shows: "a pod beside them is dropped",
+      from: "pod3",
+      to: "203.0.113.22",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
     {
       shows: "a client beside them is served by an external IP, which they do not guard",
       ...{ from: "ext", to: "203.0.113.24", ...tcp, expected: answered("node", "10.244.2.11 8080") },
@@ -232,7 +267,10 @@ packets(
       { ports: [slicePort(5353, { protocol: "udp" })], endpoints: REMOTE },
     ],
     [candidate("newer", 2), { endpoints: ["10.244.2.12"] }],
-    [{ ...candidate("older", 1), externalIPs: ["203.0.113.30", "10.96.2.2"] }, { endpoints: ["10.244.2.11"] }],
+    [
+      { ...candidate("older", 1), externalIPs: ["203.0.113.30", "10.96.2.2"] },
+      { endpoints: ["10.244.2.11"] },
+    ],
     [
       { name: "signalling", clusterIPs: ["10.96.2.12"], ports: [port(36412, { protocol: "sctp" })] },
       { ports: [slicePort(36412, { protocol: "sctp" })], endpoints: ["10.244.2.11"] },
@@ -386,21 +424,26 @@ packets(
   ],
 );
 
-packets("local traffic that cannot be detected", ORIGINS, testNodeContext({ localTraffic: { kind: "unknown" } }), [
-  { shows: "a client outside is not masqueraded", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
-  {
-    shows: "a pod is dropped by Local policy without a local endpoint",
-    from: "pod2",
-    to: "203.0.113.40",
-    ...tcp,
-    n: 2,
-    expected: dropped,
-  },
-  {
-    shows: "the node has the cluster-wide endpoints despite Local policy",
-    ...{ from: "node", to: "203.0.113.40", ...tcp, expected: answered("kept", "10.244.2.11 8080") },
-  },
-]);
+packets(
+  "local traffic that cannot be detected",
+  ORIGINS,
+  testNodeContext({ localTraffic: { kind: "unknown" } }),
+  [
+    { shows: "a client outside is not masqueraded", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
+    {
+      shows: "a pod is dropped by Local policy without a local endpoint",
+      from: "pod2",
+      to: "203.0.113.40",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
+    {
+      shows: "the node has the cluster-wide endpoints despite Local policy",
+      ...{ from: "node", to: "203.0.113.40", ...tcp, expected: answered("kept", "10.244.2.11 8080") },
+    },
+  ],
+);
 
 packets("masqueradeAll", ORIGINS, testNodeContext({ masqueradeAll: true }), [
   { shows: "a pod is masqueraded", from: "pod2", to: "10.96.4.1", ...tcp, expected: masqueraded },

@@ -31,14 +31,20 @@ const TENANT: ServiceOptions = {
 const TENANT_PORTS = [slicePort(8080, { name: "t" }), slicePort(5353, { name: "u", protocol: "udp" })];
 const OBJECTS = objects(
   [TENANT, { ports: TENANT_PORTS, endpoints: [POD] }, { ports: TENANT_PORTS, endpoints: [POD6] }],
-  [{ name: "node-port", clusterIPs: ["10.96.6.21"], ports: [port(80, { nodePort: 30_071 })] }, { endpoints: [POD] }],
+  [
+    { name: "node-port", clusterIPs: ["10.96.6.21"], ports: [port(80, { nodePort: 30_071 })] },
+    { endpoints: [POD] },
+  ],
   [{ name: "idle-node-port", clusterIPs: ["10.96.6.22"], ports: [port(80, { nodePort: 30_072 })] }],
   [
     {
       name: "idle",
       clusterIPs: ["10.96.6.23"],
       loadBalancerIPs: [SECOND],
-      ports: [port(80, { name: "t", ranges: ALL_PORTS }), port(80, { name: "u", protocol: "udp", ranges: ALL_PORTS })],
+      ports: [
+        port(80, { name: "t", ranges: ALL_PORTS }),
+        port(80, { name: "u", protocol: "udp", ranges: ALL_PORTS }),
+      ],
     },
   ],
 );
@@ -69,8 +75,14 @@ const explicitPorts: readonly PacketRow[] = [
 
 const virtualAddresses: readonly PacketRow[] = [
   { shows: "an address that is no node's", ...to("ext", VIRTUAL, 8443, answered("node", `${POD} 8443`)) },
-  { shows: "an address that is no node's, IPv6", ...to("ext", VIRTUAL6, 8443, answered("node", `${POD6} 8443`)) },
-  { shows: "an address that is no node's, UDP", ...udpTo("ext", VIRTUAL, 9100, answered("node", `${POD} 9100`)) },
+  {
+    shows: "an address that is no node's, IPv6",
+    ...to("ext", VIRTUAL6, 8443, answered("node", `${POD6} 8443`)),
+  },
+  {
+    shows: "an address that is no node's, UDP",
+    ...udpTo("ext", VIRTUAL, 9100, answered("node", `${POD} 9100`)),
+  },
   {
     shows: "an address that is no node's, from the node itself",
     ...to("node", VIRTUAL, 8443, answered("kept", `${POD} 8443`)),
@@ -88,7 +100,10 @@ const apiServer: readonly PacketRow[] = [
     shows: "the API server, from the node itself",
     ...to("node", OTHER_NODE, 8080, answered("kept", `${OTHER_NODE} 8080`)),
   },
-  { shows: "the API server, from a pod", ...to("pod3", OTHER_NODE, 8080, answered("kept", `${OTHER_NODE} 8080`)) },
+  {
+    shows: "the API server, from a pod",
+    ...to("pod3", OTHER_NODE, 8080, answered("kept", `${OTHER_NODE} 8080`)),
+  },
 ];
 
 const context = (portRanges: PortRangeAddresses) =>

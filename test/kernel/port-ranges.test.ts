@@ -41,7 +41,11 @@ const LOCAL: ServiceOptions = {
 };
 
 const OBJECTS = objects(
-  [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }, { ports: MEDIA_PORTS, endpoints: ["fd00:244:2::11"] }],
+  [
+    MEDIA,
+    { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] },
+    { ports: MEDIA_PORTS, endpoints: ["fd00:244:2::11"] },
+  ],
   [
     {
       name: "explicit",
@@ -76,7 +80,12 @@ const OBJECTS = objects(
   ],
 );
 
-const to = (from: Probe["from"], address: string, number: number, expected: Outcome): Omit<PacketRow, "shows"> => ({
+const to = (
+  from: Probe["from"],
+  address: string,
+  number: number,
+  expected: Outcome,
+): Omit<PacketRow, "shows"> => ({
   ...{ from, to: address, port: number, proto: "tcp", n: 4, expected },
 });
 const at = (number: number, source = "kept") => answered(source, `10.244.2.11 ${number}`);
@@ -94,7 +103,10 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
   { shows: "the port above is refused", ...to("pod3", IP, 8444, refused) },
   { shows: "the port above is refused by IPv6", ...to("pod3", IP6, 8444, refused) },
   { shows: "the port that has the range goes to its own target port", ...to("pod3", IP, 80, at(8080)) },
-  { shows: "an explicit port of the Service within goes to its own target port", ...to("pod3", IP, 8100, at(9153)) },
+  {
+    shows: "an explicit port of the Service within goes to its own target port",
+    ...to("pod3", IP, 8100, at(9153)),
+  },
   { shows: "a NodePort goes to its own target port", ...to("ext", "192.0.2.2", 30_060, at(8080, "node")) },
   { shows: "an external IP has the range, masqueraded", ...to("ext", EXTERNAL, 7777, at(7777, "node")) },
   { shows: "an external IP has the range by IPv6", ...to("ext", EXTERNAL6, 7777, at6(7777, "node")) },
@@ -117,7 +129,10 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
   },
   { shows: "a range without endpoints is refused", ...to("pod3", "10.96.6.5", 8080, refused) },
   { shows: "a policy of Local without a local endpoint drops", ...to("ext", "203.0.113.61", 8080, dropped) },
-  { shows: "a policy of Local lets a pod reach the whole cluster", ...to("pod3", "203.0.113.61", 8080, at(8080)) },
+  {
+    shows: "a policy of Local lets a pod reach the whole cluster",
+    ...to("pod3", "203.0.113.61", 8080, at(8080)),
+  },
   { shows: "a client beside the source ranges is dropped", ...to("ext2", "203.0.113.61", 8080, dropped) },
   {
     shows: "UDP is balanced",
@@ -148,7 +163,14 @@ test("a range is refused while its Service has no endpoint, and explicit ports w
       ["explicit port", "ext", EXTERNAL, 8081],
     ] as const;
     const found = await node.lab.probe(
-      probes.map(([id, from, address, number]) => ({ id, from, to: address, port: number, proto: "tcp", n: 2 })),
+      probes.map(([id, from, address, number]) => ({
+        id,
+        from,
+        to: address,
+        port: number,
+        proto: "tcp",
+        n: 2,
+      })),
     );
     return probes.map(([id]) => `${id} ${found.get(id)?.result}`);
   };
@@ -162,7 +184,11 @@ test("a range is refused while its Service has no endpoint, and explicit ports w
     [served, own, ok, ok],
   ] as const) {
     await node.follow(objects(media(endpoints), explicit(ofExplicit)));
-    expect(await outcomes()).toEqual([`cluster IP ${ranges}`, `external IP ${ranges}`, `explicit port ${atExplicit}`]);
+    expect(await outcomes()).toEqual([
+      `cluster IP ${ranges}`,
+      `external IP ${ranges}`,
+      `explicit port ${atExplicit}`,
+    ]);
     expect(await node.differences()).toEqual([]);
   }
 });
@@ -186,7 +212,10 @@ test("a client with session affinity has one endpoint for a port and its range",
   await node.program(
     objects([
       { ...MEDIA, affinitySeconds: 600 },
-      { ports: MEDIA_PORTS, endpoints: ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12"] },
+      {
+        ports: MEDIA_PORTS,
+        endpoints: ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12"],
+      },
     ]),
   );
   for (const from of ["pod3", "pod4", "ext"] as const) {
@@ -197,7 +226,8 @@ test("a client with session affinity has one endpoint for a port and its range",
       [EXTERNAL, 8443],
       [EXTERNAL, 80],
     ] as const) {
-      for (const one of await node.answers({ from, to: address, port: number, proto: "tcp", n: 5 })) found.add(one);
+      for (const one of await node.answers({ from, to: address, port: number, proto: "tcp", n: 5 }))
+        found.add(one);
     }
     expect(found.size, from).toBe(1);
   }
@@ -211,7 +241,8 @@ test("explicit ports and older ranges that come and go cut a range, and the kern
       { endpoints: [OTHER[0]] },
     ] as const;
   const own = { ...MEDIA, ports: [port(8081, { name: "rtp" })] };
-  const ranged = (first: number, last: number) => rival({ ports: [port(443, { ranges: [{ first, last }] })] });
+  const ranged = (first: number, last: number) =>
+    rival({ ports: [port(443, { ranges: [{ first, last }] })] });
   const steps: readonly (readonly [answersAt8081: string, ...ServiceWithSlices[]])[] = [
     ["10.244.2.11", media],
     [OTHER[0], media, rival({ ports: [port(8081)] })],

@@ -29,7 +29,9 @@ describe("the probe of nft and the kernel", () => {
     ["fib lookups", '"fib"', 1],
     ["reject", '"reject"', 1],
   ])("names %s where that is refused", async (name, word, lacking) => {
-    const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch((error: Error) => error.message);
+    const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch(
+      (error: Error) => error.message,
+    );
     expect(refused).toContain(name);
     expect(String(refused).split("; ")).toHaveLength(lacking);
   });

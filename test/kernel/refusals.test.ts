@@ -69,7 +69,10 @@ beforeAll(async () => {
 afterAll(() => node?.close());
 
 async function recorded(of = node): Promise<RefusalEntry[] | undefined> {
-  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], { set: REFUSED, timeout: REFUSAL_TIMEOUT });
+  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], {
+    set: REFUSED,
+    timeout: REFUSAL_TIMEOUT,
+  });
 }
 
 /** A refusal must come at once; IPv6 may take a neighbour solicitation longer. */
@@ -77,8 +80,13 @@ function probeOf(probe: Omit<Probe, "id" | "proto">, result?: Row[2]): Omit<Prob
   return { proto: "tcp", n: 1, wait: result === "timeout" ? 0.5 : 1.5, ...probe };
 }
 
-async function outcomes(rows: readonly Row[], lab: Lab): Promise<readonly (readonly [string, Outcome | undefined])[]> {
-  const seen = await lab.probe(rows.map(([what, probe, result]) => ({ id: what, ...probeOf(probe, result) })));
+async function outcomes(
+  rows: readonly Row[],
+  lab: Lab,
+): Promise<readonly (readonly [string, Outcome | undefined])[]> {
+  const seen = await lab.probe(
+    rows.map(([what, probe, result]) => ({ id: what, ...probeOf(probe, result) })),
+  );
   return rows.map(([what]) => [what, seen.get(what)]);
 }
 
@@ -98,7 +106,9 @@ describe("refused packets", () => {
   test.each(ROWS)("are recorded with client and destination: %s", (_what, { from, to, port: toPort }) => {
     const own = addressesOf(from);
     const client = to.includes(":") ? own.v6 : own.v4;
-    const found = entries.filter((entry) => entry.client === client && entry.address === to && entry.port === toPort);
+    const found = entries.filter(
+      (entry) => entry.client === client && entry.address === to && entry.port === toPort,
+    );
     expect(found).toHaveLength(1);
     expect(found[0]?.protocol).toBe("tcp");
     expect(found[0]?.packets).toBeGreaterThan(0);

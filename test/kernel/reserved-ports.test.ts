@@ -18,7 +18,8 @@ let daemon: RunningDaemon;
 beforeAll(async () => {
   await rm(RECORD, { force: true });
   lab = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   for (const port of OURS) put(port);
   await lab.lab.exec(["sh", "-c", `echo 8080,30002 > ${PATH}`]);
   daemon = lab.start(["--reserve-nodeports", "--iptables-min-sync-period=10ms"]);

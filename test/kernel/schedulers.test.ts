@@ -150,7 +150,9 @@ async function counts(probe: Try): Promise<Record<string, number>> {
 /** The endpoints that the evaluator holds possible, with their shares. */
 function simulated(probe: Try, objects = objectsOf(SERVICES)): Record<string, number> {
   const outcomes = evaluate(renderAll(objects).state.ruleset, LAB_NODE, packetOf({ id: "only", ...probe }));
-  return Object.fromEntries(summarize(outcomes).destinations.map(({ address, probability }) => [address, probability]));
+  return Object.fromEntries(
+    summarize(outcomes).destinations.map(({ address, probability }) => [address, probability]),
+  );
 }
 
 const tcp = (from: ProbeSource, family: Family, number: number, n = 40): Try => {
@@ -158,7 +160,9 @@ const tcp = (from: ProbeSource, family: Family, number: number, n = 40): Try => 
 };
 
 test("the kernel lists the rules of all schedulers as they were written", async () => {
-  const listed = await Promise.all(FAMILIES.map((family) => node.nft("-j", "list", "table", family, "nft-proxy")));
+  const listed = await Promise.all(
+    FAMILIES.map((family) => node.nft("-j", "list", "table", family, "nft-proxy")),
+  );
   const kernel = Object.assign({}, ...listed.map((text) => parseListing(readListing(text))));
   expect(rulesetText(kernel)).toBe(rulesetText(renderAll(objectsOf(SERVICES)).state.ruleset));
 });
@@ -174,15 +178,18 @@ describe.each(FAMILIES)("by %s:", (family) => {
     expect(Object.values(await counts(udp))).toEqual([10, 10, 10, 10]);
   });
 
-  test.each(CLIENTS)("source-hash sends %s to the endpoint that the evaluator names, by every port", async (from) => {
-    const probe = tcp(from, family, NUMBERS.hash, 10);
-    const answer = await counts(probe);
-    expect(Object.keys(answer)).toEqual(Object.keys(simulated(probe)));
-    expect(Object.values(answer)).toEqual([10]);
-    expect(Object.keys(await counts({ ...probe, port: 53, proto: "udp" }))).toEqual(Object.keys(answer));
-    const nodePort = await counts({ ...probe, to: NODE[family], port: 30_002 });
-    expect(Object.keys(nodePort)).toEqual(Object.keys(answer));
-  });
+  test.each(CLIENTS)(
+    "source-hash sends %s to the endpoint that the evaluator names, by every port",
+    async (from) => {
+      const probe = tcp(from, family, NUMBERS.hash, 10);
+      const answer = await counts(probe);
+      expect(Object.keys(answer)).toEqual(Object.keys(simulated(probe)));
+      expect(Object.values(answer)).toEqual([10]);
+      expect(Object.keys(await counts({ ...probe, port: 53, proto: "udp" }))).toEqual(Object.keys(answer));
+      const nodePort = await counts({ ...probe, to: NODE[family], port: 30_002 });
+      expect(Object.keys(nodePort)).toEqual(Object.keys(answer));
+    },
+  );
 
   test("round-robin gives each endpoint its turn at SCTP associations, by cluster IP and NodePort", async () => {
     const associations = {
@@ -231,11 +238,14 @@ describe.each(FAMILIES)("by %s:", (family) => {
     const slots = 251;
     const answer = await counts(tcp("pod1", family, NUMBERS.weightedTurn, slots));
     const shares = simulated(tcp("pod1", family, NUMBERS.weightedTurn));
-    for (const [address, share] of Object.entries(shares)) expect(answer[address]).toBe(Math.round(share * slots));
+    for (const [address, share] of Object.entries(shares))
+      expect(answer[address]).toBe(Math.round(share * slots));
   });
 
   test("a drained endpoint gets no connections, unless all are drained", async () => {
-    expect(Object.keys(await counts(tcp("pod1", family, NUMBERS.drained))).sort()).toEqual(remote(family, 2).sort());
+    expect(Object.keys(await counts(tcp("pod1", family, NUMBERS.drained))).sort()).toEqual(
+      remote(family, 2).sort(),
+    );
     expect(Object.keys(await counts(tcp("pod1", family, NUMBERS.onlyDrained))).sort()).toEqual(
       remote(family, 2).sort(),
     );
@@ -245,7 +255,9 @@ describe.each(FAMILIES)("by %s:", (family) => {
     const probe = tcp("pod3", family, NUMBERS.stickyHash, 10);
     expect(Object.keys(await counts(probe))).toEqual(Object.keys(simulated(probe)));
     const inTurn = await Promise.all(
-      (["pod1", "pod2", "pod3", "pod4"] as const).map((from) => counts(tcp(from, family, NUMBERS.stickyTurn, 5))),
+      (["pod1", "pod2", "pod3", "pod4"] as const).map((from) =>
+        counts(tcp(from, family, NUMBERS.stickyTurn, 5)),
+      ),
     );
     for (const answer of inTurn) expect(Object.values(answer)).toEqual([5]);
     expect(new Set(inTurn.flatMap((answer) => Object.keys(answer))).size).toBe(4);
@@ -253,7 +265,9 @@ describe.each(FAMILIES)("by %s:", (family) => {
 
   test("pods are short-cut past external Local policy by the same hash", async () => {
     const probe: Try = { from: "pod2", to: NODE[family], port: 30_008, proto: "tcp", n: 10 };
-    expect(Object.keys(await counts(probe))).toEqual(Object.keys(simulated(tcp("pod2", family, NUMBERS.hash))));
+    expect(Object.keys(await counts(probe))).toEqual(
+      Object.keys(simulated(tcp("pod2", family, NUMBERS.hash))),
+    );
     expect(await counts({ ...probe, from: "ext", n: 2 })).toEqual({ timeout: 2 });
   });
 });

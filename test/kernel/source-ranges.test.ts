@@ -3,7 +3,15 @@ import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
-import { type Objects, port, renderAll, type ServiceOptions, service, slice, slicePort } from "../support/build.ts";
+import {
+  type Objects,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+  slicePort,
+} from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
@@ -212,12 +220,23 @@ describe("20,000 source ranges of one Service, loaded in several transactions", 
   });
   afterAll(() => lab?.close());
 
-  test.each(FAMILIES)("serve the clients at the ends of ranges, and none beside them (%s)", async (family) => {
-    const sources = [...INSIDE[family], ...BESIDE[family]];
-    const length = family === "ip" ? 32 : 128;
-    for (const source of sources) await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
-    const connect = [process.execPath, "--eval", CONNECT, ADDRESSES[family].first, "80", ...sources] as const;
-    const lines = (await lab.mustRun("ext", connect)).split("\n");
-    expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
-  });
+  test.each(FAMILIES)(
+    "serve the clients at the ends of ranges, and none beside them (%s)",
+    async (family) => {
+      const sources = [...INSIDE[family], ...BESIDE[family]];
+      const length = family === "ip" ? 32 : 128;
+      for (const source of sources)
+        await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
+      const connect = [
+        process.execPath,
+        "--eval",
+        CONNECT,
+        ADDRESSES[family].first,
+        "80",
+        ...sources,
+      ] as const;
+      const lines = (await lab.mustRun("ext", connect)).split("\n");
+      expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
+    },
+  );
 });

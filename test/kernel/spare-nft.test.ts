@@ -47,7 +47,9 @@ describe("an nft that waits for its input", () => {
   test("changes nothing when its input ends empty or in the middle", async () => {
     const before = await listing();
     await (await waiting()).finish("", LIMITS.timeoutMs);
-    const half = JSON.stringify({ nftables: [{ delete: { table: TABLE } }, { add: { table: TABLE } }] }).slice(0, -20);
+    const half = JSON.stringify({
+      nftables: [{ delete: { table: TABLE } }, { add: { table: TABLE } }],
+    }).slice(0, -20);
     expect((await (await waiting()).finish(half, LIMITS.timeoutMs)).exitCode).not.toBe(0);
     expect(await listing()).toBe(before);
   });
@@ -65,7 +67,8 @@ describe("the spare nft of a daemon", () => {
 
   beforeAll(async () => {
     lab = await DaemonLab.create();
-    for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+    for (const resource of ["nodes", "servicecidrs"] as const)
+      lab.cluster.load(resource, townList("town", resource));
     lab.cluster.put("services", apiService("web", { clusterIP: "10.96.7.1" }));
     endpoints("10.244.1.11");
   });
@@ -107,14 +110,17 @@ describe("the spare nft of a daemon", () => {
     expect(daemon.log.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  test.each(["SIGTERM", "SIGKILL"] as const)("ends with the daemon on %s, and changes nothing", async (signal) => {
-    await theSpare();
-    const before = await lab.nft("-a", "list", "table", "ip", "nft-proxy");
-    daemon.signal(signal);
-    await daemon.ended;
-    await expect.poll(spares).toEqual([]);
-    expect(await lab.nft("-a", "list", "table", "ip", "nft-proxy")).toBe(before);
-  });
+  test.each(["SIGTERM", "SIGKILL"] as const)(
+    "ends with the daemon on %s, and changes nothing",
+    async (signal) => {
+      await theSpare();
+      const before = await lab.nft("-a", "list", "table", "ip", "nft-proxy");
+      daemon.signal(signal);
+      await daemon.ended;
+      await expect.poll(spares).toEqual([]);
+      expect(await lab.nft("-a", "list", "table", "ip", "nft-proxy")).toBe(before);
+    },
+  );
 });
 
 /** The process IDs of every `nft -j -f -` in a network namespace. */

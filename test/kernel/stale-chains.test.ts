@@ -18,8 +18,8 @@ const tables = nftTables(nft);
 
 /** The rules for a Service of so many endpoints: 2 need the chain `balance-2`, 3 need `balance-3`. */
 function rulesFor(endpoints: readonly string[]): Ruleset {
-  return renderAll({ services: [service({ name: "web" })], slices: [slice({ service: "web", endpoints })] }).state
-    .ruleset;
+  return renderAll({ services: [service({ name: "web" })], slices: [slice({ service: "web", endpoints })] })
+    .state.ruleset;
 }
 
 const TWO = rulesFor(["10.244.1.11", "10.244.1.12"]);

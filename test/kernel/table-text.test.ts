@@ -30,33 +30,36 @@ const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
   ["every rule that there is", everyRule()],
 ];
 
-describe.each(RULESETS.flatMap(([name, ruleset]) => FAMILIES.map((family) => [name, family, ruleset] as const)))(
-  "the text of the table with %s (%s)",
-  (_, family, ruleset) => {
-    const table = ruleset[family] as Table;
-    const listed = (): unknown => parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
-    const load = () => nft(["-j", "-f", "-"], JSON.stringify(rebuildTransaction(ruleset)));
+describe.each(
+  RULESETS.flatMap(([name, ruleset]) => FAMILIES.map((family) => [name, family, ruleset] as const)),
+)("the text of the table with %s (%s)", (_, family, ruleset) => {
+  const table = ruleset[family] as Table;
+  const listed = (): unknown =>
+    parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
+  const load = () => nft(["-j", "-f", "-"], JSON.stringify(rebuildTransaction(ruleset)));
 
-    test("is what nft prints, but for counters of elements", () => {
-      load();
-      const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
-      expect(tableText(listed() as Table)).toBe(printed.replaceAll(" counter : ", " : "));
-    });
+  test("is what nft prints, but for counters of elements", () => {
+    load();
+    const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
+    expect(tableText(listed() as Table)).toBe(printed.replaceAll(" counter : ", " : "));
+  });
 
-    test("as nft prints it is loaded as the same table", () => {
-      load();
-      const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
-      flush();
-      nft(["-f", "-"], printed);
-      expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
-    });
+  test("as nft prints it is loaded as the same table", () => {
+    load();
+    const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
+    flush();
+    nft(["-f", "-"], printed);
+    expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
+  });
 
-    test.each([
-      ["bare", {}],
-      ["commented", { element: (_: unknown, key: string) => `of ${key}`, chain: (name: string) => `chain ${name}` }],
-    ])("loads as the same table, %s", (_, comments) => {
-      nft(["-f", "-"], tableText(table, comments));
-      expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
-    });
-  },
-);
+  test.each([
+    ["bare", {}],
+    [
+      "commented",
+      { element: (_: unknown, key: string) => `of ${key}`, chain: (name: string) => `chain ${name}` },
+    ],
+  ])("loads as the same table, %s", (_, comments) => {
+    nft(["-f", "-"], tableText(table, comments));
+    expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
+  });
+});

@@ -26,7 +26,10 @@ beforeAll(async () => {
     apiService("cart", { clusterIP: "10.96.7.7", ports: [PORT] }),
     apiService("none", { clusterIP: "10.96.7.8", ports: [PORT] }),
   ];
-  await writeFile(join(directory, "objects.json"), apiListText(services, [apiSlice("cart", ["10.244.1.11"], [PORT])]));
+  await writeFile(
+    join(directory, "objects.json"),
+    apiListText(services, [apiSlice("cart", ["10.244.1.11"], [PORT])]),
+  );
   const { exitCode, stderr } = await lab.exec([process.execPath, bundle, "apply", objects, ...FLAGS]);
   if (exitCode !== 0) throw new Error(stderr);
 });
@@ -56,7 +59,16 @@ async function monitorsOf(table: string): Promise<readonly string[]> {
 /** Starts a trace; resolves when it is armed. */
 async function start(flags: readonly string[]): Promise<RunningCommand & { readonly stories: NamedStory[] }> {
   const before = await traceTables();
-  const command = lab.start("node", [process.execPath, bundle, "trace", objects, "-o", "json", ...FLAGS, ...flags]);
+  const command = lab.start("node", [
+    process.execPath,
+    bundle,
+    "trace",
+    objects,
+    "-o",
+    "json",
+    ...FLAGS,
+    ...flags,
+  ]);
   const stories: NamedStory[] = [];
   command.onLine((line) => {
     // Notices are lines of standard error.
@@ -73,7 +85,10 @@ async function start(flags: readonly string[]): Promise<RunningCommand & { reado
 }
 
 /** The stories of a trace that saw one probe. */
-async function storiesOf(flags: readonly string[], probe: { from: "pod2" | "ext"; to: string }): Promise<NamedStory[]> {
+async function storiesOf(
+  flags: readonly string[],
+  probe: { from: "pod2" | "ext"; to: string },
+): Promise<NamedStory[]> {
   const trace = await start([...flags, "--duration=60s"]);
   await lab.probe([{ id: "only", port: 80, proto: "tcp", n: 1, wait: 0.5, ...probe }]);
   await vi.waitFor(() => expect(trace.stories).not.toEqual([]), PATIENCE);
@@ -99,11 +114,17 @@ describe("trace", () => {
   });
 
   test("names the table of other software that drops a packet, and prints its rule", async () => {
-    const chain = "type filter hook forward priority 10; policy accept; ip daddr 10.244.1.11 tcp dport 8080 drop;";
+    const chain =
+      "type filter hook forward priority 10; policy accept; ip daddr 10.244.1.11 tcp dport 8080 drop;";
     await lab.exec(["nft", "-f", "-"], { input: `table inet other { chain guard { ${chain} }; }` });
     const [first] = await storiesOf(["--to=10.96.7.7", "--port=80"], { from: "pod2", to: "10.96.7.7" });
     expect(first).toMatchObject({
-      end: { kind: "dropped", table: "other", chain: "guard", rule: "ip daddr 10.244.1.11 tcp dport 8080 drop" },
+      end: {
+        kind: "dropped",
+        table: "other",
+        chain: "guard",
+        rule: "ip daddr 10.244.1.11 tcp dport 8080 drop",
+      },
       message: "dropped by a rule of chain guard in table inet other, which is not nft-proxy's",
     });
   });
@@ -159,7 +180,8 @@ describe("trace", () => {
     await Promise.all([running.ended, second.ended]);
     const daemon = lab.start("node", [process.execPath, bundle, "run", objects, ...FLAGS]);
     await vi.waitFor(async () => expect(await traceTables()).toEqual([]), PATIENCE);
-    for (const table of both) await vi.waitFor(async () => expect(await monitorsOf(table)).toEqual([]), PATIENCE);
+    for (const table of both)
+      await vi.waitFor(async () => expect(await monitorsOf(table)).toEqual([]), PATIENCE);
     daemon.kill("SIGTERM");
     await daemon.ended;
   });

@@ -20,7 +20,9 @@ const SENDERS: readonly Sender[] = ["ext", "node"];
 const ROWS = SENDERS.flatMap((from) => FAMILIES.map((family) => [from, family] as const));
 
 const OBJECTS = {
-  services: [service({ clusterIPs: ["10.96.8.1", "fd00:10:96::81"], ports: [port(80, { nodePort: NODE_PORT })] })],
+  services: [
+    service({ clusterIPs: ["10.96.8.1", "fd00:10:96::81"], ports: [port(80, { nodePort: NODE_PORT })] }),
+  ],
   slices: [slice({ endpoints: ["10.244.2.11"] }), slice({ endpoints: ["fd00:244:2::11"] })],
 };
 
@@ -51,7 +53,9 @@ let node: ProgrammedLab;
 beforeAll(async () => {
   node = await ProgrammedLab.create();
   for (const family of FAMILIES) {
-    await node.nft(`table ${family} unspecified {${SENDERS.map((sender) => chainsFor(sender, family)).join("")}\n}`);
+    await node.nft(
+      `table ${family} unspecified {${SENDERS.map((sender) => chainsFor(sender, family)).join("")}\n}`,
+    );
   }
 });
 afterAll(() => node?.close());

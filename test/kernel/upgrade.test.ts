@@ -14,7 +14,10 @@ import { loadTown } from "../support/stub-api/town.ts";
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
-const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
+const STICKY = {
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+};
 const ENDPOINTS = ["10.244.1.11", "10.244.1.12", "10.244.2.11", "10.244.2.12", "10.244.3.11", "10.244.3.12"];
 const CLIENTS = ["pod1", "pod2", "pod3", "pod4", "ext"] as const;
 
@@ -29,14 +32,21 @@ beforeAll(async () => {
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
   lab.cluster.put("services", apiService("sticky", { clusterIP: "10.96.8.8", spec: STICKY }));
-  lab.cluster.put("services", apiService("web", { clusterIP: "10.96.8.9", ports: [{ port: 80, nodePort: 32701 }] }));
+  lab.cluster.put(
+    "services",
+    apiService("web", { clusterIP: "10.96.8.9", ports: [{ port: 80, nodePort: 32701 }] }),
+  );
   lab.cluster.put("endpointslices", apiSlice("web", ENDPOINTS));
   lab.cluster.put("endpointslices", apiSlice("sticky", ENDPOINTS));
   const media = apiService("media", { clusterIP: "10.96.8.10", spec: { externalIPs: ["203.0.113.10"] } });
   const annotations = { "nft-proxy.io/port-ranges": "tcp-80=7777-8443" };
   lab.cluster.put("services", { ...media, metadata: { ...media.metadata, annotations } });
   lab.cluster.put("endpointslices", apiSlice("media", ENDPOINTS));
-  const cutting = { clusterIP: "10.96.8.11", ports: [{ port: 8000 }], spec: { externalIPs: ["203.0.113.10"] } };
+  const cutting = {
+    clusterIP: "10.96.8.11",
+    ports: [{ port: 8000 }],
+    spec: { externalIPs: ["203.0.113.10"] },
+  };
   lab.cluster.put("services", apiService("cutting", cutting));
   await serveEcho(lab.lab, "pod1", 7000);
   // The first time, the earlier version is built.
@@ -45,7 +55,14 @@ afterAll(() => lab?.close());
 
 /** Which endpoints answered 3 connections of each client to the sticky Service. */
 async function answers(): Promise<readonly string[]> {
-  const probes = CLIENTS.map((from) => ({ id: from, from, to: "10.96.8.8", port: 80, proto: "tcp" as const, n: 3 }));
+  const probes = CLIENTS.map((from) => ({
+    id: from,
+    from,
+    to: "10.96.8.8",
+    port: 80,
+    proto: "tcp" as const,
+    n: 3,
+  }));
   const tallies = await lab.lab.observe(probes);
   return CLIENTS.map((client) =>
     [...new Set(Object.keys(tallies.get(client) ?? {}).map((text) => text.split(" ")[0]))].join(),
@@ -69,7 +86,10 @@ async function serves(): Promise<void> {
     proto: "tcp" as const,
   });
   await vi.waitFor(async () => {
-    const outcomes = await lab.lab.probe([probe("cluster", "10.96.8.8", 80), probe("node", "192.0.2.2", 32701)]);
+    const outcomes = await lab.lab.probe([
+      probe("cluster", "10.96.8.8", 80),
+      probe("node", "192.0.2.2", 32701),
+    ]);
     expect([...outcomes.values()].map(({ result }) => result)).toEqual(["ok", "ok"]);
   });
 }
@@ -140,9 +160,10 @@ test("ranges of ports are served while this version replaces one that cut them b
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle), [...PORTS, ...RANGES]), "upgrade").toEqual([]);
     // As above: that version replaces chains and ranges in one step.
-    expect((await faultsDuring(() => replaceDaemon(cutting), [...PORTS, ...RANGES])).length, "rollback").toBeLessThan(
-      2,
-    );
+    expect(
+      (await faultsDuring(() => replaceDaemon(cutting), [...PORTS, ...RANGES])).length,
+      "rollback",
+    ).toBeLessThan(2);
   }
 }, 120_000);
 

@@ -26,7 +26,9 @@ function start() {
 const change = (command: string, elements: string) =>
   execaSync("nft", ["-f", "-"], { input: `${command} element ip nft-proxy vanished { ${elements} }` });
 const inKernel = () =>
-  [...execaSync("nft", ["list", "set", "ip", "nft-proxy", "vanished"]).stdout.matchAll(/[\d.]+ \. \d+/g)].map(String);
+  [...execaSync("nft", ["list", "set", "ip", "nft-proxy", "vanished"]).stdout.matchAll(/[\d.]+ \. \d+/g)].map(
+    String,
+  );
 
 beforeEach(() => {
   execaSync("nft", ["flush", "ruleset"]);

@@ -12,7 +12,11 @@ import { townList } from "../support/stub-api/town.ts";
 // has a blackhole for its range of pods: a packet to a pod that is gone never comes to the forward hook.
 
 const ECHO = { port: 7000, targetPort: 7000 };
-const FLAGS = ["--reset-vanished", "--nodeport-addresses=primary,localhost", "--iptables-min-sync-period=10ms"];
+const FLAGS = [
+  "--reset-vanished",
+  "--nodeport-addresses=primary,localhost",
+  "--iptables-min-sync-period=10ms",
+];
 const PATIENCE = { timeout: 20_000 };
 const POD1 = "10.244.1.11";
 const POD2 = "10.244.1.12";
@@ -23,11 +27,14 @@ let lab: DaemonLab;
 let daemon: RunningDaemon;
 beforeAll(async () => {
   lab = await DaemonLab.create();
-  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
   await lab.lab.exec(["ip", "route", "add", "blackhole", "10.244.1.0/24"]);
   await lab.lab.exec(["ip", "-6", "route", "add", "blackhole", "fd00:244:1::/64"]);
   for (const client of ["pod4", "node", "ext"] as const) await askAgainSoon(client);
-  await Promise.all((["pod1", "pod2", "pod3", "node2"] as const).map((machine) => serveEcho(lab.lab, machine, 7000)));
+  await Promise.all(
+    (["pod1", "pod2", "pod3", "node2"] as const).map((machine) => serveEcho(lab.lab, machine, 7000)),
+  );
   offer("gone", "10.96.8.1", [POD1]);
   offer("gone-six", "fd00:10:96::81", ["fd00:244:1::11"]);
   offer("far", "10.96.8.2", [FAR]);
@@ -69,7 +76,8 @@ async function askAgainSoon(machine: NamespaceName): Promise<void> {
   await lab.lab.run(machine, ["sysctl", "-w", "net.ipv4.tcp_rto_max_ms=1000"]);
 }
 
-const hold = (machine: NamespaceName, address: string) => HeldConnection.open(lab.lab, machine, address, 7000);
+const hold = (machine: NamespaceName, address: string) =>
+  HeldConnection.open(lab.lab, machine, address, 7000);
 
 const inKernel = async (family = "ip") =>
   [...(await lab.nft("list", "set", family, "nft-proxy", "vanished")).matchAll(/[\d.a-f:]+ \. 7000/g)]
@@ -104,7 +112,9 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     await lab.lab.exec(["ip", "link", "del", "pod1"]);
     for (const name of ["gone", "gone-six", "local", "far", "one"]) serve(name, []);
     serve("masqueraded", [POD2]);
-    await expect.poll(() => reset.map(({ brokenBy }) => brokenBy), PATIENCE).toEqual(reset.map(() => "ECONNRESET"));
+    await expect
+      .poll(() => reset.map(({ brokenBy }) => brokenBy), PATIENCE)
+      .toEqual(reset.map(() => "ECONNRESET"));
     await Promise.all(kept.map((one) => one.stillAnswered()));
     const story = `  reset: the endpoint ${POD1}:7000 left Service shop/gone port tcp-7000 (7000/tcp)`;
     await expect.poll(() => traced, PATIENCE).toContain(story);
@@ -113,7 +123,9 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     expect(explained.stdout).toContain(`reset: the endpoint ${POD1}:7000 left shop/gone port`);
     const alone = ["explain", "--live", "--daemon-socket=", "10.96.8.1:7000"];
     const unexplained = await lab.lab.exec([process.execPath, bundle, ...alone]);
-    expect(unexplained.stdout.replaceAll(/\s+/g, " ")).toContain(`are reset: ${POD1}:7000 and ${FAR}:7000; of which`);
+    expect(unexplained.stdout.replaceAll(/\s+/g, " ")).toContain(
+      `are reset: ${POD1}:7000 and ${FAR}:7000; of which`,
+    );
     expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
     expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);
     expect(await lab.metric("nft_proxy_map_elements", 'map="vanished"')).toBe(3);

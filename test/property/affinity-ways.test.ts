@@ -4,7 +4,16 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { AFFINITY } from "../../src/ruleset/sets.ts";
 import { type DynamicEntry, evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
-import { cacheOf, DRAINING, endpoint, localEndpoint, port, service, slice, testNodeContext } from "../support/build.ts";
+import {
+  cacheOf,
+  DRAINING,
+  endpoint,
+  localEndpoint,
+  port,
+  service,
+  slice,
+  testNodeContext,
+} from "../support/build.ts";
 
 const NODE: Host = { localAddresses: new Set(["192.0.2.2"]) };
 const CLIENT = { address: "203.0.113.99", at: "outside", iifname: "eth0" } as const;
@@ -23,7 +32,10 @@ const anyEndpoints = fc.tuple(state, state, state, state, state, state).map((sta
     }),
   }),
 );
-const connects = fc.record({ way: fc.constantFrom("internal" as const, "external" as const), chance: fc.nat(999) });
+const connects = fc.record({
+  way: fc.constantFrom("internal" as const, "external" as const),
+  chance: fc.nat(999),
+});
 const anyHistory = fc.array(
   fc.record({ endpoints: anyEndpoints, connections: fc.array(connects, { minLength: 1, maxLength: 6 }) }),
   { minLength: 1, maxLength: 5 },
@@ -45,20 +57,25 @@ test("a client keeps an endpoint for each policy, and begins by one with the end
         const { ruleset } = renderer.state;
         for (const { way, chance } of connections) {
           const [own, other] =
-            { internal, external }[way] === "Local" ? (["Local", "Cluster"] as const) : (["Cluster", "Local"] as const);
+            { internal, external }[way] === "Local"
+              ? (["Local", "Cluster"] as const)
+              : (["Cluster", "Local"] as const);
           const packet: Packet = { from: CLIENT, protocol: "tcp", ...WAYS[way] };
           const answering = (known: Iterable<DynamicEntry>) =>
             evaluate(ruleset, NODE, packet, known).flatMap((one) => (one.kind === "delivered" ? [one] : []));
           const allowed = answering([]).map(({ to }) => to.address);
           const outcomes = answering(entries.values());
-          const expected = [kept.get(own), kept.get(other)].find((one) => one !== undefined && allowed.includes(one));
+          const expected = [kept.get(own), kept.get(other)].find(
+            (one) => one !== undefined && allowed.includes(one),
+          );
           expect(outcomes.map(({ to }) => to.address).sort()).toEqual(
             expected === undefined ? allowed.sort() : [expected],
           );
           const outcome = outcomes[chance % outcomes.length];
           if (outcome === undefined) continue;
           kept.set(own, outcome.to.address);
-          for (const { key, value, map } of outcome.updates) entries.set(key, { family: "ip", map, key, value });
+          for (const { key, value, map } of outcome.updates)
+            entries.set(key, { family: "ip", map, key, value });
         }
         expect([...entries.values()].every(({ map }) => map === AFFINITY)).toBe(true);
         expect(entries.size).toBe(kept.size);

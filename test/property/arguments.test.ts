@@ -43,7 +43,9 @@ const VALUE_FLAGS = FLAGS.filter(({ type }) => type !== "boolean");
 
 const valueFlag: fc.Arbitrary<Meaning> = fc.constantFrom(...VALUE_FLAGS).chain((flag) =>
   fc.oneof(
-    fc.tuple(written(flag), fc.string()).map(([spelling, value]) => ({ args: [`${spelling}=${value}`], flag, value })),
+    fc
+      .tuple(written(flag), fc.string())
+      .map(([spelling, value]) => ({ args: [`${spelling}=${value}`], flag, value })),
     fc.tuple(written(flag), separate).map(([spelling, value]) => ({ args: [spelling, value], flag, value })),
   ),
 );
@@ -69,7 +71,8 @@ function expected(meanings: readonly Meaning[]): ParsedArguments {
   const values: Record<string, boolean | string[]> = {};
   for (const { flag, value } of meanings) {
     if (flag === undefined || value === undefined) continue;
-    values[flag.name] = typeof value === "boolean" ? value : [...((values[flag.name] ?? []) as string[]), value];
+    values[flag.name] =
+      typeof value === "boolean" ? value : [...((values[flag.name] ?? []) as string[]), value];
   }
   return { words, values, unknown: [] };
 }
@@ -90,7 +93,20 @@ describe("arguments", () => {
   test("of any texts, each is a word, a value or a flag, or the error names one of them", () => {
     const text = fc.oneof(
       fc.string(),
-      fc.constantFrom("-", "--", "---", "--=", "-=", "-v", "-f", "-h", "--from", "--v=", "--no-such=1", "-x=1"),
+      fc.constantFrom(
+        "-",
+        "--",
+        "---",
+        "--=",
+        "-=",
+        "-v",
+        "-f",
+        "-h",
+        "--from",
+        "--v=",
+        "--no-such=1",
+        "-x=1",
+      ),
     );
     fc.assert(
       fc.property(fc.array(text), (args) => {

@@ -33,7 +33,12 @@ const outcomeOf = ({ state, excess }: Renderer) => ({
 type AllObjects = Required<Objects>;
 
 /** Puts everything that is in `after` and deletes all else, in an order by `ranks`, with updates in between. */
-function change(renderer: Renderer, cache: ReturnType<typeof cacheOf>, after: AllObjects, ranks: readonly number[]) {
+function change(
+  renderer: Renderer,
+  cache: ReturnType<typeof cacheOf>,
+  after: AllObjects,
+  ranks: readonly number[],
+) {
   const wanted = new Set(after.services.map(({ name }) => name));
   const slices = new Set(after.slices.map(({ service, name }) => `${service} ${name}`));
   const events = [
@@ -69,7 +74,10 @@ describe("budgets that Services share", () => {
           change(renderer, cache, objects, ranks);
           if (nodeContext !== null) {
             // The number of ids is that of the kernel's numbers, which does not change.
-            context = nodeContext.map((each, i) => ({ ...each, maxStickyPorts: first[i]?.maxStickyPorts ?? 0 }));
+            context = nodeContext.map((each, i) => ({
+              ...each,
+              maxStickyPorts: first[i]?.maxStickyPorts ?? 0,
+            }));
             for (const _ of renderer.changingContext(context));
           }
           if (isCommitted) renderer.state.committed();
@@ -83,7 +91,8 @@ describe("budgets that Services share", () => {
     fc.assert(
       fc.property(anyObjects, tightContexts, ({ services, slices }, context) => {
         const { state, excess } = renderAll({ services, slices }, context);
-        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0, maxPortRanges = 0 } = {}] = context;
+        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0, maxPortRanges = 0 } = {}] =
+          context;
         const unserved = new Set(Array.from(excess.keys(), serviceOf));
         const sums = new Map<string, number>();
         for (const one of services.filter(({ name }) => !unserved.has(name))) {
@@ -92,13 +101,16 @@ describe("budgets that Services share", () => {
             slices.filter((each) => each.service === one.name),
             context,
           );
-          for (const scope of ["", one.name.split("/")[0] ?? ""]) sums.set(scope, (sums.get(scope) ?? 0) + count);
+          for (const scope of ["", one.name.split("/")[0] ?? ""])
+            sums.set(scope, (sums.get(scope) ?? 0) + count);
         }
         for (const [scope, sum] of sums) {
           expect(sum).toBeLessThanOrEqual(scope === "" ? maxElements : maxNamespaceElements);
         }
         for (const { table } of Object.values(state.families)) {
-          const ids = [...(table.sets.get(BALANCERS)?.elements.keys() ?? [])].map((id) => parseId(Number(id)));
+          const ids = [...(table.sets.get(BALANCERS)?.elements.keys() ?? [])].map((id) =>
+            parseId(Number(id)),
+          );
           const sticky = new Set(ids.flatMap((id) => (id?.isSticky ? [id.servicePort] : [])));
           expect(sticky.size).toBeLessThanOrEqual(maxStickyPorts);
           // An older range may divide a younger one.
@@ -125,7 +137,12 @@ describe("budgets that Services share", () => {
       fc.property(anyObjects, tightContexts, fc.boolean(), ({ services, slices }, context, ready) => {
         const flipped = slices.map((each) => ({
           ...each,
-          endpoints: each.endpoints.map((endpoint) => ({ ...endpoint, ready, serving: ready, terminating: !ready })),
+          endpoints: each.endpoints.map((endpoint) => ({
+            ...endpoint,
+            ready,
+            serving: ready,
+            terminating: !ready,
+          })),
         }));
         const [before, after] = [slices, flipped].map((each) => {
           const { rules: _, ...reasons } = outcomeOf(renderAll({ services, slices: each }, context));

@@ -21,7 +21,9 @@ function members(family: Family): fc.Arbitrary<readonly Expression[]> {
     text,
     fc.tuple(text, length).map(([addr, len]) => ({ prefix: { addr, len } })),
     fc.tuple(text, text).map((ends) => {
-      const [first, last] = ends.sort((a, b) => (addressNumber(family, a) < addressNumber(family, b) ? -1 : 1));
+      const [first, last] = ends.sort((a, b) =>
+        addressNumber(family, a) < addressNumber(family, b) ? -1 : 1,
+      );
       return { range: [first, last] as const };
     }),
   );

@@ -67,53 +67,61 @@ const isTarget = (word: string) => word.includes(" ");
 
 test("changes in steps serve who is served before and after them all the time, and drop who is dropped", () => {
   fc.assert(
-    fc.property(changes, anyContexts, fc.integer({ min: 2, max: 12 }), ({ before, after, packets }, contexts, size) => {
-      const cache = cacheOf(before);
-      const renderer = new Renderer(cache, contexts);
-      const kernel = new FakeKernel();
-      renderer.update(cache.takeDirty());
-      kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
-      renderer.state.committed();
-      const ownerOf = ({ to, protocol, port }: Packet) =>
-        Object.values(renderer.state.families).flatMap((one) => one.frontendAt(to, protocol, port, true)?.port.key);
-      const ownersAtFirst = packets.map(ownerOf);
-      const atFirst = packets.map((packet) => targetsOf(kernel.ruleset, packet));
-      const listedAtFirst = packets.map((packet) => endpointsOf(kernel.ruleset, packet));
-      for (const { name } of before.services) cache.deleteService(name);
-      for (const each of before.slices) cache.deleteSlice(each);
-      for (const each of after.services) cache.putService(each);
-      for (const each of after.slices) cache.putSlice(each);
-      renderer.update(cache.takeDirty());
-      const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
-      const deltas = renderer.state.pending();
-      // The first range of ports and the last one change the chains that packets pass.
-      const isRangesChange = deltas.some((one) =>
-        [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGE_LISTS),
-      );
-      expect(deltas.every(canChangeInSteps)).toBe(!isRangesChange);
-      if (isRangesChange) return;
-      for (const step of changeSteps(deltas, size, [LISTS, RANGE_EXPLICIT_PORTS])) {
-        validateTransaction(step);
-        kernel.apply(step);
-        for (const [i, packet] of packets.entries()) {
-          const ends = [atFirst[i] ?? [], atLast[i] ?? []];
-          const now = targetsOf(kernel.ruleset, packet);
-          const text = `${JSON.stringify(packet)}: ${now}`;
-          // One whose address goes to another Service may meet what the earlier one has then.
-          const isSame = String(ownersAtFirst[i]) === String(ownerOf(packet));
-          if (isSame && ends.every((targets) => targets.includes("dropped"))) {
-            expect(now.some(isTarget), text).toBe(false);
+    fc.property(
+      changes,
+      anyContexts,
+      fc.integer({ min: 2, max: 12 }),
+      ({ before, after, packets }, contexts, size) => {
+        const cache = cacheOf(before);
+        const renderer = new Renderer(cache, contexts);
+        const kernel = new FakeKernel();
+        renderer.update(cache.takeDirty());
+        kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
+        renderer.state.committed();
+        const ownerOf = ({ to, protocol, port }: Packet) =>
+          Object.values(renderer.state.families).flatMap(
+            (one) => one.frontendAt(to, protocol, port, true)?.port.key,
+          );
+        const ownersAtFirst = packets.map(ownerOf);
+        const atFirst = packets.map((packet) => targetsOf(kernel.ruleset, packet));
+        const listedAtFirst = packets.map((packet) => endpointsOf(kernel.ruleset, packet));
+        for (const { name } of before.services) cache.deleteService(name);
+        for (const each of before.slices) cache.deleteSlice(each);
+        for (const each of after.services) cache.putService(each);
+        for (const each of after.slices) cache.putSlice(each);
+        renderer.update(cache.takeDirty());
+        const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
+        const deltas = renderer.state.pending();
+        // The first range of ports and the last one change the chains that packets pass.
+        const isRangesChange = deltas.some((one) =>
+          [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGE_LISTS),
+        );
+        expect(deltas.every(canChangeInSteps)).toBe(!isRangesChange);
+        if (isRangesChange) return;
+        for (const step of changeSteps(deltas, size, [LISTS, RANGE_EXPLICIT_PORTS])) {
+          validateTransaction(step);
+          kernel.apply(step);
+          for (const [i, packet] of packets.entries()) {
+            const ends = [atFirst[i] ?? [], atLast[i] ?? []];
+            const now = targetsOf(kernel.ruleset, packet);
+            const text = `${JSON.stringify(packet)}: ${now}`;
+            // One whose address goes to another Service may meet what the earlier one has then.
+            const isSame = String(ownersAtFirst[i]) === String(ownerOf(packet));
+            if (isSame && ends.every((targets) => targets.includes("dropped"))) {
+              expect(now.some(isTarget), text).toBe(false);
+            }
+            if (!ends.every((targets) => targets.every(isTarget))) continue;
+            expect(now.every(isTarget), text).toBe(true);
+            // A hash or another policy may choose another endpoint of the list of before or after.
+            const listed = [...(listedAtFirst[i] ?? []), ...endpointsOf(renderer.state.ruleset, packet)];
+            if (isSame)
+              for (const target of now)
+                expect(listed, text).toContain(target.split(" ").slice(0, 2).join(" . "));
           }
-          if (!ends.every((targets) => targets.every(isTarget))) continue;
-          expect(now.every(isTarget), text).toBe(true);
-          // A hash or another policy may choose another endpoint of the list of before or after.
-          const listed = [...(listedAtFirst[i] ?? []), ...endpointsOf(renderer.state.ruleset, packet)];
-          if (isSame)
-            for (const target of now) expect(listed, text).toContain(target.split(" ").slice(0, 2).join(" . "));
         }
-      }
-      expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
-    }),
+        expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
+      },
+    ),
     { numRuns: 200 },
   );
 });
@@ -138,7 +146,9 @@ function underWay(before: Ruleset, after: Ruleset, from: number): Ruleset {
   const early = new Set(WAY.slice(0, from).flat());
   const tables = Object.values(after).map((table) => {
     const old = before[table.family] ?? table;
-    const chains = new Map<string, Chain>([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [] }]));
+    const chains = new Map<string, Chain>(
+      [...table.chains].map(([name, chain]) => [name, { ...chain, rules: [] }]),
+    );
     for (const [name, chain] of old.chains) {
       const [last = []] = chain.rules.slice(-1);
       const later = JSON.parse(JSON.stringify(last).replace(`@${AFFINITY_IDS}`, `@${LATER_IDS}`)) as Rule;
@@ -163,7 +173,9 @@ function withSecondMap(table: Table): Table {
 /** The ids of the lists to which a packet is led: by its destination, that as a NodePort, and ranges of ports. */
 function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly (ParsedId | undefined)[] {
   const table = ruleset[familyOf(to)];
-  return table === undefined ? [] : frontendsOf([table], to, protocol, port).map((key) => listIdOf(table, key));
+  return table === undefined
+    ? []
+    : frontendsOf([table], to, protocol, port).map((key) => listIdOf(table, key));
 }
 
 /** The endpoints on these lists, as `address . port`. */
@@ -172,7 +184,9 @@ function endpointsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly
   if (table === undefined) return [];
   const whole = withSecondMap(table);
   const frontends = frontendsOf([whole], to, protocol, port).map((key) => programmedFrontend(whole, key));
-  const targets = frontends.flatMap((one) => Object.values(one?.lists ?? {}).flatMap((list) => [...list.targets]));
+  const targets = frontends.flatMap((one) =>
+    Object.values(one?.lists ?? {}).flatMap((list) => [...list.targets]),
+  );
   return targets.map((target) => (target.includes(" . ") ? target : `${target} . ${port}`));
 }
 
@@ -226,7 +240,9 @@ function elementsOf({ nftables }: Transaction): string[] {
   return nftables.flatMap((command) =>
     Object.entries(command).flatMap(([verb, object]) => {
       const { element } = object as { element?: { family: string; name: string; elem: readonly unknown[] } };
-      return element?.elem.map((one) => `${verb} ${element.family} ${element.name} ${JSON.stringify(one)}`) ?? [];
+      return (
+        element?.elem.map((one) => `${verb} ${element.family} ${element.name} ${JSON.stringify(one)}`) ?? []
+      );
     }),
   );
 }

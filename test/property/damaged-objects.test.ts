@@ -64,7 +64,9 @@ function pathsIn(value: unknown, path: Path = []): Path[] {
 function damaged(object: unknown, path: Path, damage: unknown): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return damage;
-  const copy: Record<string, unknown> = Array.isArray(object) ? ([...object] as never) : { ...(object as object) };
+  const copy: Record<string, unknown> = Array.isArray(object)
+    ? ([...object] as never)
+    : { ...(object as object) };
   copy[key] = damaged(copy[key], rest, damage);
   return copy;
 }
@@ -81,7 +83,8 @@ function expectAddresses(byFamily: Readonly<Record<"ip" | "ip6", string | readon
 }
 
 function expectCidrs(byFamily: Readonly<Record<"ip" | "ip6", readonly string[]>>): void {
-  for (const family of FAMILIES) for (const cidr of byFamily[family]) expect(canonicalCidr(cidr, family)).toBe(cidr);
+  for (const family of FAMILIES)
+    for (const cidr of byFamily[family]) expect(canonicalCidr(cidr, family)).toBe(cidr);
 }
 
 function expectPort(port: number, least: number): void {
@@ -118,7 +121,17 @@ function expectSlice(slice: EndpointSlice): void {
     expect(["tcp", "udp", "sctp"]).toContain(protocol);
     expectPort(port, 1);
   }
-  for (const { address, ready, serving, terminating, nodeName, zone, zoneHints, nodeHints, pod } of slice.endpoints) {
+  for (const {
+    address,
+    ready,
+    serving,
+    terminating,
+    nodeName,
+    zone,
+    zoneHints,
+    nodeHints,
+    pod,
+  } of slice.endpoints) {
     expect(canonicalAddress(address, slice.family)).toBe(address);
     expect([ready, serving, terminating].map((each) => typeof each)).toEqual(new Array(3).fill("boolean"));
     for (const name of [nodeName, ...nodeHints]) expect(name === "" || SUBDOMAIN.test(name)).toBe(true);
@@ -151,7 +164,9 @@ function check<T>(decoded: Decoded<T>, expectSound: (value: T) => void): void {
 function items(list: string, names: readonly string[]): unknown[] {
   const text = readFileSync(new URL(`../fixtures/town/objects/${list}.json`, import.meta.url), "utf8");
   const all = (JSON.parse(text) as { items: { metadata: { name: string } }[] }).items;
-  return all.filter(({ metadata }) => names.length === 0 || names.some((name) => metadata.name.startsWith(name)));
+  return all.filter(
+    ({ metadata }) => names.length === 0 || names.some((name) => metadata.name.startsWith(name)),
+  );
 }
 
 function damageAll<T>(

@@ -5,7 +5,15 @@ import type { Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
 import { NODEPORT_IPS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
-import { localEndpoint, port, renderAll, service, slice, slicePort, testNodeContext } from "../support/build.ts";
+import {
+  localEndpoint,
+  port,
+  renderAll,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../support/build.ts";
 import { countOperations } from "../support/operations.ts";
 
 const upTo = <T>(count: number, make: (index: number) => T): T[] =>
@@ -14,7 +22,11 @@ const upTo = <T>(count: number, make: (index: number) => T): T[] =>
 const PORTS = upTo(20, (i) => port(i, { name: `p${i}` }));
 
 /** The elements that are made for a Service that is alone. */
-function elementsMade(one: Service, slices: readonly EndpointSlice[], nodeContext = testNodeContext()): number {
+function elementsMade(
+  one: Service,
+  slices: readonly EndpointSlice[],
+  nodeContext = testNodeContext(),
+): number {
   const { ruleset } = renderAll({ services: [one], slices }, nodeContext).state;
   const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
   return sets.reduce((sum, { spec, elements }) => sum + (spec.name === NODEPORT_IPS ? 0 : elements.size), 0);
@@ -26,7 +38,9 @@ describe("the elements of a Service", () => {
       fc.property(anyObjects, anyContexts, ({ services, slices }, nodeContext) => {
         for (const one of services) {
           const own = slices.filter((each) => each.service === one.name);
-          expect(elementCount(one, own, nodeContext)).toBeGreaterThanOrEqual(elementsMade(one, own, nodeContext));
+          expect(elementCount(one, own, nodeContext)).toBeGreaterThanOrEqual(
+            elementsMade(one, own, nodeContext),
+          );
         }
       }),
     );

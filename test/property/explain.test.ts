@@ -12,7 +12,9 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { cacheOf } from "../support/build.ts";
 
-const schema = JSON.parse(readFileSync(new URL("../../schemas/explain.schema.json", import.meta.url), "utf8"));
+const schema = JSON.parse(
+  readFileSync(new URL("../../schemas/explain.schema.json", import.meta.url), "utf8"),
+);
 const isAsTheSchemaSays = new Ajv().compile(schema);
 
 /** A connection towards something that a random cluster may serve, and all that is known of that cluster. */
@@ -75,7 +77,8 @@ test("explain names a cause for every connection to a random cluster, and shares
     fc.property(anyCase, ({ input, connection }) => {
       const explanation = explain(connection, input);
       holds(explanation);
-      for (const line of explanationText(explanation, PLAIN).split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+      for (const line of explanationText(explanation, PLAIN).split("\n"))
+        expect(line.length).toBeLessThanOrEqual(80);
     }),
     { numRuns: 300 },
   );

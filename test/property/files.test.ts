@@ -59,7 +59,10 @@ test(
           const file = join(directory, `part-${index}.${isYaml ? "yaml" : "json"}`);
           const part = all.slice(bounds[index], end);
           const asYaml = part.map((object) => stringify(object)).join("---\n");
-          writeFileSync(file, isYaml ? asYaml : JSON.stringify({ apiVersion: "v1", kind: "List", items: part }));
+          writeFileSync(
+            file,
+            isYaml ? asYaml : JSON.stringify({ apiVersion: "v1", kind: "List", items: part }),
+          );
           return file;
         });
         const result = await readFiles(isReversed ? paths.toReversed() : paths, nothing());
@@ -79,12 +82,19 @@ async function survives(name: string, text: string | Uint8Array): Promise<FilesR
   try {
     const result = await readFiles([file], nothing());
     for (const diagnostic of result.diagnostics) {
-      expect(diagnostic).toMatchObject({ file, path: expect.any(String), reason: expect.stringMatching(/^\S/) });
+      expect(diagnostic).toMatchObject({
+        file,
+        path: expect.any(String),
+        reason: expect.stringMatching(/^\S/),
+      });
     }
     return result;
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    expect(error).toMatchObject({ code: "UNREADABLE_INPUT", evidence: { file, reason: expect.stringMatching(/^\S/) } });
+    expect(error).toMatchObject({
+      code: "UNREADABLE_INPUT",
+      evidence: { file, reason: expect.stringMatching(/^\S/) },
+    });
     return error;
   }
 }

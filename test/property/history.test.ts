@@ -42,7 +42,9 @@ test("rendering gives the same bytes for the same objects in any order", () => {
   fc.assert(
     fc.property(inTwoOrders, anyContexts, ({ objects, reordered }, nodeContext) => {
       const [one, other] = [objects, reordered].map((given) => renderAll(given, nodeContext).state.ruleset);
-      expect(JSON.stringify(rebuildTransaction(other ?? {}))).toBe(JSON.stringify(rebuildTransaction(one ?? {})));
+      expect(JSON.stringify(rebuildTransaction(other ?? {}))).toBe(
+        JSON.stringify(rebuildTransaction(one ?? {})),
+      );
     }),
   );
 });
@@ -138,7 +140,12 @@ const nodePortsIn = (ruleset: Ruleset) =>
   });
 
 const told = (conflicts: readonly Conflict[]) =>
-  conflicts.map(({ family, frontend, winner, losers }) => [family, frontend, winner.key, losers.map(({ key }) => key)]);
+  conflicts.map(({ family, frontend, winner, losers }) => [
+    family,
+    frontend,
+    winner.key,
+    losers.map(({ key }) => key),
+  ]);
 
 /** The frontends that service ports lose, as text. */
 const lostIn = (conflicts: readonly Conflict[]) =>
@@ -160,7 +167,8 @@ function followConflicts({ state }: Renderer, known: Set<string>): void {
       losers.map((loser) => [`${frontend} ${loser.key}`, winner.key]),
     ),
   );
-  for (const { frontend, loser, winner } of begun) expect(winner.key).toBe(winners.get(`${frontend} ${loser.key}`));
+  for (const { frontend, loser, winner } of begun)
+    expect(winner.key).toBe(winners.get(`${frontend} ${loser.key}`));
   expect(state.losingServices()).toEqual(
     new Set(conflicts.flatMap(({ losers }) => losers.map(({ service }) => service.name))),
   );
@@ -231,7 +239,9 @@ function placedService(numbers: readonly number[], affinitySeconds: number): All
     ports: [port(80, { nodePort: 30080 })],
     external: "Local",
   } as const;
-  const endpoints = numbers.map((number) => (number % 3 === 0 ? localEndpoint(addressOf(number)) : addressOf(number)));
+  const endpoints = numbers.map((number) =>
+    number % 3 === 0 ? localEndpoint(addressOf(number)) : addressOf(number),
+  );
   return { services: [service({ ...options, affinitySeconds })], slices: [slice({ endpoints })] };
 }
 
@@ -251,7 +261,11 @@ function placements(ruleset: Ruleset): Map<string, string[]> {
       if (way === undefined) return [];
       const name = isSticky && number >= FIRST_STICKY_NUMBER.local ? "local" : way;
       return [
-        { list: `${family} ${name}`, number: number % FIRST_STICKY_NUMBER.local, target: targets.get(value) ?? value },
+        {
+          list: `${family} ${name}`,
+          number: number % FIRST_STICKY_NUMBER.local,
+          target: targets.get(value) ?? value,
+        },
       ];
     });
     for (const { list, number, target } of numbered.sort((a, b) => a.number - b.number)) {
@@ -265,49 +279,58 @@ function placements(ruleset: Ruleset): Map<string, string[]> {
 
 test("any history of endpoints leaves lists of the chosen ones without gaps, and moves at most two entries for each change", () => {
   fc.assert(
-    fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 8 }), fc.constantFrom(0, 600), (history, seconds) => {
-      const cache = cacheOf({ services: [], slices: [] });
-      const renderer = new Renderer(cache, testNodeContext());
-      let known: readonly number[] = [];
-      for (const numbers of history) {
-        const objects = placedService(numbers, seconds);
-        for (const one of objects.services) cache.putService(one);
-        for (const one of objects.slices) cache.putSlice(one);
-        const before = placements(renderer.state.ruleset);
-        renderer.update(cache.takeDirty());
-        const after = placements(renderer.state.ruleset);
-        const fresh = placements(renderAll(objects).state.ruleset);
-        const sorted = (lists: Map<string, string[]>) =>
-          new Map([...lists].map(([list, all]) => [list, [...all].sort()]));
-        expect(sorted(after)).toEqual(sorted(fresh));
-        const changes = new Set([...known, ...numbers]).size - known.filter((one) => numbers.includes(one)).length;
-        for (const [list, values] of after) {
-          const earlier = before.get(list) ?? [];
-          const length = Math.max(values.length, earlier.length);
-          const touched = Array.from({ length }, (_, i) => values[i] !== earlier[i]).filter(Boolean).length;
-          if (earlier.length > 0) expect(touched).toBeLessThanOrEqual(2 * changes);
+    fc.property(
+      fc.array(anyEndpoints, { minLength: 2, maxLength: 8 }),
+      fc.constantFrom(0, 600),
+      (history, seconds) => {
+        const cache = cacheOf({ services: [], slices: [] });
+        const renderer = new Renderer(cache, testNodeContext());
+        let known: readonly number[] = [];
+        for (const numbers of history) {
+          const objects = placedService(numbers, seconds);
+          for (const one of objects.services) cache.putService(one);
+          for (const one of objects.slices) cache.putSlice(one);
+          const before = placements(renderer.state.ruleset);
+          renderer.update(cache.takeDirty());
+          const after = placements(renderer.state.ruleset);
+          const fresh = placements(renderAll(objects).state.ruleset);
+          const sorted = (lists: Map<string, string[]>) =>
+            new Map([...lists].map(([list, all]) => [list, [...all].sort()]));
+          expect(sorted(after)).toEqual(sorted(fresh));
+          const changes =
+            new Set([...known, ...numbers]).size - known.filter((one) => numbers.includes(one)).length;
+          for (const [list, values] of after) {
+            const earlier = before.get(list) ?? [];
+            const length = Math.max(values.length, earlier.length);
+            const touched = Array.from({ length }, (_, i) => values[i] !== earlier[i]).filter(Boolean).length;
+            if (earlier.length > 0) expect(touched).toBeLessThanOrEqual(2 * changes);
+          }
+          known = numbers;
         }
-        known = numbers;
-      }
-    }),
+      },
+    ),
   );
 });
 
 test("a restart moves no endpoint to another index, whatever the history before it", () => {
   fc.assert(
-    fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 6 }), fc.constantFrom(0, 600), (history, seconds) => {
-      const cache = cacheOf({ services: [], slices: [] });
-      const renderer = new Renderer(cache, testNodeContext());
-      for (const numbers of history) {
-        const { services, slices } = placedService(numbers, seconds);
-        for (const one of services) cache.putService(one);
-        for (const one of slices) cache.putSlice(one);
-        renderer.update(cache.takeDirty());
-      }
-      const kernel = renderer.state.ruleset;
-      const { state } = renderAll(placedService(history.at(-1) ?? [], seconds));
-      expect(state.adopt(kernel)).toEqual([]);
-    }),
+    fc.property(
+      fc.array(anyEndpoints, { minLength: 2, maxLength: 6 }),
+      fc.constantFrom(0, 600),
+      (history, seconds) => {
+        const cache = cacheOf({ services: [], slices: [] });
+        const renderer = new Renderer(cache, testNodeContext());
+        for (const numbers of history) {
+          const { services, slices } = placedService(numbers, seconds);
+          for (const one of services) cache.putService(one);
+          for (const one of slices) cache.putSlice(one);
+          renderer.update(cache.takeDirty());
+        }
+        const kernel = renderer.state.ruleset;
+        const { state } = renderAll(placedService(history.at(-1) ?? [], seconds));
+        expect(state.adopt(kernel)).toEqual([]);
+      },
+    ),
   );
 });
 

@@ -64,20 +64,25 @@ function corrupt(
 
 test("whatever numbers somebody puts into the kernel, a start repairs the rules and keeps nothing of theirs", () => {
   fc.assert(
-    fc.property(anyObjects, anyContexts, fc.array(anyElement, { maxLength: 12 }), (objects, nodeContext, elements) => {
-      const right = renderAll(objects, nodeContext).state;
-      const kernel = new FakeKernel();
-      kernel.apply(rebuildTransaction(right.ruleset));
-      corrupt(kernel, elements);
-      const before: Ruleset = kernel.ruleset;
-      const { state } = renderAll(objects, nodeContext);
-      const { main, deletions } = withoutChainDeletions(state.adopt(before));
-      compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state });
-      for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
-      expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
-      expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));
-      expect(JSON.stringify([...rulesetNumbers(state.ruleset)])).not.toMatch(/192\.0\.2\.7[78]/);
-    }),
+    fc.property(
+      anyObjects,
+      anyContexts,
+      fc.array(anyElement, { maxLength: 12 }),
+      (objects, nodeContext, elements) => {
+        const right = renderAll(objects, nodeContext).state;
+        const kernel = new FakeKernel();
+        kernel.apply(rebuildTransaction(right.ruleset));
+        corrupt(kernel, elements);
+        const before: Ruleset = kernel.ruleset;
+        const { state } = renderAll(objects, nodeContext);
+        const { main, deletions } = withoutChainDeletions(state.adopt(before));
+        compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state });
+        for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
+        expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
+        expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));
+        expect(JSON.stringify([...rulesetNumbers(state.ruleset)])).not.toMatch(/192\.0\.2\.7[78]/);
+      },
+    ),
   );
 });
 

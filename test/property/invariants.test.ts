@@ -47,7 +47,8 @@ function checkEndpoints(table: Table): void {
   for (const [key, verdict] of elements(table, BALANCERS)) {
     const id = parseId(Number(key));
     const role = parseChainName(verdictTarget(verdict) ?? "");
-    if (role?.kind !== "balancer" || id === undefined) throw new Error(`an odd balancer: ${key} : ${verdict}`);
+    if (role?.kind !== "balancer" || id === undefined)
+      throw new Error(`an odd balancer: ${key} : ${verdict}`);
     const { count, affinitySeconds, local } = role.balancer;
     expect(affinitySeconds > 0).toBe(id.isSticky);
     if (!id.isSticky) {
@@ -85,7 +86,8 @@ describe("in every ruleset", () => {
             /^(?:balance|affinity|slots|round-robin|source-hash|flow-hash|firewall)-\w/.test(name),
           );
           expect(perUse.filter((name) => !targets.has(name))).toEqual([]);
-          for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g)) expect(chains.has(name)).toBe(true);
+          for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g))
+            expect(chains.has(name)).toBe(true);
         }
       }),
     );
@@ -129,7 +131,9 @@ describe("in every ruleset", () => {
   test("every rule is in canonical form and every transaction passes its schema", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
-        const rules = tables(ruleset).flatMap(({ chains }) => [...chains.values()].flatMap((chain) => chain.rules));
+        const rules = tables(ruleset).flatMap(({ chains }) =>
+          [...chains.values()].flatMap((chain) => chain.rules),
+        );
         for (const rule of rules) expect(JSON.stringify(rule)).toBe(JSON.stringify(canonicalRule(rule)));
         validateTransaction(rebuildTransaction(ruleset));
       }),
@@ -160,8 +164,10 @@ describe("a transaction", () => {
         kernel.apply(rebuildTransaction(one));
         kernel.apply(rebuildTransaction(other));
         for (const table of Object.values(kernel.ruleset)) {
-          for (const name of table.chains.keys()) if (!other[table.family]?.chains.has(name)) table.chains.delete(name);
-          for (const name of table.sets.keys()) if (!other[table.family]?.sets.has(name)) table.sets.delete(name);
+          for (const name of table.chains.keys())
+            if (!other[table.family]?.chains.has(name)) table.chains.delete(name);
+          for (const name of table.sets.keys())
+            if (!other[table.family]?.sets.has(name)) table.sets.delete(name);
         }
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
       }),

@@ -53,7 +53,9 @@ test("cidrContains is true for exactly the addresses that share the CIDR's first
       const length = Math.min(bits, width);
       const cidr = canonicalCidr(`${a}/${length}`) ?? "";
       const shift = BigInt(width - length);
-      expect(cidrContains(cidr, canonicalAddress(b) ?? "")).toBe(numberOf(a) >> shift === numberOf(b) >> shift);
+      expect(cidrContains(cidr, canonicalAddress(b) ?? "")).toBe(
+        numberOf(a) >> shift === numberOf(b) >> shift,
+      );
       expect(cidrContains(cidr, canonicalAddress(a) ?? "")).toBe(true);
     }),
   );

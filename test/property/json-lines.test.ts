@@ -9,13 +9,17 @@ interface LaidOut {
 }
 
 function layOut(value: unknown, line: number): LaidOut {
-  if (typeof value !== "object" || value === null || Object.keys(value).length === 0) return { lines: 1, places: [] };
+  if (typeof value !== "object" || value === null || Object.keys(value).length === 0)
+    return { lines: 1, places: [] };
   let next = line + 1;
   const places = Object.entries(value).flatMap(([key, member]) => {
     const at = next;
     const within = layOut(member, at);
     next += within.lines;
-    return [{ keys: [key], line: at }, ...within.places.map((place) => ({ ...place, keys: [key, ...place.keys] }))];
+    return [
+      { keys: [key], line: at },
+      ...within.places.map((place) => ({ ...place, keys: [key, ...place.keys] })),
+    ];
   });
   return { lines: next - line + 1, places };
 }
@@ -30,7 +34,9 @@ const { value: anyJson } = fc.letrec<{ value: unknown }>((tie) => ({
     fc.constantFrom(null, true, false, 0, -1.5e-9, ""),
     tricky,
     fc.array(tie("value"), { maxLength: 4 }),
-    fc.uniqueArray(fc.tuple(tricky, tie("value")), { selector: ([key]) => key, maxLength: 4 }).map(Object.fromEntries),
+    fc
+      .uniqueArray(fc.tuple(tricky, tie("value")), { selector: ([key]) => key, maxLength: 4 })
+      .map(Object.fromEntries),
   ),
 }));
 

@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import { AppError } from "../../src/base/errors.ts";
 import { parseLongList } from "../../src/kube/files/json.ts";
 
-const item = fc.dictionary(fc.constantFrom("metadata", "kind", "items", "a}", '"],'), fc.jsonValue(), { maxKeys: 4 });
+const item = fc.dictionary(fc.constantFrom("metadata", "kind", "items", "a}", '"],'), fc.jsonValue(), {
+  maxKeys: 4,
+});
 const indent = fc.constantFrom(undefined, 1, 4);
 const word = fc.string({ maxLength: 5 });
 const rest = fc.record(

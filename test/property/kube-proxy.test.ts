@@ -14,7 +14,11 @@ const host = { localAddresses: new Set(["192.0.2.2", "198.51.100.2", "fd00:c0::2
 function contested({ services }: Required<Objects>): ReadonlySet<string> {
   const wanted = new Map<string, number>();
   for (const { service, spec, family } of services.flatMap(servicePortsOf)) {
-    const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+    const addresses = [
+      service.clusterIPs[family],
+      ...service.externalIPs[family],
+      ...service.loadBalancerIPs[family],
+    ];
     const keys = [...new Set(addresses)].map((address) => joinParts(address, spec.protocol, spec.port));
     const nodePort = spec.nodePort === 0 ? [] : [nodePortKey(family, spec.protocol, spec.nodePort)];
     for (const key of [...keys, ...nodePort]) wanted.set(key, (wanted.get(key) ?? 0) + 1);
@@ -33,7 +37,10 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
   const slices = objects.slices.map((slice) => ({
     ...slice,
     weight: 1,
-    endpoints: slice.endpoints.map((endpoint) => ({ ...endpoint, ...conditions[next++ % conditions.length] })),
+    endpoints: slice.endpoints.map((endpoint) => ({
+      ...endpoint,
+      ...conditions[next++ % conditions.length],
+    })),
   }));
   const services = objects.services.map(({ scheduler: _, ports, ...service }) => ({
     ...service,
@@ -42,8 +49,13 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
   return { services, slices };
 }
 
-const anyConditions = fc.array(fc.constantFrom({}, {}, DRAINING, GONE, STARTING), { minLength: 1, maxLength: 7 });
-const anyCluster = fc.tuple(anyObjects, anyConditions).map(([objects, each]) => withConditions(objects, each));
+const anyConditions = fc.array(fc.constantFrom({}, {}, DRAINING, GONE, STARTING), {
+  minLength: 1,
+  maxLength: 7,
+});
+const anyCluster = fc
+  .tuple(anyObjects, anyConditions)
+  .map(([objects, each]) => withConditions(objects, each));
 
 test("random connections have the same outcomes by our rules as by kube-proxy's tables", () => {
   fc.assert(
@@ -53,7 +65,12 @@ test("random connections have the same outcomes by our rules as by kube-proxy's 
       const ours = Object.values(renderAll(objects, nodeContext).state.ruleset);
       const theirs = nodeContext.map((context) => kubeProxyTable(objects, context));
       const podCidrs = ["10.244.1.0/24", "fd00:244:1::/64"];
-      const { differences } = compareOutcomes({ tables: theirs, host }, { tables: ours, host }, nodeContext, podCidrs);
+      const { differences } = compareOutcomes(
+        { tables: theirs, host },
+        { tables: ours, host },
+        nodeContext,
+        podCidrs,
+      );
       const sure = differences.filter(({ frontend: { key } }) => !unsure.has(key));
       expect(sure).toEqual([]);
     }),

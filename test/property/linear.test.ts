@@ -29,7 +29,8 @@ function operationsOf({ services, slices }: HostileObjects): Readonly<Record<str
     decodedSlices.push(...slices.map((one) => usable(decodeEndpointSlice(one))));
   });
   const put = () => {
-    for (const service of decodedServices) cache.putService({ ...(service as Parameters<typeof cache.putService>[0]) });
+    for (const service of decodedServices)
+      cache.putService({ ...(service as Parameters<typeof cache.putService>[0]) });
     for (const slice of decodedSlices) cache.putSlice(slice as Parameters<typeof cache.putSlice>[0]);
   };
   put();
@@ -50,9 +51,9 @@ function operationsOf({ services, slices }: HostileObjects): Readonly<Record<str
     remove: countOperations(() => {
       for (const name of cache.serviceNames()) cache.deleteService(name);
       renderer.update(cache.takeDirty());
-      expect(FAMILIES.flatMap((family) => [...(renderer.state.families[family]?.allServicePortRules() ?? [])])).toEqual(
-        [],
-      );
+      expect(
+        FAMILIES.flatMap((family) => [...(renderer.state.families[family]?.allServicePortRules() ?? [])]),
+      ).toEqual([]);
     }),
   };
 }
@@ -79,7 +80,15 @@ function explainInput(cache: ObjectCache): ExplainInput {
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const host = { localAddresses: new Set(["192.0.2.2"]) };
-  return { cache, nodeContext, objectsKnown: true, state: renderer.state, ignored: [], loadBalancers: [], host };
+  return {
+    cache,
+    nodeContext,
+    objectsKnown: true,
+    state: renderer.state,
+    ignored: [],
+    loadBalancers: [],
+    host,
+  };
 }
 
 const ALL = { kind: "all", problemsOnly: false, from: {} } as const;
@@ -102,25 +111,33 @@ const KERNELS: Readonly<Record<string, (desired: Ruleset) => Ruleset>> = {
     Object.fromEntries(
       Object.values(desired).map((table) => [
         table.family,
-        { ...table, sets: new Map([...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }])) },
+        {
+          ...table,
+          sets: new Map([...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }])),
+        },
       ]),
     ),
 };
 
-test.each(Object.keys(KERNELS))("the work to explain many Services by a kernel %s grows with their number", (name) => {
-  const explainAll = (count: number): number => {
-    const numbers = Array.from({ length: count }, (_, i) => i);
-    const services = numbers.map((i) => service({ name: `web-${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] }));
-    const slices = numbers.map((i) => slice({ service: `web-${i}`, endpoints: ["10.244.2.1"] }));
-    const input = explainInput(cacheOf({ services, slices }));
-    const live: LiveRules = {
-      ruleset: (KERNELS[name] as (desired: Ruleset) => Ruleset)(input.state.ruleset),
-      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
-      interfaceTo: () => undefined,
-      affinityEntries: [],
+test.each(Object.keys(KERNELS))(
+  "the work to explain many Services by a kernel %s grows with their number",
+  (name) => {
+    const explainAll = (count: number): number => {
+      const numbers = Array.from({ length: count }, (_, i) => i);
+      const services = numbers.map((i) =>
+        service({ name: `web-${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] }),
+      );
+      const slices = numbers.map((i) => slice({ service: `web-${i}`, endpoints: ["10.244.2.1"] }));
+      const input = explainInput(cacheOf({ services, slices }));
+      const live: LiveRules = {
+        ruleset: (KERNELS[name] as (desired: Ruleset) => Ruleset)(input.state.ruleset),
+        otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
+        interfaceTo: () => undefined,
+        affinityEntries: [],
+      };
+      return countOperations(() => reportOf(ALL, { ...input, live }));
     };
-    return countOperations(() => reportOf(ALL, { ...input, live }));
-  };
-  const few = explainAll(100);
-  expect(explainAll(400) / few).toBeLessThan(FOUR_TIMES);
-});
+    const few = explainAll(100);
+    expect(explainAll(400) / few).toBeLessThan(FOUR_TIMES);
+  },
+);

@@ -77,7 +77,10 @@ describe("a list that arrives in chunks", () => {
     ],
     ["if it is cut short before its items", '{"kind":"List","metadata":{"resourceVersion":"7"'],
     ["with an object for items", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":{}}'],
-    ["with text after its end", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}'],
+    [
+      "with text after its end",
+      '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}',
+    ],
     ["if it is empty", ""],
   ])("is refused %s", (_name, text) => {
     expect(() => decode(text, [7])).toThrow(SyntaxError);

@@ -91,9 +91,12 @@ describe("messages of the kernel", () => {
     const stream = endianness.chain((order) =>
       fc.record({
         order: fc.constant(order),
-        parts: fc.array(fc.oneof({ arbitrary: messageLike(order), weight: 20 }, fc.uint8Array({ maxLength: 60 })), {
-          maxLength: 8,
-        }),
+        parts: fc.array(
+          fc.oneof({ arbitrary: messageLike(order), weight: 20 }, fc.uint8Array({ maxLength: 60 })),
+          {
+            maxLength: 8,
+          },
+        ),
       }),
     );
     fc.assert(
@@ -112,7 +115,10 @@ describe("messages of the kernel", () => {
       bad.writeUInt32LE(length);
       const reader = new MessageReader("LE");
       const messages = [fine, bad, fine, fine].flatMap((bytes) => reader.read(bytes));
-      expect(messages).toEqual([{ kind: "other" }, { kind: "malformed", reason: `message of ${length} bytes` }]);
+      expect(messages).toEqual([
+        { kind: "other" },
+        { kind: "malformed", reason: `message of ${length} bytes` },
+      ]);
       expect(reader.isBroken).toBe(true);
     }
   });
@@ -131,7 +137,11 @@ describe("messages of the kernel", () => {
   });
 });
 
-function readBack({ spec }: ElementSet, raws: readonly EncodedElement[], order: Endianness): Map<string, string> {
+function readBack(
+  { spec }: ElementSet,
+  raws: readonly EncodedElement[],
+  order: Endianness,
+): Map<string, string> {
   if (hasEndElements(spec)) return new Map(decodedIntervals(spec, raws)?.map((key) => [key, ""]));
   return new Map(
     raws.map((raw) => {
@@ -188,10 +198,16 @@ describe("elements as the kernel has them", () => {
     const spec = { name: "m", key: ["classid", "integer"], value: ["ipv4_addr", "inet_service"] } as const;
     const entry = { ...spec, dynamic: false, counter: false };
     const value = "\x0a\xf4\x01\x10\x1f\x90\0\0";
-    const encoded = (order: Endianness) => encodedElement(entry, "2147483652 . 258", "10.244.1.16 . 8080", order);
+    const encoded = (order: Endianness) =>
+      encodedElement(entry, "2147483652 . 258", "10.244.1.16 . 8080", order);
     expect(encoded("LE")).toEqual({ key: "\x04\0\0\x80\x02\x01\0\0", isEnd: false, value });
     expect(encoded("BE")).toEqual({ key: "\x80\0\0\x04\0\0\x01\x02", isEnd: false, value });
-    const one = encodedElement({ ...ports, value: "verdict" }, "10.96.0.10 . tcp . 80", "goto balance-2", "BE");
+    const one = encodedElement(
+      { ...ports, value: "verdict" },
+      "10.96.0.10 . tcp . 80",
+      "goto balance-2",
+      "BE",
+    );
     expect(one).toEqual({ key: KEY, isEnd: false, value: "goto balance-2" });
   });
 
@@ -223,7 +239,11 @@ describe("elements as the kernel has them", () => {
   test("of source ranges are not ours with ends that belong to nothing, or beginnings without an end", () => {
     const spec = { name: "s", key: ["ipv4_addr"], dynamic: false, counter: false, interval: true } as const;
     const mark = (key: string, isEnd: boolean): EncodedElement => ({ key, isEnd, value: "" });
-    const [zero, low, high] = ["\0\0\0\0", "\x0a\0\0\0", "\x0b\0\0\0"].map(String) as [string, string, string];
+    const [zero, low, high] = ["\0\0\0\0", "\x0a\0\0\0", "\x0b\0\0\0"].map(String) as [
+      string,
+      string,
+      string,
+    ];
     const fine = [mark(low, false), mark(high, true)];
     expect(decodedIntervals(spec, [...fine, mark(zero, true)])).toEqual(["10.0.0.0/8"]);
     expect(decodedIntervals(spec, fine)).toEqual(["10.0.0.0/8"]);

@@ -72,7 +72,11 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
         { weight: 3, arbitrary: fc.constant<Fault>({ kind: "none" }) },
         {
           weight: 1,
-          arbitrary: fc.record({ kind: fc.constant("times out" as const), run: fc.nat(6), isDone: fc.boolean() }),
+          arbitrary: fc.record({
+            kind: fc.constant("times out" as const),
+            run: fc.nat(6),
+            isDone: fc.boolean(),
+          }),
         },
         {
           weight: 2,
@@ -102,7 +106,8 @@ function put(cache: ObjectCache, { services, slices }: AllObjects): void {
   const names = new Set(services.map(({ name }) => name));
   const keys = new Set(slices.map(({ service, name }) => `${service} ${name}`));
   for (const name of cache.serviceNames()) if (!names.has(name)) cache.deleteService(name);
-  for (const slice of cache.allSlices()) if (!keys.has(`${slice.service} ${slice.name}`)) cache.deleteSlice(slice);
+  for (const slice of cache.allSlices())
+    if (!keys.has(`${slice.service} ${slice.name}`)) cache.deleteSlice(slice);
   for (const service of services) cache.putService(service);
   for (const slice of slices) cache.putSlice(slice);
 }
@@ -163,7 +168,10 @@ class Node {
   /** One sync, after which the kernel has the desired state unless it failed. @param refused what nft refuses */
   async sync(refused = ""): Promise<void> {
     this.isReported = false;
-    const report = await this.reconciler.sync({ nodeContext: this.nodeContext, services: this.cache.takeDirty() });
+    const report = await this.reconciler.sync({
+      nodeContext: this.nodeContext,
+      services: this.cache.takeDirty(),
+    });
     expect(report.refused.filter((key) => !this.#concerns(key, refused))).toEqual([]);
     if (!this.isDisturbed) expect(report.drift, "our own changes are no drift").toEqual([]);
     if (report.kind === "full") this.isTouched = false;
@@ -230,46 +238,53 @@ class Node {
 
 test("after any faults of nft and changes by others, the tables are those of a fresh start, no Service was wrongly refused, and no change of ours was drift", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(anyStep, { maxLength: 12, size: "max" }), fc.boolean(), async (steps, isOld) => {
-      const node = new Node();
-      node.fake.isOld = isOld;
-      for (const step of steps) await node.take(step);
-      node.reconciler.retryRefused();
-      node.reconciler.requestFullSync("periodic");
-      await node.sync();
-      await node.reconciler.deleteStaleChains();
-      expect([node.reconciler.quarantined.size, node.reconciler.excludedFamilies.size]).toEqual([0, 0]);
-      const fresh = renderAll(node.objects, node.nodeContext).state.ruleset;
-      const families = new Set(node.nodeContext.map(({ family }) => family));
-      const kernel = Object.values(node.fake.kernel.ruleset).filter(({ family }) => families.has(family));
-      expect(textWithoutPlacement(Object.fromEntries(kernel.map((one) => [one.family, one])))).toBe(
-        textWithoutPlacement(fresh),
-      );
-    }),
+    fc.asyncProperty(
+      fc.array(anyStep, { maxLength: 12, size: "max" }),
+      fc.boolean(),
+      async (steps, isOld) => {
+        const node = new Node();
+        node.fake.isOld = isOld;
+        for (const step of steps) await node.take(step);
+        node.reconciler.retryRefused();
+        node.reconciler.requestFullSync("periodic");
+        await node.sync();
+        await node.reconciler.deleteStaleChains();
+        expect([node.reconciler.quarantined.size, node.reconciler.excludedFamilies.size]).toEqual([0, 0]);
+        const fresh = renderAll(node.objects, node.nodeContext).state.ruleset;
+        const families = new Set(node.nodeContext.map(({ family }) => family));
+        const kernel = Object.values(node.fake.kernel.ruleset).filter(({ family }) => families.has(family));
+        expect(textWithoutPlacement(Object.fromEntries(kernel.map((one) => [one.family, one])))).toBe(
+          textWithoutPlacement(fresh),
+        );
+      },
+    ),
     { numRuns: 40 },
   );
 });
 
 test("changes that syncs bring to the kernel in portions end with the tables of a fresh start", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.tuple(anyObjects, fc.nat(3)), { minLength: 2, maxLength: 6 }), async (changes) => {
-      const node = new Node();
-      for (const [objects, syncs] of changes) {
-        await node.take({ kind: "objects", objects });
-        for (let n = 0; n < syncs; n++) await node.sync();
-      }
-      const { reconciler, nodeContext, cache } = node;
-      let left = 1000;
-      const waits = async () => {
-        const { waiting } = await reconciler.sync({ nodeContext, services: cache.takeDirty() });
-        return waiting.size > 0;
-      };
-      while (await waits()) expect(left--).toBeGreaterThan(0);
-      await reconciler.deleteStaleChains();
-      expect(textWithoutPlacement(node.fake.kernel.ruleset)).toBe(
-        textWithoutPlacement(renderAll(node.objects, nodeContext).state.ruleset),
-      );
-    }),
+    fc.asyncProperty(
+      fc.array(fc.tuple(anyObjects, fc.nat(3)), { minLength: 2, maxLength: 6 }),
+      async (changes) => {
+        const node = new Node();
+        for (const [objects, syncs] of changes) {
+          await node.take({ kind: "objects", objects });
+          for (let n = 0; n < syncs; n++) await node.sync();
+        }
+        const { reconciler, nodeContext, cache } = node;
+        let left = 1000;
+        const waits = async () => {
+          const { waiting } = await reconciler.sync({ nodeContext, services: cache.takeDirty() });
+          return waiting.size > 0;
+        };
+        while (await waits()) expect(left--).toBeGreaterThan(0);
+        await reconciler.deleteStaleChains();
+        expect(textWithoutPlacement(node.fake.kernel.ruleset)).toBe(
+          textWithoutPlacement(renderAll(node.objects, nodeContext).state.ruleset),
+        );
+      },
+    ),
     { numRuns: 40 },
   );
 });

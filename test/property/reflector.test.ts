@@ -62,11 +62,17 @@ const faults: fc.Arbitrary<InjectedFault> = fc.constantFrom<InjectedFault>(
 );
 
 const troubles: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ verb: fc.constantFrom<Verb>("list", "watch"), fault: faults, times: fc.integer({ min: 1, max: 4 }) }).map(
-    (rule): Step =>
-      (api) =>
-        api.addFault(rule),
-  ),
+  fc
+    .record({
+      verb: fc.constantFrom<Verb>("list", "watch"),
+      fault: faults,
+      times: fc.integer({ min: 1, max: 4 }),
+    })
+    .map(
+      (rule): Step =>
+        (api) =>
+          api.addFault(rule),
+    ),
   fc.constantFrom<Step>(
     ({ cluster }) => cluster.compact("services"),
     ({ cluster }) => cluster.bookmark("services"),
@@ -80,7 +86,9 @@ const troubles: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /** A step, and how many turns of the event loop pass after it. */
-const history = fc.array(fc.tuple(fc.oneof(changes, troubles), fc.integer({ min: 0, max: 30 })), { maxLength: 30 });
+const history = fc.array(fc.tuple(fc.oneof(changes, troubles), fc.integer({ min: 0, max: 30 })), {
+  maxLength: 30,
+});
 
 test("after any faults of the API server the consumer has its objects, and got no contradictory events", async () => {
   await fc.assert(
@@ -95,7 +103,9 @@ test("after any faults of the API server the consumer has its objects, and got n
         }
         api.clearFaults();
         // Nobody can know of a silent deletion before there is a reason to list again.
-        await follower.until(() => follower.reflector.state().synced && api.cluster.watches("services").length > 0);
+        await follower.until(
+          () => follower.reflector.state().synced && api.cluster.watches("services").length > 0,
+        );
         api.cluster.compact("services");
         for (const watch of api.cluster.watches("services")) watch.reset();
         await follower.untilEqual();

@@ -23,28 +23,43 @@ function parse(text: string, pieceSizes: readonly number[]): unknown[] {
 }
 
 function listingOf(elem: readonly unknown[], spaces?: number): string {
-  const map = { family: "ip", name: "endpoints", table: "nft-proxy", map: "classid", elem, stmt: [{ counter: null }] };
+  const map = {
+    family: "ip",
+    name: "endpoints",
+    table: "nft-proxy",
+    map: "classid",
+    elem,
+    stmt: [{ counter: null }],
+  };
   return `${JSON.stringify({ nftables: [{ metainfo: { version: "1.1.3" } }, { map }] }, null, spaces)}\n`;
 }
 
 describe("a set's listing that arrives in pieces", () => {
   test("has the elements of the whole listing, wherever pieces end and whatever the elements contain", () => {
     fc.assert(
-      fc.property(fc.array(element, { maxLength: 8 }), fc.constantFrom(undefined, 2), sizes, (elem, spaces, pieces) => {
-        expect(parse(listingOf(elem, spaces), pieces)).toEqual(JSON.parse(JSON.stringify(elem)));
-      }),
+      fc.property(
+        fc.array(element, { maxLength: 8 }),
+        fc.constantFrom(undefined, 2),
+        sizes,
+        (elem, spaces, pieces) => {
+          expect(parse(listingOf(elem, spaces), pieces)).toEqual(JSON.parse(JSON.stringify(elem)));
+        },
+      ),
     );
   });
 
   test("has no elements where nft prints none", () => {
-    const text = JSON.stringify({ nftables: [{ set: { family: "ip", name: "cluster-ips", table: "nft-proxy" } }] });
+    const text = JSON.stringify({
+      nftables: [{ set: { family: "ip", name: "cluster-ips", table: "nft-proxy" } }],
+    });
     expect(parse(text, [7])).toEqual([]);
   });
 
   test("is refused when its text is damaged or ends early", () => {
     const text = listingOf([["10.96.0.1", 80], "b"]).trim();
     const isRefused = expect.objectContaining({ code: "NFT_OUTPUT" });
-    for (let end = 0; end < text.length; end++) expect(() => parse(text.slice(0, end), [7])).toThrowError(isRefused);
+    for (let end = 0; end < text.length; end++)
+      expect(() => parse(text.slice(0, end), [7])).toThrowError(isRefused);
     for (const damaged of [text.replace("80", "8 0"), text.replace("],", "}],"), `${text}]`]) {
       expect(() => parse(damaged, [7])).toThrowError(isRefused);
     }

@@ -28,7 +28,9 @@ function movedBeyondOwn(all: readonly SlotOwner[], gone: SlotOwner, size: number
   const rest = all.filter((each) => each !== gone);
   const after = slots(rest, size);
   const others = before.filter((address) => address !== gone.address).length;
-  return before.filter((address, slot) => address !== gone.address && address !== after[slot]).length / others;
+  return (
+    before.filter((address, slot) => address !== gone.address && address !== after[slot]).length / others
+  );
 }
 
 describe("a slot table", () => {
@@ -103,9 +105,12 @@ describe("a slot table", () => {
   test("gives each of two ports of one address slots of its own", () => {
     const both = [owner(0, 0, 1, 8080), owner(0, 0, 1, 9090), owner(1, 0)];
     const table = [...fillSlots(both, 251)];
-    for (const position of [0, 1, 2]) expect(table.filter((each) => each === position).length).toBeGreaterThan(70);
+    for (const position of [0, 1, 2])
+      expect(table.filter((each) => each === position).length).toBeGreaterThan(70);
     // The lower port has the hash of the address alone, as in a list with no other port of it.
-    expect(table).toEqual([...fillSlots([both[1], both[0], both[2]] as SlotOwner[], 251)].map((i) => [1, 0, 2][i]));
+    expect(table).toEqual(
+      [...fillSlots([both[1], both[0], both[2]] as SlotOwner[], 251)].map((i) => [1, 0, 2][i]),
+    );
   });
 });
 

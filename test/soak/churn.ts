@@ -12,7 +12,10 @@ const TARGET_EVERY = 25;
 /** How long the server can answer watches from an older version, milliseconds. */
 const HISTORY = 60_000;
 
-const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
+const STICKY = {
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+};
 
 /** Changes the objects of a cluster, {@link RATE} times a second while it is not paused. */
 export class Churn {

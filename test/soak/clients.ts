@@ -16,7 +16,12 @@ const CLIENTS: readonly (readonly [MachineName, readonly ConnectionKind[]])[] = 
 /** A line of a client. */
 interface ClientLine {
   readonly made?: Readonly<Record<string, number>>;
-  readonly failed?: { readonly name: string; readonly from: number; readonly until: number; readonly error: string };
+  readonly failed?: {
+    readonly name: string;
+    readonly from: number;
+    readonly until: number;
+    readonly error: string;
+  };
 }
 
 /** Clients that make connections to all targets, all the time. */
@@ -30,7 +35,11 @@ export class Clients {
   constructor(lab: Lab) {
     this.#running = CLIENTS.map(([machine, kinds], index) => {
       const targets = TARGETS.filter(({ kind }) => kinds.includes(kind));
-      const words = targets.map((target) => ({ name: target.name, kind: target.kind, ...frontendOf(target) }));
+      const words = targets.map((target) => ({
+        name: target.name,
+        kind: target.kind,
+        ...frontendOf(target),
+      }));
       const client = lab.start(machine, [process.execPath, program, JSON.stringify(words)]);
       client.onLine((line) => {
         // Node may have something to say, too.
@@ -38,7 +47,8 @@ export class Clients {
         const { made, failed } = JSON.parse(line) as ClientLine;
         if (made !== undefined) this.#made[index] = made;
         const target = targets.find(({ name }) => name === failed?.name);
-        if (failed !== undefined && target !== undefined) this.failures.push({ ...failed, target, client: machine });
+        if (failed !== undefined && target !== undefined)
+          this.failures.push({ ...failed, target, client: machine });
       });
       return client;
     });
@@ -47,7 +57,9 @@ export class Clients {
   /** How many connections of a kind have been made. */
   made(kind: ConnectionKind): number {
     const names = TARGETS.filter((target) => target.kind === kind).map(({ name }) => name);
-    return this.#made.flatMap((made) => names.map((name) => made[name] ?? 0)).reduce((sum, one) => sum + one, 0);
+    return this.#made
+      .flatMap((made) => names.map((name) => made[name] ?? 0))
+      .reduce((sum, one) => sum + one, 0);
   }
 
   /** Ends them. */

@@ -144,7 +144,8 @@ const elementDeleted: Step = async (stage, random) => {
   const { kind, family, name, clusterIP, port } = target;
   const nobody = family === "ip" ? "0.0.0.0" : "::";
   const protocol = kind === "udp" ? "udp" : "tcp";
-  const key = kind === "node-port" ? `${nobody} . tcp . ${port.nodePort}` : `${clusterIP} . ${protocol} . ${port.port}`;
+  const key =
+    kind === "node-port" ? `${nobody} . tcp . ${port.nodePort}` : `${clusterIP} . ${protocol} . ${port.port}`;
   const from = now();
   await stage.lab.nft("delete", "element", family, "nft-proxy", "lists", `{ ${key} }`);
   const isRepaired = () => stage.isAnswered([probeOf(target)]);

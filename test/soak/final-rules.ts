@@ -27,7 +27,9 @@ export async function finalDifferences(stage: Stage): Promise<readonly string[]>
     ["ip", "ip6"].map((family) => lab.mustRun(SCRATCH, ["nft", "-j", "list", "table", family, "nft-proxy"])),
   );
   const wanted: Ruleset = Object.assign({}, ...listings.map((text) => parseListing(readListing(text))));
-  const [has, wants] = [await stage.lab.kernelText(), textWithoutPlacement(wanted)].map((text) => text.split("\n"));
+  const [has, wants] = [await stage.lab.kernelText(), textWithoutPlacement(wanted)].map((text) =>
+    text.split("\n"),
+  );
   const missing = only(wants, has).map((line) => `- ${line}`);
   return [...missing, ...only(has, wants).map((line) => `+ ${line}`)].slice(0, SHOWN);
 }

@@ -43,7 +43,10 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
     );
     const ingress = [{ ip: "203.0.113.77" }];
     const spec = { type: "LoadBalancer", loadBalancerSourceRanges };
-    return one({ ...service("hostile-ranges", 1, [{ port: 80 }], spec), status: { loadBalancer: { ingress } } });
+    return one({
+      ...service("hostile-ranges", 1, [{ port: 80 }], spec),
+      status: { loadBalancer: { ingress } },
+    });
   },
   [`a Service of ${SIZES.addresses} external addresses x ${SIZES.portsOfAddresses} ports`]: () => {
     const externalIPs = times(SIZES.addresses, (n) => `198.18.${8 + (n >> 8)}.${n & 255}`);
@@ -79,11 +82,17 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
   },
   [`annotations of ${SIZES.annotation / 1024} KiB`]: () => {
     const value = "x".repeat(SIZES.annotation - SCHEDULER_ANNOTATION.length);
-    return one(annotated(service("hostile-annotation", 5, [{ port: 80 }], {}), { [SCHEDULER_ANNOTATION]: value }));
+    return one(
+      annotated(service("hostile-annotation", 5, [{ port: 80 }], {}), { [SCHEDULER_ANNOTATION]: value }),
+    );
   },
   "a Service with the addresses of others": () => {
     const externalIPs = TARGETS.map(({ clusterIP }) => clusterIP);
-    const ports = [{ port: 80 }, { port: ECHO_PORT, targetPort: ECHO_PORT }, { port: 53, protocol: "UDP" } as const];
+    const ports = [
+      { port: 80 },
+      { port: ECHO_PORT, targetPort: ECHO_PORT },
+      { port: 53, protocol: "UDP" } as const,
+    ];
     return one(service("hostile-thief", 6, ports, { externalIPs }), ports);
   },
 };
@@ -104,16 +113,22 @@ const TENANTS: Readonly<Record<string, Partial<TenantShape>>> = {
     externalIPs: 1,
     sameAddresses: true,
   },
-  "a tenant of 50 sticky Services in as many namespaces": { services: 50, ports: 20, sticky: true, apart: true },
+  "a tenant of 50 sticky Services in as many namespaces": {
+    services: 50,
+    ports: 20,
+    sticky: true,
+    apart: true,
+  },
 };
 
 /** What those tenants do, one step after the other, by the words of the report. */
-export const TENANT_STEPS: Readonly<Record<string, readonly (() => readonly TenantChange[])[]>> = Object.fromEntries(
-  Object.entries(TENANTS).map(([name, shape], index) => {
-    const services = tenantServices(tenantShape(shape), `tenant${index}`);
-    return [name, Object.values(MOTIONS).map((motion, round) => () => motion(services, round))];
-  }),
-);
+export const TENANT_STEPS: Readonly<Record<string, readonly (() => readonly TenantChange[])[]>> =
+  Object.fromEntries(
+    Object.entries(TENANTS).map(([name, shape], index) => {
+      const services = tenantServices(tenantShape(shape), `tenant${index}`);
+      return [name, Object.values(MOTIONS).map((motion, round) => () => motion(services, round))];
+    }),
+  );
 
 const ENDPOINTS = ["10.250.255.1", "10.250.255.2"];
 

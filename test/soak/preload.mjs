@@ -47,7 +47,10 @@ process.on("SIGUSR2", () => {
   setTimeout(() => {
     const [, kilobytes = "0"] = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
     const file = join(folder, "heap");
-    writeFileSync(`${file}.new`, JSON.stringify({ ...process.memoryUsage(), anonymous: Number(kilobytes) * 1024 }));
+    writeFileSync(
+      `${file}.new`,
+      JSON.stringify({ ...process.memoryUsage(), anonymous: Number(kilobytes) * 1024 }),
+    );
     renameSync(`${file}.new`, file);
   }, RETURNED);
 });

@@ -26,7 +26,10 @@ export interface SoakResults {
 }
 
 /** The failures that no fault explains. */
-export function unexplainedFailures(failures: readonly Failure[], harms: readonly Harm[]): readonly Failure[] {
+export function unexplainedFailures(
+  failures: readonly Failure[],
+  harms: readonly Harm[],
+): readonly Failure[] {
   return failures.filter((failure) => explanationOf(failure, harms) === undefined);
 }
 

@@ -110,7 +110,8 @@ async function run(minutes: number, seed: number, save: boolean): Promise<boolea
     await soak.inject(stage, clients, gentle, began + minutes * 60_000 - 30_000);
     const end = await measureVitals(stage);
     for (const problem of vitalProblems(middle, end)) soak.problem(problem);
-    for (const line of await finalDifferences(stage)) soak.problem(`the tables differ from what dump says: ${line}`);
+    for (const line of await finalDifferences(stage))
+      soak.problem(`the tables differ from what dump says: ${line}`);
     await clients.stop();
     for (const text of failureTexts(unexplainedFailures(clients.failures, soak.harms))) {
       soak.problem(`unexplained: ${text}`);

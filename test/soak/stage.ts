@@ -154,7 +154,15 @@ export class Stage {
     const service = this.cluster.put("services", apiService(`canary-${number}`, { clusterIP }));
     const slice = this.cluster.put("endpointslices", apiSlice(`canary-${number}`, ["10.244.1.11"]));
     try {
-      const probe = { id: "canary", from: "pod2", to: clusterIP, port: 80, proto: "tcp", n: 1, wait: 0.5 } as const;
+      const probe = {
+        id: "canary",
+        from: "pod2",
+        to: clusterIP,
+        port: 80,
+        proto: "tcp",
+        n: 1,
+        wait: 0.5,
+      } as const;
       return await this.until(async () => {
         if (!(await this.isAnswered([probe]))) return false;
         const health = await this.lab.get(10256, "/healthz").catch(() => undefined);

@@ -86,5 +86,13 @@ export function frontendOf({ kind, family, clusterIP, port }: Target): {
 export function probeOf(target: Target): Probe {
   const { host, port } = frontendOf(target);
   const from = target.kind === "node-port" ? "ext" : "pod2";
-  return { id: target.name, from, to: host, port, proto: target.kind === "udp" ? "udp" : "tcp", n: 1, wait: 0.5 };
+  return {
+    id: target.name,
+    from,
+    to: host,
+    port,
+    proto: target.kind === "udp" ? "udp" : "tcp",
+    n: 1,
+    wait: 0.5,
+  };
 }

@@ -50,7 +50,8 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
     samples.push({ heap: heapUsed, reserved: heapTotal, buffers: external, resident, kept, descriptors });
   }
   stage.churn.start();
-  const least = (key: keyof Omit<Vitals, "pid" | "peak">) => Math.min(...samples.map((sample) => sample[key]));
+  const least = (key: keyof Omit<Vitals, "pid" | "peak">) =>
+    Math.min(...samples.map((sample) => sample[key]));
   return {
     pid: stage.pid,
     resident: least("resident"),
@@ -68,7 +69,9 @@ export function vitalProblems(middle: Vitals, end: Vitals): readonly string[] {
   if (middle.pid !== end.pid) return ["memory: the process of the middle is not that of the end"];
   const growth = end.kept / middle.kept;
   return [
-    ...(growth > GROWTH ? [`memory grew by ${((growth - 1) * 100).toFixed(1)} % from the middle to the end`] : []),
+    ...(growth > GROWTH
+      ? [`memory grew by ${((growth - 1) * 100).toFixed(1)} % from the middle to the end`]
+      : []),
     ...(end.descriptors > middle.descriptors + PASSING_DESCRIPTORS
       ? [`descriptors grew from ${middle.descriptors} in the middle to ${end.descriptors} at the end`]
       : []),

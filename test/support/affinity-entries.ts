@@ -15,7 +15,9 @@ import { familyContext } from "./build.ts";
  */
 export function affinityKey(client: string, servicePort: number): string {
   const spec = setSpecs(familyContext(familyOf(client))).find(({ name }) => name === AFFINITY);
-  return joinParts(...(spec?.key ?? []).map((type) => (type === "classid" ? formatClassid(servicePort) : client)));
+  return joinParts(
+    ...(spec?.key ?? []).map((type) => (type === "classid" ? formatClassid(servicePort) : client)),
+  );
 }
 
 /** Reads such a key in canonical form. */
@@ -54,9 +56,15 @@ export function affinityEntries(listing: string): readonly ListedElement[] {
  * What session affinity remembers of the Service port that has a frontend: client to the address and port of its endpoint.
  * @param listing of the map of session affinity, as JSON
  */
-export function rememberedEndpoints(table: Table, listing: string, frontend: string): ReadonlyMap<string, string> {
+export function rememberedEndpoints(
+  table: Table,
+  listing: string,
+  frontend: string,
+): ReadonlyMap<string, string> {
   const { servicePort, endpoints } = endpointIdsOf(table, frontend);
   const entries = affinityEntries(listing).map((entry) => ({ ...entry, ...parseAffinityKey(entry.key) }));
   const own = entries.filter((entry) => entry.servicePort === servicePort);
-  return new Map(own.map(({ client, value }) => [client, endpoints.get(Number(value)) ?? `nothing (${value})`]));
+  return new Map(
+    own.map(({ client, value }) => [client, endpoints.get(Number(value)) ?? `nothing (${value})`]),
+  );
 }

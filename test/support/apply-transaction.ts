@@ -2,7 +2,14 @@ import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { keyText, splitElement, unwrapKey } from "../../src/nft/canonical/elements.ts";
 import { type Draft, memberOf, ownFamily, place, tableOf } from "../../src/nft/canonical/parse.ts";
-import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "../../src/nft/canonical/shape.ts";
+import {
+  asList,
+  asObject,
+  asTagged,
+  asText,
+  type JsonObject,
+  notUnderstood,
+} from "../../src/nft/canonical/shape.ts";
 
 /**
  * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in
@@ -22,8 +29,12 @@ export function draftOf(ruleset: Ruleset): Draft {
       family: table.family,
       name: table.name,
       ...(table.flowtable && { flowtable: table.flowtable }),
-      chains: new Map([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }])),
-      sets: new Map([...table.sets].map(([name, { spec, elements }]) => [name, { spec, elements: new Map(elements) }])),
+      chains: new Map(
+        [...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]),
+      ),
+      sets: new Map(
+        [...table.sets].map(([name, { spec, elements }]) => [name, { spec, elements: new Map(elements) }]),
+      ),
     };
   }
   return draft;
@@ -64,7 +75,8 @@ function remove(draft: Draft, kind: string, object: JsonObject): void {
       const { spec, elements } = memberOf(table.sets, name);
       for (const item of asList(object.elem, "elements")) {
         const { key } = splitElement(item, spec.value !== undefined && Array.isArray(item));
-        if (!elements.delete(keyText(unwrapKey(key), spec))) throw notUnderstood("removal of a missing element", item);
+        if (!elements.delete(keyText(unwrapKey(key), spec)))
+          throw notUnderstood("removal of a missing element", item);
       }
       return;
     }

@@ -5,7 +5,12 @@ import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
-import { PORT_RANGE_ADDRESSES, type PortRange, type Service, type ServicePortSpec } from "../../src/model/service.ts";
+import {
+  PORT_RANGE_ADDRESSES,
+  type PortRange,
+  type Service,
+  type ServicePortSpec,
+} from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
@@ -15,8 +20,24 @@ import { familyContext, HERE, type Objects, service, slice, testNodeContext } fr
 
 const NAMES = ["a", "b", "b-2", "other/a", "other/c", "other/c-d"];
 const CLUSTER_IPS = { ip: ["10.96.0.1", "10.96.0.2", "10.96.0.3"], ip6: ["fd00:10:96::1", "fd00:10:96::2"] };
-const EXTERNAL_IPS = ["203.0.113.1", "203.0.113.2", "10.96.0.1", "192.0.2.2", "fd00:1b::1", "fd00:1b::2", "fd00:c0::2"];
-const RANGES = ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24", "192.0.2.200/32", "0.0.0.0/0", "fd00::/8", "fd00:c0::/64"];
+const EXTERNAL_IPS = [
+  "203.0.113.1",
+  "203.0.113.2",
+  "10.96.0.1",
+  "192.0.2.2",
+  "fd00:1b::1",
+  "fd00:1b::2",
+  "fd00:c0::2",
+];
+const RANGES = [
+  "10.0.0.0/8",
+  "10.1.0.0/16",
+  "192.0.2.0/24",
+  "192.0.2.200/32",
+  "0.0.0.0/0",
+  "fd00::/8",
+  "fd00:c0::/64",
+];
 const ENDPOINTS: Readonly<Record<Family, readonly string[]>> = {
   ip: ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2", "10.244.3.1"],
   ip6: ["fd00:244:1::1", "fd00:244:1::2", "fd00:244:2::1", "fd00:244:2::2"],
@@ -26,7 +47,8 @@ const PORT_NAMES = ["", "http", "dns"];
 const protocol = fc.constantFrom<Protocol>("tcp", "tcp", "tcp", "tcp", "udp", "sctp");
 const mostly = <T>(value: T, other: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 3, arbitrary: fc.constant(value) }, { weight: 1, arbitrary: other });
-const some = <T>(values: readonly T[], maxLength = 2) => fc.uniqueArray(fc.constantFrom(...values), { maxLength });
+const some = <T>(values: readonly T[], maxLength = 2) =>
+  fc.uniqueArray(fc.constantFrom(...values), { maxLength });
 const policy = fc.constantFrom("Cluster" as const, "Local" as const);
 
 /** Ranges with explicit ports in them, at their ends and beside them, that overlap, touch and hold each other. */
@@ -108,12 +130,18 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
         // Slot tables are large, so that few clusters have them.
         weight: fc.oneof({ arbitrary: fc.constant(1), weight: 14 }, fc.constantFrom(0, 3)),
       })
-      .map((rest) => slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` })),
+      .map((rest) =>
+        slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` }),
+      ),
   );
 
 /** Clusters of up to six Services with up to eighteen EndpointSlices, which contest addresses, ports and endpoints. */
 export const anyObjects: fc.Arbitrary<Required<Objects>> = fc.record({
-  services: fc.uniqueArray(anyService, { selector: ({ name }) => name, maxLength: NAMES.length, size: "max" }),
+  services: fc.uniqueArray(anyService, {
+    selector: ({ name }) => name,
+    maxLength: NAMES.length,
+    size: "max",
+  }),
   slices: fc.uniqueArray(anySlice, {
     selector: ({ namespace, name }) => `${namespace}/${name}`,
     maxLength: 18,
@@ -174,10 +202,19 @@ const SENDERS: readonly (Packet["from"] & { readonly family: Family })[] = [
   { family: "ip6", address: "2001:db8::1", at: "outside", iifname: "eth0" },
   { family: "ip6", address: "fd00:c0::2", at: "node" },
 ];
-const DESTINATIONS = [...CLUSTER_IPS.ip, ...CLUSTER_IPS.ip6, ...EXTERNAL_IPS, "192.0.2.2", "fd00:c0::2", "10.96.9.9"];
+const DESTINATIONS = [
+  ...CLUSTER_IPS.ip,
+  ...CLUSTER_IPS.ip6,
+  ...EXTERNAL_IPS,
+  "192.0.2.2",
+  "fd00:c0::2",
+  "10.96.9.9",
+];
 
 const senders = (to: string) =>
-  fc.constantFrom(...SENDERS.filter(({ family }) => family === familyOf(to))).map(({ family: _, ...from }) => from);
+  fc
+    .constantFrom(...SENDERS.filter(({ family }) => family === familyOf(to)))
+    .map(({ family: _, ...from }) => from);
 
 const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((to) =>
   fc.record({
@@ -190,15 +227,17 @@ const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((
 
 /** First packets from pods, the node and outside, most of them to what the objects' service ports serve. */
 export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet> {
-  const served = services.flatMap(servicePortsOf).flatMap(({ service: { clusterIPs, ...others }, spec, family }) => {
-    const { externalIPs, loadBalancerIPs } = others;
-    const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
-    const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
-    const ends = (spec.ranges ?? []).flatMap(({ first, last }) => [first - 1, first, last, last + 1]);
-    return [...addresses.flatMap((to) => [spec.port, ...ends].map((port) => ({ to, port }))), nodePort]
-      .filter(({ port }) => port > 0 && port < 65536)
-      .map((destination) => ({ ...destination, protocol: spec.protocol }));
-  });
+  const served = services
+    .flatMap(servicePortsOf)
+    .flatMap(({ service: { clusterIPs, ...others }, spec, family }) => {
+      const { externalIPs, loadBalancerIPs } = others;
+      const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
+      const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
+      const ends = (spec.ranges ?? []).flatMap(({ first, last }) => [first - 1, first, last, last + 1]);
+      return [...addresses.flatMap((to) => [spec.port, ...ends].map((port) => ({ to, port }))), nodePort]
+        .filter(({ port }) => port > 0 && port < 65536)
+        .map((destination) => ({ ...destination, protocol: spec.protocol }));
+    });
   if (served.length === 0) return anyPacket;
   const aimed = fc.constantFrom(...served).chain((to) => senders(to.to).map((from) => ({ from, ...to })));
   return fc.oneof({ weight: 5, arbitrary: aimed }, { weight: 1, arbitrary: anyPacket });

@@ -94,7 +94,9 @@ export interface SliceOptions {
 
 /** An EndpointSlice. */
 export function slice(options: SliceOptions = {}): EndpointSlice {
-  const endpoints = (options.endpoints ?? []).map((given) => (typeof given === "string" ? endpoint(given) : given));
+  const endpoints = (options.endpoints ?? []).map((given) =>
+    typeof given === "string" ? endpoint(given) : given,
+  );
   const owner = named(options.service ?? "web");
   const family = options.family ?? familyOf(endpoints[0]?.address ?? "");
   const name = options.name ?? `${owner.slice(owner.indexOf("/") + 1)}-${family}`;
@@ -117,7 +119,10 @@ export function slicePort(number: number, options: Partial<Omit<SlicePort, "port
 }
 
 /** An endpoint: ready, on no node, without zone or hints unless told otherwise. */
-export function endpoint(address: string, options: Partial<Omit<SliceEndpoint, "address">> = {}): SliceEndpoint {
+export function endpoint(
+  address: string,
+  options: Partial<Omit<SliceEndpoint, "address">> = {},
+): SliceEndpoint {
   return {
     address,
     nodeName: "",
@@ -133,7 +138,10 @@ export function endpoint(address: string, options: Partial<Omit<SliceEndpoint, "
 }
 
 /** An endpoint on {@link HERE}. */
-export function localEndpoint(address: string, options: Partial<Omit<SliceEndpoint, "address">> = {}): SliceEndpoint {
+export function localEndpoint(
+  address: string,
+  options: Partial<Omit<SliceEndpoint, "address">> = {},
+): SliceEndpoint {
   return endpoint(address, { nodeName: HERE.name, ...options });
 }
 

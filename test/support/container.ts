@@ -48,7 +48,9 @@ export class Pod {
   constructor(root: string, inputs: PodInputs) {
     const manifests = buildOverlay("explicit-control-plane");
     const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet");
-    const configMap = manifests.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === "nft-proxy");
+    const configMap = manifests.find(
+      ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === "nft-proxy",
+    );
     this.#root = root;
     this.#inputs = inputs;
     this.#spec = (daemonSet as unknown as { spec: { template: { spec: V1PodSpec } } }).spec.template.spec;

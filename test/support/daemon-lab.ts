@@ -106,7 +106,9 @@ export class DaemonLab {
 
   /** Asks a server of the daemon on the node. */
   async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
-    const answer = await fetch(`http://${address}:${port}${path}`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
+    const answer = await fetch(`http://${address}:${port}${path}`, {
+      signal: AbortSignal.timeout(PATIENCE.timeout),
+    });
     return { status: answer.status, headers: answer.headers, body: await answer.text() };
   }
 
@@ -152,7 +154,10 @@ export class DaemonLab {
 
   /** Waits until the kernel has exactly this. */
   async converging(wanted: string): Promise<void> {
-    await vi.waitFor(async () => expect(lineDifferences(await this.kernelText(), wanted)).toEqual([]), PATIENCE);
+    await vi.waitFor(
+      async () => expect(lineDifferences(await this.kernelText(), wanted)).toEqual([]),
+      PATIENCE,
+    );
   }
 
   /** Waits until each resource is watched. */
@@ -190,7 +195,10 @@ export class DaemonLab {
 
 /** The first lines that only one of two texts has, `+` for the actual one. */
 function lineDifferences(actual: string, wanted: string): readonly string[] {
-  const [has, wants] = [actual, wanted].map((text) => new Set(text.split("\n"))) as [Set<string>, Set<string>];
+  const [has, wants] = [actual, wanted].map((text) => new Set(text.split("\n"))) as [
+    Set<string>,
+    Set<string>,
+  ];
   const missing = [...wants].filter((line) => !has.has(line)).map((line) => `- ${line}`);
   return [...missing, ...[...has].filter((line) => !wants.has(line)).map((line) => `+ ${line}`)].slice(0, 20);
 }

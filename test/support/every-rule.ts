@@ -1,7 +1,15 @@
 import { FAMILIES, type Family } from "../../src/base/family.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { localEndpoint, port, renderAll, type ServiceOptions, service, slice, testNodeContext } from "./build.ts";
+import {
+  localEndpoint,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+  testNodeContext,
+} from "./build.ts";
 
 /** An address of a kind (the third part in IPv4, the last but one in IPv6) and a number. */
 function address(family: Family, kind: number, number: number): string {
@@ -104,6 +112,7 @@ export function everyRule(): Ruleset {
       counters: "endpoints",
     }),
   );
-  for (const family of FAMILIES) state.families[family]?.setVanished(new Set([`${ENDPOINTS[family][4]} . 8080`]));
+  for (const family of FAMILIES)
+    state.families[family]?.setVanished(new Set([`${ENDPOINTS[family][4]} . 8080`]));
   return state.ruleset;
 }

@@ -91,5 +91,7 @@ function answerOf(packet: Packet, outcome: Outcome): string {
 /** sendto(2) fails with EPERM when its packet is dropped on the way out. TCP takes the loss for the network's. */
 function isSenderTold(packet: Packet, { steps }: Outcome): boolean {
   const hook = steps.findLast((step) => step.kind === "hook")?.hook;
-  return packet.from.at === "node" && packet.protocol === "udp" && (hook === "output" || hook === "postrouting");
+  return (
+    packet.from.at === "node" && packet.protocol === "udp" && (hook === "output" || hook === "postrouting")
+  );
 }

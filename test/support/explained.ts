@@ -8,7 +8,10 @@ import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 export interface Explained {
   readonly text: string;
   readonly explanations: readonly Explanation[];
-  readonly json: { readonly explanations: readonly Explanation[]; readonly notServed?: { readonly cause: string } };
+  readonly json: {
+    readonly explanations: readonly Explanation[];
+    readonly notServed?: { readonly cause: string };
+  };
 }
 
 const OPTIONS = {
@@ -18,7 +21,10 @@ const OPTIONS = {
 };
 
 /** Runs `explain` on node-1 with the manifests in a file of their own. */
-export async function explained(manifests: string, flags: Readonly<Record<string, string>>): Promise<Explained> {
+export async function explained(
+  manifests: string,
+  flags: Readonly<Record<string, string>>,
+): Promise<Explained> {
   const directory = await mkdtemp(join(tmpdir(), "nft-proxy-"));
   const file = join(directory, "objects.yaml");
   await writeFile(file, manifests);

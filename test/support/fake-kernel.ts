@@ -21,7 +21,8 @@ export class FakeKernel {
       const reason = "add" in command ? refusedAddition(draft, command.add) : undefined;
       applyCommand(draft, command);
       const inUse = "delete" in command ? refusedDeletion(draft, command.delete) : undefined;
-      if (reason ?? inUse) throw new Error(`refused: ${reason ?? inUse}: ${JSON.stringify(command).slice(0, 300)}`);
+      if (reason ?? inUse)
+        throw new Error(`refused: ${reason ?? inUse}: ${JSON.stringify(command).slice(0, 300)}`);
     }
     this.ruleset = draft;
   }
@@ -37,21 +38,27 @@ function refusedAddition(draft: Draft, object: CommandObject): string | undefine
   const declared = alone(table.family, { add: object });
   for (const [name, chain] of declared.chains) {
     const known = table.chains.get(name);
-    if (known !== undefined && !isDeepStrictEqual(known.base, chain.base)) return "the chain exists with another hook";
+    if (known !== undefined && !isDeepStrictEqual(known.base, chain.base))
+      return "the chain exists with another hook";
   }
   for (const [name, { spec }] of declared.sets) {
     const known = table.sets.get(name);
-    if (known !== undefined && !isDeepStrictEqual(known.spec, spec)) return "the set exists with another type";
+    if (known !== undefined && !isDeepStrictEqual(known.spec, spec))
+      return "the set exists with another type";
   }
   return undefined;
 }
 
-function refusedElements(table: Table, object: Extract<Member, { readonly element: unknown }>): string | undefined {
+function refusedElements(
+  table: Table,
+  object: Extract<Member, { readonly element: unknown }>,
+): string | undefined {
   const set = table.sets.get(object.element.name);
   if (set === undefined) return `no set ${object.element.name}`;
   const added =
     alone(table.family, { add: object }, set).sets.get(set.spec.name)?.elements ?? new Map<string, string>();
-  const overlapping = set.spec.interval && set.spec.key.length > 1 ? overlap([...set.elements, ...added]) : undefined;
+  const overlapping =
+    set.spec.interval && set.spec.key.length > 1 ? overlap([...set.elements, ...added]) : undefined;
   if (overlapping !== undefined) return `${overlapping} overlaps another range`;
   for (const [key, value] of added) {
     const known = set.elements.get(key);
@@ -69,7 +76,9 @@ function overlap(elements: readonly (readonly [string, string])[]): string | und
     const [first = 0, last = 0] = ports.split("-").map(Number);
     return { key, place, first, last };
   });
-  const sorted = ranges.sort((a, b) => (a.place === b.place ? a.first - b.first : a.place < b.place ? -1 : 1));
+  const sorted = ranges.sort((a, b) =>
+    a.place === b.place ? a.first - b.first : a.place < b.place ? -1 : 1,
+  );
   return sorted.find(({ place, first }, index) => {
     const before = sorted[index - 1];
     return before?.place === place && before.last >= first;

@@ -2,7 +2,11 @@ import type { NetlinkHandlers, StartNetlinkListener } from "../../src/kernel/net
 import type { TableMessage } from "../../src/sync/kernel-events.ts";
 
 /** A change of a table as a test writes it, of the table `ip nft-proxy` unless it says otherwise. */
-export type Told = TableMessage extends infer Each ? (Each extends TableMessage ? Partial<Each> : never) : never;
+export type Told = TableMessage extends infer Each
+  ? Each extends TableMessage
+    ? Partial<Each>
+    : never
+  : never;
 
 /** One listener that was started. */
 interface Started {

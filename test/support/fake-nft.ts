@@ -68,8 +68,10 @@ export class FakeNft {
 
   #send(transaction: Transaction, kind: NftRun): ProcessResult {
     if (kind === "apply") this.transactions.push(transaction);
-    if (this.hangsOver !== undefined && JSON.stringify(transaction).includes(this.hangsOver)) return TIMED_OUT;
-    if (this.isKilledBy(JSON.stringify(transaction))) return { ...PLAIN, exitCode: undefined, signal: "SIGKILL" };
+    if (this.hangsOver !== undefined && JSON.stringify(transaction).includes(this.hangsOver))
+      return TIMED_OUT;
+    if (this.isKilledBy(JSON.stringify(transaction)))
+      return { ...PLAIN, exitCode: undefined, signal: "SIGKILL" };
     if (this.refuses !== undefined && JSON.stringify(transaction).includes(this.refuses)) {
       return failed("internal:0:0-0: Error: Could not process rule: Invalid argument");
     }
@@ -89,7 +91,9 @@ export class FakeNft {
 
   #list(args: readonly string[]): ProcessResult {
     if (args.includes("tables"))
-      return listing(Object.values(this.kernel.ruleset).map(({ family, name }) => ({ table: { family, name } })));
+      return listing(
+        Object.values(this.kernel.ruleset).map(({ family, name }) => ({ table: { family, name } })),
+      );
     const family = args.find((arg) => arg === "ip" || arg === "ip6") as Family;
     const objects = listedObjects(this.kernel.ruleset, family);
     if (objects.length === 0) return failed("Error: No such file or directory");
@@ -139,7 +143,9 @@ function nameOf(object: object): string {
 function withElements(object: Listed, elem: unknown): object {
   const { timeout } = object.set ?? {};
   if (timeout !== undefined && Array.isArray(elem)) {
-    return { set: { ...object.set, elem: elem.map((val: unknown) => ({ elem: { val, expires: timeout } })) } };
+    return {
+      set: { ...object.set, elem: elem.map((val: unknown) => ({ elem: { val, expires: timeout } })) },
+    };
   }
   return object.map === undefined ? { set: { ...object.set, elem } } : { map: { ...object.map, elem } };
 }

@@ -61,7 +61,11 @@ export const HOSTILE: Readonly<Record<string, (count: number) => HostileObjects>
 /** The names of {@link HOSTILE}. */
 export const HOSTILE_NAMES: readonly string[] = Object.keys(HOSTILE);
 
-function oneService(spec: Readonly<Record<string, unknown>>, portCount = 1, ingress = ["30.0.0.1"]): HostileObjects {
+function oneService(
+  spec: Readonly<Record<string, unknown>>,
+  portCount = 1,
+  ingress = ["30.0.0.1"],
+): HostileObjects {
   const ports = upTo(portCount, (i) => ({ port: 1 + i }));
   const service = apiService("web", { clusterIP: "10.96.0.1", ports, spec });
   const status = { loadBalancer: { ingress: ingress.map((ip) => ({ ip })) } };

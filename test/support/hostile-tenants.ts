@@ -59,11 +59,12 @@ export const FEATURES: Readonly<Record<string, Partial<TenantShape>>> = {
 };
 
 /** All pairs of {@link FEATURES}, named after both. Where both have a count of one thing, the larger counts. */
-export const PAIRS: readonly (readonly [name: string, shape: TenantShape])[] = Object.entries(FEATURES).flatMap(
-  ([first, one], index) =>
-    Object.entries(FEATURES)
-      .slice(index + 1)
-      .map(([second, other]) => [`${first} x ${second}`, tenantShape(one, other)] as const),
+export const PAIRS: readonly (readonly [name: string, shape: TenantShape])[] = Object.entries(
+  FEATURES,
+).flatMap(([first, one], index) =>
+  Object.entries(FEATURES)
+    .slice(index + 1)
+    .map(([second, other]) => [`${first} x ${second}`, tenantShape(one, other)] as const),
 );
 
 /** A shape that has all of these. */
@@ -79,7 +80,14 @@ export function tenantShape(...parts: readonly Partial<TenantShape>[]): TenantSh
 }
 
 /** What a Service has a number of. */
-export const COUNTS = ["ports", "endpoints", "externalIPs", "loadBalancerIPs", "sourceRanges", "portRanges"] as const;
+export const COUNTS = [
+  "ports",
+  "endpoints",
+  "externalIPs",
+  "loadBalancerIPs",
+  "sourceRanges",
+  "portRanges",
+] as const;
 
 /** How much smaller the largest count becomes at once. */
 const STEP = 0.8;
@@ -89,7 +97,8 @@ export function withinBudget(shape: TenantShape, fits: (shape: TenantShape) => b
   let tried = shape;
   while (!fits(tried)) {
     const [largest] = [...COUNTS].sort((a, b) => tried[b] - tried[a]);
-    if (largest === undefined || tried[largest] <= 2) throw new Error(`no size fits: ${JSON.stringify(tried)}`);
+    if (largest === undefined || tried[largest] <= 2)
+      throw new Error(`no size fits: ${JSON.stringify(tried)}`);
     tried = { ...tried, [largest]: Math.floor(tried[largest] * STEP) };
   }
   return tried;
@@ -116,7 +125,9 @@ export function tenantServices(shape: TenantShape, namespace: string, first = 0)
     const name = `hostile-${index}`;
     const place = { namespace: apart ? `${namespace}-${index}` : namespace };
     const plain = apiService(name, { clusterIP: address(10, 100, index), ports, spec: specOf(shape, index) });
-    const ingress = times(shape.loadBalancerIPs, (n) => ({ ip: address(203, 0, index * shape.loadBalancerIPs + n) }));
+    const ingress = times(shape.loadBalancerIPs, (n) => ({
+      ip: address(203, 0, index * shape.loadBalancerIPs + n),
+    }));
     const service = {
       ...plain,
       metadata: {
@@ -133,7 +144,10 @@ export function tenantServices(shape: TenantShape, namespace: string, first = 0)
 
 function specOf(shape: TenantShape, index: number): Readonly<Record<string, unknown>> {
   const first = shape.sameAddresses ? 0 : index * shape.externalIPs;
-  const externalIPs = [...times(shape.externalIPs, (n) => address(198, 18, first + n)), ...shape.addressesOfOthers];
+  const externalIPs = [
+    ...times(shape.externalIPs, (n) => address(198, 18, first + n)),
+    ...shape.addressesOfOthers,
+  ];
   const isBalanced = shape.loadBalancerIPs > 0;
   // Every second address, for neighbours are joined.
   const loadBalancerSourceRanges = times(shape.sourceRanges, (n) => `${address(11, 0, 2 * n)}/32`);
@@ -168,7 +182,9 @@ function slicesOf(shape: TenantShape, name: string, index: number, ports: readon
     return {
       ...rest,
       metadata: { ...metadata, name: `${name}-${n}`, annotations },
-      endpoints: (entries as readonly object[]).map((entry) => (local ? { ...entry, nodeName: "node-1" } : entry)),
+      endpoints: (entries as readonly object[]).map((entry) =>
+        local ? { ...entry, nodeName: "node-1" } : entry,
+      ),
     };
   });
 }
@@ -201,7 +217,9 @@ export const MOTIONS: Readonly<
   "endpoints ready": (services) => services.flatMap(({ slices }) => slices.map(putSlice)),
   "annotations that are not understood": (services, round) =>
     services.map(({ service }) =>
-      putService(annotated(service, { [SCHEDULER_ANNOTATION]: `x${round}`, [PORT_RANGES_ANNOTATION]: `${round}` })),
+      putService(
+        annotated(service, { [SCHEDULER_ANNOTATION]: `x${round}`, [PORT_RANGES_ANNOTATION]: `${round}` }),
+      ),
     ),
   "affinity on or off": (services) => services.map(({ service }) => putService(turned(service))),
   "as at first": (services) => services.map(({ service }) => putService(service)),
@@ -229,7 +247,10 @@ function putSlice(object: StubObject): TenantChange {
 
 function unready(slice: StubObject): StubObject {
   const conditions = { ready: false, serving: false, terminating: false };
-  return { ...slice, endpoints: (slice.endpoints as readonly object[]).map((entry) => ({ ...entry, conditions })) };
+  return {
+    ...slice,
+    endpoints: (slice.endpoints as readonly object[]).map((entry) => ({ ...entry, conditions })),
+  };
 }
 
 function annotated(object: StubObject, annotations: Readonly<Record<string, string>>): StubObject {
@@ -241,5 +262,8 @@ function annotated(object: StubObject, annotations: Readonly<Record<string, stri
 
 function turned(object: StubObject): StubObject {
   const spec = object.spec as { readonly sessionAffinity?: string };
-  return { ...object, spec: { ...spec, sessionAffinity: spec.sessionAffinity === "ClientIP" ? "None" : "ClientIP" } };
+  return {
+    ...object,
+    spec: { ...spec, sessionAffinity: spec.sessionAffinity === "ClientIP" ? "None" : "ClientIP" },
+  };
 }

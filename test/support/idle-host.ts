@@ -13,7 +13,12 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },
     endOrphans: () => {},
-    listenToKernel: () => ({ pid: undefined, ready: Promise.resolve(true), ping: async () => {}, stop: () => {} }),
+    listenToKernel: () => ({
+      pid: undefined,
+      ready: Promise.resolve(true),
+      ping: async () => {},
+      stop: () => {},
+    }),
     compactHeap: () => {},
   };
 }

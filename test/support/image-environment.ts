@@ -4,5 +4,8 @@ const DOCKERFILE = readFileSync(new URL("../../Dockerfile", import.meta.url), "u
 
 /** The environment variables that the image sets, by name. */
 export const IMAGE_ENVIRONMENT: Readonly<Record<string, string>> = Object.fromEntries(
-  [...DOCKERFILE.matchAll(/^ENV (\w+)=(?:"(.*)"|(\S+))$/gm)].map(([, name, quoted, plain]) => [name, quoted ?? plain]),
+  [...DOCKERFILE.matchAll(/^ENV (\w+)=(?:"(.*)"|(\S+))$/gm)].map(([, name, quoted, plain]) => [
+    name,
+    quoted ?? plain,
+  ]),
 );

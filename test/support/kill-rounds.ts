@@ -23,7 +23,10 @@ const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.1
 
 const FRONTEND = `${STEADY.clusterIP} . tcp . 80`;
 
-const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
+const STICKY = {
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+};
 
 const POOL = Array.from({ length: 12 }, (_, n) => (n < 6 ? `10.244.1.${11 + n}` : `10.244.2.${5 + n}`));
 
@@ -72,7 +75,10 @@ export async function rememberClients(lab: DaemonLab, count: number): Promise<vo
     const id = ids[n % ids.length] as number;
     return `${affinityKey(`198.18.${n >> 8}.${n & 255}`, servicePort)} timeout 3h : ${formatClassid(id)}`;
   });
-  const file = await lab.file("clients.nft", `add element ip nft-proxy ${AFFINITY} { ${clients.join(", ")} }\n`);
+  const file = await lab.file(
+    "clients.nft",
+    `add element ip nft-proxy ${AFFINITY} { ${clients.join(", ")} }\n`,
+  );
   await lab.nft("-f", file);
 }
 

@@ -40,7 +40,9 @@ function choose(
 ): Choice {
   const { name, zone } = context.place;
   const isExternal =
-    spec.nodePort !== 0 || service.loadBalancerIPs[family].length > 0 || service.externalIPs[family].length > 0;
+    spec.nodePort !== 0 ||
+    service.loadBalancerIPs[family].length > 0 ||
+    service.externalIPs[family].length > 0;
   const usesCluster = !service.internalPolicyLocal || isExternal;
   const usesLocal = service.internalPolicyLocal || (service.externalPolicyLocal && isExternal);
   const ready = endpoints.filter(({ source }) => source.ready);
@@ -185,7 +187,13 @@ class TableBuilder {
     for (const address of balancers) this.#put("firewall-ips", [address, ...key], goto(`firewall-${name}`));
   }
 
-  #balance(chain: string, name: string, protocol: string, endpoints: readonly Endpoint[], isSticky: boolean): void {
+  #balance(
+    chain: string,
+    name: string,
+    protocol: string,
+    endpoints: readonly Endpoint[],
+    isSticky: boolean,
+  ): void {
     const key = { numgen: { mode: "random", mod: endpoints.length, offset: 0 } };
     if (!isSticky) {
       const set = endpoints.map(({ address, port }, index) => [index, { concat: [address, port] }]);
@@ -201,10 +209,22 @@ class TableBuilder {
     this.#chain(chain, [...known, [{ vmap: { key, data: { set } } }]]);
   }
 
-  #stickyEndpoint(name: string, protocol: string, { target, address, port }: Endpoint, timeout: number): void {
+  #stickyEndpoint(
+    name: string,
+    protocol: string,
+    { target, address, port }: Endpoint,
+    timeout: number,
+  ): void {
     const set = `affinity-${name}-${target}`;
     const type = this.#context.family === "ip" ? "ipv4_addr" : "ipv6_addr";
-    this.#affinitySets.push({ ...this.#at(), name: set, type, flags: ["timeout", "dynamic"], timeout, size: 65535 });
+    this.#affinitySets.push({
+      ...this.#at(),
+      name: set,
+      type,
+      flags: ["timeout", "dynamic"],
+      timeout,
+      size: 65535,
+    });
     this.#chain(`endpoint-${name}-${target}`, [
       [{ set: { op: "update", elem: this.#field("saddr"), set: `@${set}` } }],
       [is(meta("l4proto"), protocol), { dnat: { addr: address, port } }],
@@ -214,7 +234,13 @@ class TableBuilder {
   /** The listing that nft would print of the table. */
   listing(): readonly Json[] {
     const { family } = this.#context;
-    const maps = ["service-ips", "no-endpoint-services", "firewall-ips", "service-nodeports", "no-endpoint-nodeports"];
+    const maps = [
+      "service-ips",
+      "no-endpoint-services",
+      "firewall-ips",
+      "service-nodeports",
+      "no-endpoint-nodeports",
+    ];
     const sets = ["cluster-ips", "nodeport-ips", "hairpin-connections"];
     if (this.#context.nodePorts.kind === "addresses") {
       for (const address of this.#context.nodePorts.addresses) this.#put("nodeport-ips", [address]);
@@ -242,7 +268,9 @@ class TableBuilder {
       ...maps.map((name) => ({ map: { ...declared(name), map: "verdict", elem: this.#pairs(name) } })),
       ...sets.map((name) => ({ set: { ...declared(name), elem: this.#pairs(name).map(([key]) => key) } })),
       ...this.#affinitySets.map((set) => ({ set })),
-      ...BASE_CHAINS.flatMap(([chain, , , , rules]) => rules.map((expr) => ({ rule: { ...this.#at(), chain, expr } }))),
+      ...BASE_CHAINS.flatMap(([chain, , , , rules]) =>
+        rules.map((expr) => ({ rule: { ...this.#at(), chain, expr } })),
+      ),
       ...chains.flatMap(([chain, rules]) => rules.map((expr) => ({ rule: { ...this.#at(), chain, expr } }))),
     ];
   }
@@ -282,7 +310,9 @@ class TableBuilder {
         "cluster-ips-check",
         [
           [toClusterIPs, { reject: null }],
-          ...(serviceCIDRs.length === 0 ? [] : [[is(daddr, { set: serviceCIDRs.map(prefix) }), { drop: null }]]),
+          ...(serviceCIDRs.length === 0
+            ? []
+            : [[is(daddr, { set: serviceCIDRs.map(prefix) }), { drop: null }]]),
         ],
       ],
       ["reject-chain", [[{ reject: null }]]],
@@ -293,7 +323,10 @@ class TableBuilder {
     const { nodePorts, family } = this.#context;
     if (nodePorts.kind === "addresses") return [is(this.#field("daddr"), "@nodeport-ips")];
     const loopback = family === "ip" ? prefix("127.0.0.0/8") : "::1";
-    return [is({ fib: { flags: ["daddr"], result: "type" } }, "local"), is(this.#field("daddr"), loopback, "!=")];
+    return [
+      is({ fib: { flags: ["daddr"], result: "type" } }, "local"),
+      is(this.#field("daddr"), loopback, "!="),
+    ];
   }
 
   #byPods(op: "==" | "!="): Json | undefined {

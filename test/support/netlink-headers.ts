@@ -72,7 +72,10 @@ function inside(bytes: Buffer): { type: number; value: Buffer }[] {
   const attributes = [];
   for (let at = 0; at + 4 <= bytes.length; ) {
     const length = bytes.readUInt16LE(at);
-    attributes.push({ type: bytes.readUInt16LE(at + 2) & 0x3fff, value: bytes.subarray(at + 4, at + length) });
+    attributes.push({
+      type: bytes.readUInt16LE(at + 2) & 0x3fff,
+      value: bytes.subarray(at + 4, at + length),
+    });
     at += (length + 3) & ~3;
   }
   return attributes;

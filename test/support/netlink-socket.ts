@@ -84,7 +84,9 @@ export function elementsOf(messages: readonly NetlinkMessage[]): RawElement[] {
 
 /** What elements are, without timeouts and counters; in an order of their own. */
 export function identities(elements: Iterable<EncodedElement>): string[] {
-  return [...elements].map(({ key, keyEnd, isEnd, value }) => JSON.stringify([key, keyEnd, isEnd, value])).sort();
+  return [...elements]
+    .map(({ key, keyEnd, isEnd, value }) => JSON.stringify([key, keyEnd, isEnd, value]))
+    .sort();
 }
 
 /** Expects in the kernel the bytes that a ruleset's elements are encoded to, and the ruleset's elements from these bytes. */
@@ -100,7 +102,9 @@ export async function expectElements(socket: NetlinkSocket, ruleset: Ruleset): P
       const decoded = hasEndElements(set.spec)
         ? decodedIntervals(set.spec, raws)?.map((key) => ({ key, value: "" }))
         : raws.map((raw) => decodedElement(set.spec, raw, host));
-      expect(new Map(decoded?.map((element) => [element?.key, element?.value])), set.spec.name).toEqual(set.elements);
+      expect(new Map(decoded?.map((element) => [element?.key, element?.value])), set.spec.name).toEqual(
+        set.elements,
+      );
     }
   }
 }

@@ -34,14 +34,19 @@ export function countOperations(run: () => unknown): number {
   post("Profiler.stopPreciseCoverage");
   session.disconnect();
   for (const flag of ["--opt", "--flush-bytecode"]) setFlagsFromString(flag);
-  const own = (coverage?.result ?? []).filter(({ url }) => url.includes("/src/") && !url.includes("/node_modules/"));
+  const own = (coverage?.result ?? []).filter(
+    ({ url }) => url.includes("/src/") && !url.includes("/node_modules/"),
+  );
   const ranges = own.flatMap(({ functions }) => functions.flatMap((one) => one.ranges));
   return ranges.reduce((sum, { count }) => sum + count, walks.length);
 }
 
 /** Adds up the lengths of arrays that are walked through, until it is stopped. */
 function countWalks(): { length: number; stop(): void } {
-  const methods = Array.prototype as unknown as Record<string, (this: unknown[], ...args: unknown[]) => unknown>;
+  const methods = Array.prototype as unknown as Record<
+    string,
+    (this: unknown[], ...args: unknown[]) => unknown
+  >;
   const originals = WALKS.map((name) => [name, methods[name] as (...args: unknown[]) => unknown] as const);
   const walks = {
     length: 0,

@@ -12,7 +12,11 @@ export interface PacketRow extends Omit<Probe, "id"> {
 }
 
 /** The outcome of connections that some of the endpoints answer. @param source as in {@link Outcome} */
-export const answered = (source: string, ...endpoints: string[]): Outcome => ({ result: "ok", source, endpoints });
+export const answered = (source: string, ...endpoints: string[]): Outcome => ({
+  result: "ok",
+  source,
+  endpoints,
+});
 export const refused: Outcome = { result: "refused" };
 export const dropped: Outcome = { result: "timeout" };
 export const tcp = { port: 80, proto: "tcp" } as const;

@@ -4,6 +4,8 @@
  */
 export function setup(): void {
   if (process.env.NFT_PROXY_PRIVATE_NAMESPACE === undefined) {
-    throw new Error("these tests need private namespaces: run them through scripts/in-namespace.sh, or use `npm test`");
+    throw new Error(
+      "these tests need private namespaces: run them through scripts/in-namespace.sh, or use `npm test`",
+    );
   }
 }

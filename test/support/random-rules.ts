@@ -24,7 +24,9 @@ const chainName = (kind: ChainKind, depth: number): string => `${kind}-${depth}`
 
 function rulesOf(family: Family, kind: ChainKind, depth: number): fc.Arbitrary<readonly Rule[]> {
   if (depth === DEEPEST) {
-    return (kind === "nat" ? randomTranslation(family) : randomAssignment()).map((statements) => [statements]);
+    return (kind === "nat" ? randomTranslation(family) : randomAssignment()).map((statements) => [
+      statements,
+    ]);
   }
   const below = DEPTHS.filter((other) => other > depth).map((other) => chainName(kind, other));
   const rule = fc
@@ -100,14 +102,18 @@ function elements(family: Family): fc.Arbitrary<Command[]> {
     .subarray(keys.flatMap((key) => INDEXES.map((index) => [...key, index] as const)))
     .chain((chosen) =>
       fc.tuple(
-        ...chosen.map((key) => endpoint.map((to): [Expression, Expression] => [{ concat: key }, { concat: to }])),
+        ...chosen.map((key) =>
+          endpoint.map((to): [Expression, Expression] => [{ concat: key }, { concat: to }]),
+        ),
       ),
     );
   const verdicts = (kind: ChainKind) =>
     fc
       .subarray([...keys])
       .chain((chosen) =>
-        fc.tuple(...chosen.map((key) => verdictFor(kind).map((verdict) => [{ concat: key }, verdict] as const))),
+        fc.tuple(
+          ...chosen.map((key) => verdictFor(kind).map((verdict) => [{ concat: key }, verdict] as const)),
+        ),
       );
   const filled = (name: string, elem: readonly unknown[]): Command[] =>
     elem.length === 0 ? [] : [{ add: { element: { family, table: TABLE, name, elem } } } as Command];

@@ -50,7 +50,9 @@ function destination(family: Family): readonly Expression[] {
 export function randomComparison(family: Family): fc.Arbitrary<Statement> {
   const clients = (["pod1", "node", "ext", "node2"] as const).map((from) => pick(family, addressesOf(from)));
   const pods: Expression =
-    family === "ip" ? { prefix: { addr: "10.244.0.0", len: 16 } } : { prefix: { addr: "fd00:244::", len: 32 } };
+    family === "ip"
+      ? { prefix: { addr: "10.244.0.0", len: 16 } }
+      : { prefix: { addr: "fd00:244::", len: 32 } };
   const compared: readonly fc.Arbitrary<readonly [Expression, Expression]>[] = [
     someOf([...clients, pods]).map((set) => [payload(family, "saddr"), set]),
     someOf(virtualAddresses(family)).map((set) => [payload(family, "daddr"), set]),
@@ -64,7 +66,9 @@ export function randomComparison(family: Family): fc.Arbitrary<Statement> {
   ];
   return fc.oneof(
     ...compared.map((sides) =>
-      fc.tuple(sides, fc.constantFrom(matches, differs)).map(([[left, right], compare]) => compare(left, right)),
+      fc
+        .tuple(sides, fc.constantFrom(matches, differs))
+        .map(([[left, right], compare]) => compare(left, right)),
     ),
     fc.constant(CONNECTION_HAS_DNAT),
   );
@@ -111,7 +115,9 @@ export function randomAssignment(): fc.Arbitrary<readonly Statement[]> {
 export function randomTranslation(family: Family): fc.Arbitrary<readonly Statement[]> {
   const chosen = lookup(concat(...destination(family), priority), "endpoints");
   return fc.oneof(
-    fc.integer({ min: 1, max: 3 }).map((mod) => [assign(priority, randomNumber(mod, 0)), dnatTo(family, chosen)]),
+    fc
+      .integer({ min: 1, max: 3 })
+      .map((mod) => [assign(priority, randomNumber(mod, 0)), dnatTo(family, chosen)]),
     fc.constantFrom(...dnatTargets(family)).map((addr) => [dnatTo(family, addr)]),
   );
 }

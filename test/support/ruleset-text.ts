@@ -73,6 +73,8 @@ function linesWithoutPlacement(table: Table): string[] {
       ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
     ]),
     ...elements(RANGE_EMPTY_LISTS).map(([id, verdict]) => `${RANGE_EMPTY_LISTS} ${label(id)} : ${verdict}`),
-    ...elements(AFFINITY_IDS).flatMap(([key, id]) => numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`)),
+    ...elements(AFFINITY_IDS).flatMap(([key, id]) =>
+      numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`),
+    ),
   ].map((line) => (line.startsWith(`${table.family} `) ? line : `${table.family} ${line}`));
 }

@@ -42,11 +42,16 @@ const COUNTING = ["ip", "ip6"]
   .join("\n");
 
 /** Sends the packets. @returns how many arrived at which endpoint behind `node2` */
-export async function associate(lab: Lab, { from, to, port, count }: Associations): Promise<Record<string, number>> {
+export async function associate(
+  lab: Lab,
+  { from, to, port, count }: Associations,
+): Promise<Record<string, number>> {
   const family = to.includes(":") ? "ip6" : "ip";
   const own = addressesOf(from);
   // Kernels before 6.3 have no `destroy`; a table that is added is there to be deleted.
-  const clear = ["ip", "ip6"].map((each) => `add table ${each} sctp-seen; delete table ${each} sctp-seen`).join("\n");
+  const clear = ["ip", "ip6"]
+    .map((each) => `add table ${each} sctp-seen; delete table ${each} sctp-seen`)
+    .join("\n");
   await lab.mustRun("node2", ["nft", "-f", "-"], { input: `${clear}\n${COUNTING}` });
   const packets = Array.from({ length: count }, (_, i) => initPacket(FIRST_PORT + i, port).toString("hex"));
   const send = ["perl", "-e", SEND, family === "ip" ? own.v4 : own.v6, to] as const;

@@ -40,10 +40,15 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
   const addressed = firstOf(candidates.filter(({ port }) => isAddressed(port, packet)));
   if (addressed !== undefined) return byAddress(arrival, addressed);
   const nodePort = isNodePortAddress(arrival)
-    ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)
+    ? candidates.find(
+        ({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol,
+      )
     : undefined;
-  const ranged = hasRanges(arrival) ? firstOf(candidates.filter(({ port }) => isInRange(port, packet))) : undefined;
-  if (nodePort !== undefined && (nodePort.choice.hasAny || ranged === undefined)) return fromOutside(arrival, nodePort);
+  const ranged = hasRanges(arrival)
+    ? firstOf(candidates.filter(({ port }) => isInRange(port, packet)))
+    : undefined;
+  if (nodePort !== undefined && (nodePort.choice.hasAny || ranged === undefined))
+    return fromOutside(arrival, nodePort);
   if (ranged !== undefined) return byAddress(arrival, withPort(ranged, packet.port));
   if (arrival.toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
@@ -71,7 +76,8 @@ function arrive(objects: Required<Objects>, context: FamilyContext, packet: Pack
 
 function comesFromPod({ localTraffic }: FamilyContext, { from }: Packet): boolean {
   if (localTraffic.kind === "unknown") return false;
-  if (localTraffic.kind === "sources") return localTraffic.cidrs.some((cidr) => cidrContains(cidr, from.address));
+  if (localTraffic.kind === "sources")
+    return localTraffic.cidrs.some((cidr) => cidrContains(cidr, from.address));
   return from.iifname?.startsWith(localTraffic.pattern.replace("*", "")) === true;
 }
 
@@ -91,7 +97,11 @@ function isInRange(port: ServicePort, packet: Packet): boolean {
 }
 
 function isAt({ service, spec, family }: ServicePort, { to, protocol }: Packet): boolean {
-  const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+  const addresses = [
+    service.clusterIPs[family],
+    ...service.externalIPs[family],
+    ...service.loadBalancerIPs[family],
+  ];
   return spec.protocol === protocol && addresses.includes(to);
 }
 
@@ -121,7 +131,9 @@ function isForbidden({ packet, context }: Arrival, { service, family }: ServiceP
   const balancers = service.loadBalancerIPs[family];
   if (ranges.length === 0 || !balancers.includes(packet.to)) return false;
   const allows = (address: string) => ranges.some((range) => cidrContains(range, address));
-  return !allows(packet.from.address) && !(allows(context.nodeAddress) && balancers.includes(packet.from.address));
+  return (
+    !allows(packet.from.address) && !(allows(context.nodeAddress) && balancers.includes(packet.from.address))
+  );
 }
 
 function fromOutside(arrival: Arrival, { port, choice }: Candidate): Meaning {
@@ -131,7 +143,12 @@ function fromOutside(arrival: Arrival, { port, choice }: Candidate): Meaning {
   return deliver(arrival, choice, choice.local, false);
 }
 
-function deliver(arrival: Arrival, { hasAny }: Served, endpoints: readonly Target[], masquerade: boolean): Meaning {
+function deliver(
+  arrival: Arrival,
+  { hasAny }: Served,
+  endpoints: readonly Target[],
+  masquerade: boolean,
+): Meaning {
   if (endpoints.length === 0) return hasAny ? "dropped" : "refused";
   const { masqueradeAll, localTraffic } = arrival.context;
   const foreign = masqueradeAll || (localTraffic.kind !== "unknown" && !arrival.fromPod);
@@ -148,7 +165,10 @@ function deliver(arrival: Arrival, { hasAny }: Served, endpoints: readonly Targe
 function isHairpin({ packet, candidates, context }: Arrival, address: string, to: number): boolean {
   if (packet.from.address !== address) return false;
   return candidates.some(({ port, choice }) =>
-    [...(usesClusterEndpoints(port) ? choice.cluster : []), ...(usesLocalEndpoints(port) ? choice.local : [])].some(
+    [
+      ...(usesClusterEndpoints(port) ? choice.cluster : []),
+      ...(usesLocalEndpoints(port) ? choice.local : []),
+    ].some(
       (each) =>
         each.local &&
         each.address === address &&

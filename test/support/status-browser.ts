@@ -32,7 +32,11 @@ export class StatusBrowser {
   /** Serves a daemon's status page, and opens it. */
   async open(status: DaemonStatus, path = "/", options: BrowserContextOptions = {}): Promise<OpenedPage> {
     const routes = new Map([["/", (query: URLSearchParams) => statusPage(status, query)]]);
-    const server = await openHttpServer({ host: "127.0.0.1", port: 0 }, (at) => routes.get(at), memoryLogger());
+    const server = await openHttpServer(
+      { host: "127.0.0.1", port: 0 },
+      (at) => routes.get(at),
+      memoryLogger(),
+    );
     const context = await this.#browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
     this.#closers.push(async () => {
       await context.close();

@@ -11,7 +11,12 @@ if (ip === undefined) throw new Error("no IPv4");
 export const MISSING_TABLE: TableDelta = creation(ip, "create");
 
 /** The delta of a table that lost its elements and nothing else. */
-export const LOST_ELEMENTS: TableDelta = { ...MISSING_TABLE, mode: "change", addedSets: [], writtenChains: [] };
+export const LOST_ELEMENTS: TableDelta = {
+  ...MISSING_TABLE,
+  mode: "change",
+  addedSets: [],
+  writtenChains: [],
+};
 
 /** A successful sync that had nothing to do and took 250 ms, unless told otherwise; the first of its daemon. */
 export function syncReport(options: Partial<SyncReport> = {}): SyncReport {

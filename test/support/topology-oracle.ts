@@ -27,7 +27,12 @@ interface Entry extends Target {
  * Which endpoints serve, said once more from the documents and not from the code under test: KEP-1669 (terminating
  * endpoints), KEP-2433 (zone hints), KEP-3015 (node hints), README.md (weights).
  */
-export function servedBy(slices: readonly EndpointSlice[], port: ServicePort, node: string, zone: string): Served {
+export function servedBy(
+  slices: readonly EndpointSlice[],
+  port: ServicePort,
+  node: string,
+  zone: string,
+): Served {
   const entries = oneForEach(
     slices
       .filter((slice) => slice.family === port.family)

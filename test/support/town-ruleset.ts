@@ -16,9 +16,11 @@ export function cacheOfApi(objects: (resource: ResourceName) => readonly unknown
   const cache = new ObjectCache("node-1");
   const put: Readonly<Record<ResourceName, (object: unknown) => void>> = {
     services: (object) => withDefined(decoders.services(object), (service) => cache.putService(service)),
-    endpointslices: (object) => withDefined(decoders.endpointslices(object), (slice) => cache.putSlice(slice)),
+    endpointslices: (object) =>
+      withDefined(decoders.endpointslices(object), (slice) => cache.putSlice(slice)),
     nodes: (object) => withDefined(decoders.nodes(object), (node) => cache.putNode(node)),
-    servicecidrs: (object) => withDefined(decoders.servicecidrs(object), (cidr) => cache.putServiceCIDR(cidr)),
+    servicecidrs: (object) =>
+      withDefined(decoders.servicecidrs(object), (cidr) => cache.putServiceCIDR(cidr)),
   };
   for (const resource of RESOURCE_NAMES) objects(resource).forEach(put[resource]);
   return cache;

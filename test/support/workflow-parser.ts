@@ -25,6 +25,9 @@ const parser = await loadParser();
 
 /** What GitHub would refuse in a workflow: unknown keys, wrong types, wrong expressions. */
 export function workflowErrors(content: string): string[] {
-  const { context } = parser.parseWorkflow({ name: "workflow.yaml", content }, new parser.NoOperationTraceWriter());
+  const { context } = parser.parseWorkflow(
+    { name: "workflow.yaml", content },
+    new parser.NoOperationTraceWriter(),
+  );
   return context.errors.getErrors().map(({ message }) => message);
 }

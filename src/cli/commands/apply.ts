@@ -56,7 +56,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
     ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), reader.tables, kernel, state)
     : undefined;
   const desiredTables = await tablesOfHost(state.ruleset);
-  const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() => reader.close());
+  const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>
+    reader.close(),
+  );
   const excluded = options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0;
   return {
     exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.refused,
@@ -83,7 +85,11 @@ async function supportedOptions(command: CommandOptions): Promise<CommandOptions
 }
 
 /** Puts the interfaces of this moment into the flow tables; nothing keeps them there. @returns for how many there is no room */
-async function addInterfaces(nft: Nft, tables: Ruleset, { fastPathInterfaces }: ProxyOptions): Promise<number> {
+async function addInterfaces(
+  nft: Nft,
+  tables: Ruleset,
+  { fastPathInterfaces }: ProxyOptions,
+): Promise<number> {
   const { devices, excluded } = await interfaceReader(hostFiles, fastPathInterfaces)();
   const commands = Object.values(tables).flatMap((table) => flowtableAddition(table, devices));
   if (commands.length > 0) await nft.apply({ nftables: commands });
@@ -124,7 +130,8 @@ export function applySummary(
   { deltas, applied, unreadable }: FullSyncReport,
 ): string {
   const input = `${counted(serviceCount, "Service")} and ${counted(sliceCount, "EndpointSlice")}`;
-  if (unreadable !== undefined) return `rebuilt for ${input}, because our tables could not be read: ${unreadable}\n`;
+  if (unreadable !== undefined)
+    return `rebuilt for ${input}, because our tables could not be read: ${unreadable}\n`;
   if (applied.length === 0) return `nothing to change for ${input}\n`;
   const { chains, sets, elements } = deltaSize(deltas);
   const bytes = applied.reduce((sum, transaction) => sum + transaction.bytes, 0);

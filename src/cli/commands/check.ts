@@ -38,9 +38,13 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
-  const diagnostics = boundedByObject([...found, ...kernelDiagnostics(kernel, desired)]).sort(compareDiagnostics);
+  const diagnostics = boundedByObject([...found, ...kernelDiagnostics(kernel, desired)]).sort(
+    compareDiagnostics,
+  );
   const passed =
-    !hasErrors(diagnostics) && kernel.kind !== "refused" && !(isSet(argv, "strict") && diagnostics.length > 0);
+    !hasErrors(diagnostics) &&
+    kernel.kind !== "refused" &&
+    !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
     output: print(reportOf(desired, diagnostics, kernel, passed)),
@@ -50,7 +54,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 
 /** The first diagnostics of each object, and how many more it has. */
 function boundedByObject(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  const byObject = groupBy(diagnostics, ({ file, document, object }) => JSON.stringify([file, document, object]));
+  const byObject = groupBy(diagnostics, ({ file, document, object }) =>
+    JSON.stringify([file, document, object]),
+  );
   return [...byObject.values()].flatMap((ofOne) =>
     ofOne[0]?.object === undefined ? ofOne : bounded(ofOne, moreOf(ofOne[0])),
   );
@@ -65,7 +71,9 @@ function moreOf({ file, document, object = "" }: Diagnostic) {
 /** What the API server would reject: errors, or warnings with `--no-strict`. */
 function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
   const errors = strictErrors(files);
-  return isSet(argv, "no-strict") ? errors.map((error) => ({ ...error, severity: "warning" as const })) : errors;
+  return isSet(argv, "no-strict")
+    ? errors.map((error) => ({ ...error, severity: "warning" as const }))
+    : errors;
 }
 
 const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
@@ -88,7 +96,11 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
     ...found(excess, (subject, reason) => errorAt(subject, "spec", `would be quarantined: ${reason}`)),
     ...FEATURES.flatMap((feature) =>
       found(state.budgets.without(feature), (subject, reason) =>
-        warningAt(subject, FEATURE_PATHS[feature], `would be served without ${FEATURE_NAMES[feature]}: ${reason}`),
+        warningAt(
+          subject,
+          FEATURE_PATHS[feature],
+          `would be served without ${FEATURE_NAMES[feature]}: ${reason}`,
+        ),
       ),
     ),
   ];
@@ -101,7 +113,12 @@ function kernelDiagnostics(kernel: KernelVerdict, { files }: DesiredFromFiles): 
   return kernel.culprits.flatMap(({ service, name }) => {
     const subject: Subject | undefined = subjects.get(service.name);
     if (subject === undefined) return [];
-    return [{ ...warningAt(subject, "spec", `the kernel refuses the rules of ${name}`), severity: "error" as const }];
+    return [
+      {
+        ...warningAt(subject, "spec", `the kernel refuses the rules of ${name}`),
+        severity: "error" as const,
+      },
+    ];
   });
 }
 

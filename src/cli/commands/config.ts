@@ -12,9 +12,11 @@ import { type CommandResult, EXIT } from "../output.ts";
 export async function run(argv: Argv): Promise<CommandResult> {
   const file = textArgument(argv, "validate");
   if (file !== undefined) return validated(file);
-  if (isSet(argv, "defaults")) return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
+  if (isSet(argv, "defaults"))
+    return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
   const { options, notices, daemon } = await optionsBesideDaemon(argv);
-  const head = daemon === undefined ? "" : `# effective configuration of the daemon on ${daemon.state.nodeName}\n`;
+  const head =
+    daemon === undefined ? "" : `# effective configuration of the daemon on ${daemon.state.nodeName}\n`;
   return { exitCode: EXIT.ok, output: `${head}${printConfiguration(options)}`, notices };
 }
 

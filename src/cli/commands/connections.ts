@@ -65,12 +65,21 @@ function clientOf(argv: Argv): string | undefined {
 function connectionsText({ services, unmanaged }: ConnectionCounts): string {
   const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
   const others =
-    unmanaged === 0 ? "" : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
+    unmanaged === 0
+      ? ""
+      : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
   if (blocks.length === 0) return `no matching connections\n${others}`;
   return `${[...blocks, ...(others === "" ? [] : [others.trimEnd()])].join("\n\n")}\n`;
 }
 
-function headingText({ service, port, number, protocol, family, connections }: ServicePortConnections): string {
+function headingText({
+  service,
+  port,
+  number,
+  protocol,
+  family,
+  connections,
+}: ServicePortConnections): string {
   const spec = portSpecText({ name: port, port: number, protocol });
   return `${service} port ${spec}, ${FAMILY_NAMES[family]}: ${counted(connections, "connection")}`;
 }

@@ -26,7 +26,8 @@ export function diffText(diff: RulesetDiff, { before, after }: DiffSides): strin
 function changesText(diff: RulesetDiff): string {
   const frontendsOf = (name: string | undefined) =>
     diff.frontends.filter(({ service }) => service === name).flatMap(frontendLines);
-  const partsOf = (name: string | undefined) => diff.parts.filter(({ service }) => service === name).map(partLine);
+  const partsOf = (name: string | undefined) =>
+    diff.parts.filter(({ service }) => service === name).map(partLine);
   const sections = [
     ...[...diff.services].map(([name, changes]) => {
       // The other changes of a Service follow from those of its frontends.
@@ -127,7 +128,8 @@ function listText({ balancer: { count, slots, affinitySeconds }, targets }: Prog
 
 /** Of a frontend that is added or removed the fact itself; else only what changed. */
 function changeOf(before: string | undefined, after: string | undefined): string[] {
-  if (before === undefined || after === undefined) return [before ?? after ?? ""].filter((text) => text !== "");
+  if (before === undefined || after === undefined)
+    return [before ?? after ?? ""].filter((text) => text !== "");
   if (before === after) return [];
   if (before === "") return [after];
   return [after === "" ? `no longer ${before}` : `${before} -> ${after}`];

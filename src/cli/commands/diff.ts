@@ -45,7 +45,10 @@ function refuseUnused(argv: Argv): void {
   const given = (name: string) => argv[name] !== undefined && argv[name] !== false;
   for (const [name, needed] of Object.entries(NEEDED)) {
     if (!given(name) || needed.some(given)) continue;
-    throw new AppError("BAD_ARGUMENT", `--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`);
+    throw new AppError(
+      "BAD_ARGUMENT",
+      `--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`,
+    );
   }
   const excluding = ["outcomes", "with"].find(given);
   if (!given("against") || excluding === undefined) return;
@@ -57,7 +60,8 @@ function refuseUnused(argv: Argv): void {
 async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const against = listArgument(argv, "against");
-  const comparison = against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
+  const comparison =
+    against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
   const notices = [
     ...comparison.notices,
     ...comparison.diagnostics.map(diagnosticText),
@@ -87,7 +91,11 @@ async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult
   const notices = [...report.notices, ...report.diagnostics.map(diagnosticText)];
   if (hasErrors(report.diagnostics)) return { exitCode: EXIT.trouble, notices };
   const isFailed = report.differences.some((difference) => isOfKind(difference, failOn));
-  const print = { text: outcomeText, json: outcomeJson, github: (of: OutcomeReport) => outcomeGithub(of, failOn) };
+  const print = {
+    text: outcomeText,
+    json: outcomeJson,
+    github: (of: OutcomeReport) => outcomeGithub(of, failOn),
+  };
   return { exitCode: isFailed ? EXIT.refused : EXIT.ok, output: print[format](report), notices };
 }
 

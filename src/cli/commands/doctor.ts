@@ -23,7 +23,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
     throw new AppError("BAD_ARGUMENT", "--from needs --migration");
   }
   const command = await optionsDespiteDaemon(argv);
-  const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
+  const { objects, notices } = isSet(argv, "migration")
+    ? await migratingServices(loadRequest(argv, command))
+    : NOTHING;
   const { options, areDefaults = false, socketProblem } = command;
   const findings = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
   return {

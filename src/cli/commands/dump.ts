@@ -55,7 +55,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
     ? await changes(desired, ofDaemon ?? (await liveTables(request)), selection, format)
     : tables(desired, selection, format);
   // JSON is for nft, and takes no comment.
-  const head = format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
+  const head =
+    format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
   return { exitCode: EXIT.ok, output: `${head}${output}`, notices };
 }
 
@@ -87,7 +88,8 @@ function familiesOf(argv: Argv): readonly Family[] {
   const text = textArgument(argv, "family");
   if (text === undefined) return FAMILIES;
   const family = FAMILIES.find((each) => each === text);
-  if (family === undefined) throw new AppError("BAD_ARGUMENT", `--family must be ip or ip6, not ${quoted(text)}`);
+  if (family === undefined)
+    throw new AppError("BAD_ARGUMENT", `--family must be ip or ip6, not ${quoted(text)}`);
   return [family];
 }
 

@@ -7,7 +7,8 @@ import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 
-const EXAMPLES = "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
+const EXAMPLES =
+  "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
 
 /**
  * Reads the query of `explain` from its arguments.
@@ -17,7 +18,8 @@ export function explainQueryOf(argv: Argv): ExplainQuery {
   const queries = [...positionalQuery(argv), ...flagQueries(argv)];
   const [query, another] = queries;
   if (another !== undefined) throw unclear("more than one query: give one connection, one Service, or --all");
-  if (query === undefined) throw unclear("nothing to explain: give ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+  if (query === undefined)
+    throw unclear("nothing to explain: give ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
   refuseUnused(argv, query);
   return query;
 }
@@ -44,7 +46,13 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
       `an address needs a port: ${text.includes(":") ? "[ADDRESS]:PORT" : "ADDRESS:PORT"}, not ${quoted(text)}`,
     );
   }
-  return [{ kind: "service", named: parseService(text, namespaceArgument(argv), "the argument"), from: fromOf(argv) }];
+  return [
+    {
+      kind: "service",
+      named: parseService(text, namespaceArgument(argv), "the argument"),
+      from: fromOf(argv),
+    },
+  ];
 }
 
 const DESTINATION = /^(?:\[([^\]]*)\]|([\d.]+)):(\d+)(?:\/([a-z]+))?$/i;
@@ -67,7 +75,9 @@ function flagQueries(argv: Argv): ExplainQuery[] {
   const isProblems = isSet(argv, "problems");
   const namespace = namespaceArgument(argv);
   return [
-    ...(to === undefined ? [] : [connectionQuery(argv, readAddress("to", to), textArgument(argv, "port"), undefined)]),
+    ...(to === undefined
+      ? []
+      : [connectionQuery(argv, readAddress("to", to), textArgument(argv, "port"), undefined)]),
     ...(named === undefined ? [] : [{ kind: "service" as const, named, from: fromOf(argv) }]),
     ...(isSet(argv, "all") || isProblems
       ? [
@@ -82,7 +92,12 @@ function flagQueries(argv: Argv): ExplainQuery[] {
   ];
 }
 
-function connectionQuery(argv: Argv, to: string, port: string | undefined, protocol: string | undefined): ExplainQuery {
+function connectionQuery(
+  argv: Argv,
+  to: string,
+  port: string | undefined,
+  protocol: string | undefined,
+): ExplainQuery {
   const from = fromOf(argv);
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
     throw wrong("--from-ip and the destination must be of one family, IPv4 or IPv6");

@@ -42,7 +42,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 /** The answer, or the error that is to be told below the notices: they may name the object that is missing. */
-function answer(query: ExplainQuery, { input, diagnostics }: LoadedExplainInput, detail: Detail): Report | AppError {
+function answer(
+  query: ExplainQuery,
+  { input, diagnostics }: LoadedExplainInput,
+  detail: Detail,
+): Report | AppError {
   const { serviceCount, sliceCount } = input.cache;
   if (hasErrors(diagnostics) && serviceCount + sliceCount === 0) {
     return new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");

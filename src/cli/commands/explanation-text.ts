@@ -48,7 +48,11 @@ export function portReportsText(ports: readonly PortReport[], style: Style): str
   const blocks = ports.map(({ title, explanations }) => {
     const harmlessOnes = explanations.map(harmless);
     const endpoints = endpointLines(harmlessOnes[0]?.endpoints ?? [], style);
-    return [style.heading(printable(title)), ...endpoints, ...harmlessOnes.flatMap((one) => briefLines(one, style))];
+    return [
+      style.heading(printable(title)),
+      ...endpoints,
+      ...harmlessOnes.flatMap((one) => briefLines(one, style)),
+    ];
   });
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
@@ -80,7 +84,9 @@ function briefLines(explanation: Explanation, style: Style): string[] {
 
 /** Omits the action of a connection that is served: it would be repeated for each frontend. */
 function shortened({ result, cause, message, action }: Verdict): Verdict {
-  return cause === "served" || action === undefined ? { result, cause, message } : { result, cause, message, action };
+  return cause === "served" || action === undefined
+    ? { result, cause, message }
+    : { result, cause, message, action };
 }
 
 /** Why nft-proxy does not handle a Service. Ends with a line feed. */
@@ -110,7 +116,9 @@ const SOURCES: Readonly<Record<Connection["from"]["at"], string>> = {
 };
 
 function whereText({ node, rules }: Explanation): string {
-  return rules === "live" ? `on ${node}, by the rules in the kernel` : `on ${node}, simulated from these objects`;
+  return rules === "live"
+    ? `on ${node}, by the rules in the kernel`
+    : `on ${node}, simulated from these objects`;
 }
 
 function frontendText({ frontend }: Explanation): string {
@@ -171,7 +179,9 @@ function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
 }
 
 function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): string {
-  const known = [pod, node === "" ? "" : `on ${node}`, zone === "" ? "" : `in ${zone}`].filter((part) => part !== "");
+  const known = [pod, node === "" ? "" : `on ${node}`, zone === "" ? "" : `in ${zone}`].filter(
+    (part) => part !== "",
+  );
   return [socketText(address, port), ...known].join(" ");
 }
 

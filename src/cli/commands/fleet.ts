@@ -87,7 +87,15 @@ function sumText(nodes: readonly FleetNode[]): string {
   return `${counted(all.size, "node")}, ${all.size - sick.size} healthy`;
 }
 
-function cells({ node, state, reason, verifiedAgo, outOfSyncFor, quarantined, metrics }: FleetNode): string[] {
+function cells({
+  node,
+  state,
+  reason,
+  verifiedAgo,
+  outOfSyncFor,
+  quarantined,
+  metrics,
+}: FleetNode): string[] {
   const number = (value: number | undefined) => (value === undefined ? "-" : String(value));
   return [
     printable(node),

@@ -60,12 +60,20 @@ function clientsText(clients: readonly ComparedClient[]): string {
 }
 
 /** `served by 10.244.1.11:8080 (50 %), source kept`. */
-function behaviourText({ result, destinations, refused, dropped, affinitySeconds, returning }: Behaviour): string {
+function behaviourText({
+  result,
+  destinations,
+  refused,
+  dropped,
+  affinitySeconds,
+  returning,
+}: Behaviour): string {
   if (result === "refused" || result === "dropped") return result;
   if (result === "not-understood") return "not understood";
   if (result === "not-handled") return "not handled: delivered to the address itself";
   const endpoints = destinations.map(({ address, port, probability, source }) => {
-    const name = source === "masqueraded" ? `${socketText(address, port)} masqueraded` : socketText(address, port);
+    const name =
+      source === "masqueraded" ? `${socketText(address, port)} masqueraded` : socketText(address, port);
     return `${name} (${percentText(probability)})`;
   });
   const listed = endpoints.slice(0, MOST_ENDPOINTS);
@@ -75,7 +83,9 @@ function behaviourText({ result, destinations, refused, dropped, affinitySeconds
     ...(refused > 0 ? [`refused (${percentText(refused)})`] : []),
     ...(dropped > 0 ? [`dropped (${percentText(dropped)})`] : []),
     ...(affinitySeconds > 0
-      ? [`affinity of ${durationText(Math.round(affinitySeconds))}, ${percentText(returning)} of clients return`]
+      ? [
+          `affinity of ${durationText(Math.round(affinitySeconds))}, ${percentText(returning)} of clients return`,
+        ]
       : []),
   ];
   return parts.join("; ");
@@ -89,7 +99,12 @@ function percentText(share: number): string {
 export function outcomeJson({ differences, sides, frontends, connections }: OutcomeReport): string {
   const list = differences.map(({ service, frontend, clients, changes, before, after, place }) => ({
     ...(service !== undefined && { service }),
-    frontend: { kind: frontend.kind, address: frontend.address, port: frontend.port, protocol: frontend.protocol },
+    frontend: {
+      kind: frontend.kind,
+      address: frontend.address,
+      port: frontend.port,
+      protocol: frontend.protocol,
+    },
     clients: clients.map(({ kind, from }) => ({ kind, address: from.address })),
     changes,
     before,

@@ -19,7 +19,12 @@ import {
 import type { Nft } from "../../kernel/nft.ts";
 import { newRefusals, refusalPackets } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import { emptyNamespaceNotices, outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
+import {
+  emptyNamespaceNotices,
+  outputFormat,
+  serviceArgument,
+  unknownServiceNotices,
+} from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
@@ -45,7 +50,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const read = () => readSeenRefusals(nft, daemon);
   const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
     const now = systemClock.now();
-    return { destinations: explainRefusals(seen.entries, input, filter, now), now, isWatched: seen.isWatched };
+    return {
+      destinations: explainRefusals(seen.entries, input, filter, now),
+      now,
+      isWatched: seen.isWatched,
+    };
   };
   const first = await read();
   const present = explained(first, loaded.input);
@@ -53,7 +62,14 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
-      ? watch(first, nft, read, inputs(loaded.input, request), explained, format === "json" ? jsonLines : text)
+      ? watch(
+          first,
+          nft,
+          read,
+          inputs(loaded.input, request),
+          explained,
+          format === "json" ? jsonLines : text,
+        )
       : (format === "json" ? jsonText : text)(present),
     notices: [
       ...notices,
@@ -192,7 +208,8 @@ export function refusalsText(
   if (destinations.length === 0)
     return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;
   const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
-  const timesOf: TimesOf = (times) => `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
+  const timesOf: TimesOf = (times) =>
+    `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
   return `${destinations.map((one) => destinationLines(one, timesOf).map(printable).join("\n")).join("\n\n")}\n`;
 }
 
@@ -208,7 +225,9 @@ function destinationLines(destination: RefusedDestination, timesOf: TimesOf): st
     `${nameOf(destination)}: ${sum}`,
     ...wrapped(`${outcomeText(destination)}: ${cause}`, "  ", "    "),
     ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
-    ...(clients.length > MOST_CLIENTS ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`] : []),
+    ...(clients.length > MOST_CLIENTS
+      ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`]
+      : []),
   ];
 }
 

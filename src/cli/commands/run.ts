@@ -96,9 +96,18 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
       isFastPathMissing ? { ...given, fastPath: false } : given;
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
-    logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
+    logger.info(
+      { version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun },
+      "nft-proxy starts",
+    );
     objects = await objectOrigin(parts, nodeName, nft);
-    const daemon = await assemble({ ...parts, options: supported(options) }, nodeName, nft, reader.tables, objects);
+    const daemon = await assemble(
+      { ...parts, options: supported(options) },
+      nodeName,
+      nft,
+      reader.tables,
+      objects,
+    );
     assembled = daemon;
     await daemon.start();
     watch.start(() => {
@@ -137,7 +146,10 @@ async function objectOrigin(
   if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
   const tables = await nft.tableNames();
   const hasRules = FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
-  return await clusterOrigin({ options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules }, logger);
+  return await clusterOrigin(
+    { options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules },
+    logger,
+  );
 }
 
 async function assemble(

@@ -49,9 +49,13 @@ async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKin
   try {
     return await bundleNames(request, bundle);
   } catch (error) {
-    throw new AppError("HOST", `cannot redact: the names of the cluster's objects are not known: ${messageOf(error)}`, {
-      hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
-    });
+    throw new AppError(
+      "HOST",
+      `cannot redact: the names of the cluster's objects are not known: ${messageOf(error)}`,
+      {
+        hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
+      },
+    );
   }
 }
 

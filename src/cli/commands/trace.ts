@@ -59,11 +59,16 @@ const FAST_PATH_NOTICE =
 
 function omittedNotices(omitted: number): string[] {
   if (omitted === 0) return [];
-  return [`warning: ${counted(omitted, "frontend")} of the Service not traced: name one with --to and --port`];
+  return [
+    `warning: ${counted(omitted, "frontend")} of the Service not traced: name one with --to and --port`,
+  ];
 }
 
 async function named(story: PacketStory, names: StoryNames): Promise<NamedStory> {
-  return names.named(story, await resetEndpoint(story, (client) => translatedConnections("conntrack", client)));
+  return names.named(
+    story,
+    await resetEndpoint(story, (client) => translatedConnections("conntrack", client)),
+  );
 }
 
 async function* jsonLines(stories: AsyncIterable<PacketStory>, names: StoryNames): AsyncIterable<string> {
@@ -105,10 +110,16 @@ function traceArguments(argv: Argv): TraceArguments {
   });
   const hasPort = textArgument(argv, "port") !== undefined;
   if (service !== undefined && (to !== undefined || hasPort)) {
-    throw new AppError("BAD_ARGUMENT", "--service has addresses and ports of its own: leave out --to and --port");
+    throw new AppError(
+      "BAD_ARGUMENT",
+      "--service has addresses and ports of its own: leave out --to and --port",
+    );
   }
   if (client !== undefined && from !== undefined) {
-    throw new AppError("BAD_ARGUMENT", "--from-ip and --client are both the client's address: give one of them");
+    throw new AppError(
+      "BAD_ARGUMENT",
+      "--from-ip and --client are both the client's address: give one of them",
+    );
   }
   const query: TraceQuery = {
     ...(service === undefined ? {} : { service }),
@@ -127,7 +138,10 @@ function readDuration(argv: Argv): number {
   const text = textArgument(argv, "duration") ?? "30s";
   const duration = parseDuration(text);
   if (duration !== undefined && duration >= 1 && duration <= MOST_DURATION_MS) return duration;
-  throw new AppError("BAD_ARGUMENT", `--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`);
+  throw new AppError(
+    "BAD_ARGUMENT",
+    `--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`,
+  );
 }
 
 function readRate(argv: Argv): number {

@@ -45,7 +45,10 @@ function badArgument(message: string, hint: string): AppError {
 
 function unknownCommand(name: string): AppError {
   const names = COMMANDS.map((command) => command.name);
-  return badArgument(`unknown command: ${name}`, didYouMean(name, names) ?? "nft-proxy --help shows the commands");
+  return badArgument(
+    `unknown command: ${name}`,
+    didYouMean(name, names) ?? "nft-proxy --help shows the commands",
+  );
 }
 
 function unknownOption(command: Command, spelling: string): AppError {
@@ -55,7 +58,9 @@ function unknownOption(command: Command, spelling: string): AppError {
 
 function unexpectedArgument(command: Command, word: string): AppError {
   const isBoolean = word === "true" || word === "false";
-  const hint = isBoolean ? `a boolean option takes its value after an equals sign: --name=${word}` : helpOf(command);
+  const hint = isBoolean
+    ? `a boolean option takes its value after an equals sign: --name=${word}`
+    : helpOf(command);
   return badArgument(`unexpected argument: ${word}`, hint);
 }
 

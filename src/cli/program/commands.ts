@@ -36,7 +36,17 @@ export const COMMANDS: readonly Command[] = [
     name: "diff",
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
     answersByExitCode: true,
-    flags: ["from", "against", "with", "with-tables", "live", "outcomes", "with-objects", "fail-on", "output"],
+    flags: [
+      "from",
+      "against",
+      "with",
+      "with-tables",
+      "live",
+      "outcomes",
+      "with-objects",
+      "fail-on",
+      "output",
+    ],
     meanings: {
       live: "With --with: compare kube-proxy's tables with nft-proxy's in the kernel, not the desired state",
     },
@@ -60,12 +70,18 @@ export const COMMANDS: readonly Command[] = [
     name: "explain",
     summary: "Explain the outcome of a connection, rule by rule",
     answersByExitCode: true,
-    positional: { name: "what", description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]", values: "services" },
+    positional: {
+      name: "what",
+      description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]",
+      values: "services",
+    },
     flags: [
       ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
       ...["all", "problems", "exit-code", "output"],
     ],
-    meanings: { namespace: "The namespace of a Service that is named without one; of --all, only its Services" },
+    meanings: {
+      namespace: "The namespace of a Service that is named without one; of --all, only its Services",
+    },
     examples: [
       ["10.96.0.10:53/udp", "a connection from a pod"],
       ["203.0.113.7:443 --from-ip 198.51.100.9", "one from outside"],
@@ -111,7 +127,10 @@ export const COMMANDS: readonly Command[] = [
     name: "connections",
     summary: "Count the connections of this host by Service and endpoint",
     flags: ["from", "service", "namespace", "client", "draining", "output"],
-    meanings: { namespace: "The namespace of a Service that is named without one", client: "Only this client address" },
+    meanings: {
+      namespace: "The namespace of a Service that is named without one",
+      client: "Only this client address",
+    },
     examples: [
       ["--draining", "connections to endpoints that are terminating or gone, and their clients"],
       ["--service shop/cart --output json", "one Service's, for scripts"],
@@ -157,7 +176,9 @@ export const COMMANDS: readonly Command[] = [
     summary: "Report what this host lacks, and what breaks Services on it",
     answersByExitCode: true,
     flags: ["migration", "from", "output", "strict"],
-    meanings: { from: "With --migration: read the objects from these files and directories (- for standard input)" },
+    meanings: {
+      from: "With --migration: read the objects from these files and directories (- for standard input)",
+    },
     examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
     common: ASKING,
     load: async () => await import("../commands/doctor.ts"),
@@ -165,7 +186,11 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "completion",
     summary: "Print a script by which the shell completes commands, options and names of Services",
-    positional: { name: "shell", description: "bash or zsh; that of $SHELL by default", values: ["bash", "zsh"] },
+    positional: {
+      name: "shell",
+      description: "bash or zsh; that of $SHELL by default",
+      values: ["bash", "zsh"],
+    },
     flags: [],
     examples: [["bash >> ~/.bashrc", "for all new shells"]],
     common: [],

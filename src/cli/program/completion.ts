@@ -63,7 +63,8 @@ async function candidates(before: readonly string[], current: string): Promise<r
   const isValue = valued !== undefined && valued.type !== "boolean";
   const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
   const command = commandOf(words[0]);
-  if (command === undefined) return words.length > 0 ? [] : await completedNames(undefined, before, current, false);
+  if (command === undefined)
+    return words.length > 0 ? [] : await completedNames(undefined, before, current, false);
   if (isValue) return await valuesOf(valued, command, values);
   if (current.startsWith("-")) {
     const common = await completedNames(command, before, current, false);
@@ -82,7 +83,11 @@ function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
   }
 }
 
-async function valuesOf({ name, values = [] }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
+async function valuesOf(
+  { name, values = [] }: Flag,
+  { formats }: Command,
+  argv: Argv,
+): Promise<readonly string[]> {
   if (name === "output") return formats ?? ["text", "json"];
   if (name === "namespace") return namespacesOf(await serviceNames(argv));
   return name === "service" ? await namesIn(argv) : values;
@@ -111,7 +116,9 @@ function withoutNamespace(name: string, namespace: string): string[] {
 async function serviceNames(argv: Argv): Promise<string[]> {
   try {
     const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
-    const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref());
+    const late = new Promise<undefined>((resolve) =>
+      setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref(),
+    );
     return (await Promise.race([loaded, late]))?.cache.serviceNames() ?? [];
   } catch {
     return [];

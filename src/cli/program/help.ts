@@ -55,7 +55,8 @@ export async function completedNames(
   current: string,
   showAll: boolean,
 ): Promise<string[]> {
-  const parser = command === undefined ? withCommands(emptyParser()) : withFlags(emptyParser(), command, showAll);
+  const parser =
+    command === undefined ? withCommands(emptyParser()) : withFlags(emptyParser(), command, showAll);
   const found = await parser.getCompletion([...before, current]);
   // For users of zsh and fish, yargs adds a description after a colon or a tab; the word may be completed in another shell.
   return found.map((name) => name.replace(/[:\t].*/s, "")).filter((name) => name.startsWith(current));

@@ -59,7 +59,10 @@ async function printAbout(
 }
 
 /** Writes a command's output, piece by piece as it comes, until the reader of a pipe has seen enough. */
-async function writeAll(stream: NodeJS.WritableStream, output: NonNullable<CommandResult["output"]>): Promise<void> {
+async function writeAll(
+  stream: NodeJS.WritableStream,
+  output: NonNullable<CommandResult["output"]>,
+): Promise<void> {
   if (typeof output === "string" || output instanceof Uint8Array) {
     await write(stream, output);
     return;

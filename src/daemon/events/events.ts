@@ -61,20 +61,34 @@ function warning(regarding: EventSubject, reason: string, action: string, note: 
 }
 
 /** One of the two servers cannot bind its address: kube-proxy's Events. `problem` names the address and the reason. */
-export function failedServerEvent(node: EventSubject, server: "healthz" | "metrics", problem: string): EventNote {
+export function failedServerEvent(
+  node: EventSubject,
+  server: "healthz" | "metrics",
+  problem: string,
+): EventNote {
   const reason = server === "healthz" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
   return warning(node, reason, "StartKubeProxy", problem);
 }
 
 /** The health check node port of a Service cannot be listened on: kube-proxy's Event. */
-export function failedHealthPortEvent(service: EventSubject, port: number, node: string, problem: string): EventNote {
+export function failedHealthPortEvent(
+  service: EventSubject,
+  port: number,
+  node: string,
+  problem: string,
+): EventNote {
   const name = `${service.namespace}/${service.name}`;
   const note = `node ${node} failed to start healthcheck "${name}" on port ${port}: ${problem}`;
   return warning(service, "FailedToStartServiceHealthcheck", "Listen", note);
 }
 
 /** The NodePort of a Service cannot be bound at a loopback address; it is retried. */
-export function failedLoopbackEvent(service: EventSubject, port: number, node: string, problem: string): EventNote {
+export function failedLoopbackEvent(
+  service: EventSubject,
+  port: number,
+  node: string,
+  problem: string,
+): EventNote {
   const note = `node ${node} cannot serve NodePort ${port} on loopback, retrying: ${problem}`;
   return warning(service, "FailedToListenLocalhostNodePort", "Listen", note);
 }
@@ -93,13 +107,23 @@ export function driftRepairedEvent(node: EventSubject, found: string): EventNote
 }
 
 /** A service port has no rules, for the reason given; all others are programmed. */
-export function quarantineEvent(service: EventSubject, port: string, node: string, problem: string): EventNote {
+export function quarantineEvent(
+  service: EventSubject,
+  port: string,
+  node: string,
+  problem: string,
+): EventNote {
   const note = `node ${node} cannot program ${port}, which is quarantined: ${problem}`;
   return warning(service, "ServicePortQuarantined", "Sync", note);
 }
 
 /** Service ports are served without a feature, for the reason given: all nodes find the same. */
-export function reducedEvent(feature: Feature, service: EventSubject, servicePorts: string, reason: string): EventNote {
+export function reducedEvent(
+  feature: Feature,
+  service: EventSubject,
+  servicePorts: string,
+  reason: string,
+): EventNote {
   const note = `${servicePorts} is served without ${FEATURE_NAMES[feature]}: ${reason}`;
   return { ...warning(service, FEATURE_REASONS[feature], "Sync", note), clusterKey: "budget" };
 }
@@ -145,7 +169,11 @@ export function portRangesOffEvent(service: EventSubject): EventNote {
 }
 
 /** A Service has addresses of a node, at which its ranges of ports are not served: the first node that reports it. */
-export function localPortRangesEvent(service: EventSubject, node: string, addresses: readonly string[]): EventNote {
+export function localPortRangesEvent(
+  service: EventSubject,
+  node: string,
+  addresses: readonly string[],
+): EventNote {
   const note = `node ${node}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(addresses)}: see --port-ranges`;
   return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "local" };
 }

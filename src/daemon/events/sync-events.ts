@@ -32,9 +32,16 @@ type Recorder = Pick<EventRecorder, "record">;
 /** Reports to the cluster what operators should know of syncs, as Events. */
 export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return {
-    synced({ repaired, author, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
+    synced({
+      repaired,
+      author,
+      quarantineChange: { begun, again },
+      featureChanges,
+      conflicts,
+    }: SyncReport): void {
       const by = author === undefined ? "" : `, by ${author}`;
-      if (repaired !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
+      if (repaired !== undefined)
+        events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
       for (const each of [...begun, ...again]) {
         const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);
@@ -43,7 +50,9 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
       for (const feature of FEATURES) {
         for (const each of featureChanges[feature].begun) {
           const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
-          events.record(reducedEvent(feature, serviceSubject(cache, each.service), servicePorts, each.reason));
+          events.record(
+            reducedEvent(feature, serviceSubject(cache, each.service), servicePorts, each.reason),
+          );
         }
       }
       for (const [name, lost] of lostByService(conflicts.begun)) {
@@ -61,7 +70,12 @@ export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubsc
 
 /** Reports Services whose annotation has ranges of ports that cannot be served, once for each reason. */
 export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  return annotationEvents(cache, events, ({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent);
+  return annotationEvents(
+    cache,
+    events,
+    ({ invalidPortRanges }) => invalidPortRanges,
+    invalidPortRangesEvent,
+  );
 }
 
 /**
@@ -109,7 +123,11 @@ interface Judged {
 }
 
 function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): readonly string[] {
-  return FAMILIES.flatMap((family) => [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]]);
+  return FAMILIES.flatMap((family) => [
+    clusterIPs[family],
+    ...externalIPs[family],
+    ...loadBalancerIPs[family],
+  ]);
 }
 
 /** @param wrongOf what is wrong with an annotation of a Service; undefined where nothing is */
@@ -137,7 +155,9 @@ function annotationEvents(
 }
 
 /** Lost frontends by the Service that wants them. */
-export function lostByService(lost: readonly LostFrontend[]): ReadonlyMap<ServiceName, readonly LostFrontend[]> {
+export function lostByService(
+  lost: readonly LostFrontend[],
+): ReadonlyMap<ServiceName, readonly LostFrontend[]> {
   return groupBy(lost, ({ loser }) => loser.service.name);
 }
 

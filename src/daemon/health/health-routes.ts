@@ -74,7 +74,12 @@ function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
   return answer(report, now, report.ready, {});
 }
 
-function answer(report: HealthReport, now: number, healthy: boolean, extra: Record<string, unknown>): HttpAnswer {
+function answer(
+  report: HealthReport,
+  now: number,
+  healthy: boolean,
+  extra: Record<string, unknown>,
+): HttpAnswer {
   const body = {
     // While healthy, kube-proxy's load balancers are told of now rather than of the last sync.
     lastUpdated: timestamp(healthy ? now : lastSync(report)),
@@ -102,7 +107,9 @@ function familyStatus({ families }: HealthReport): Record<string, unknown> {
 }
 
 function lastSync({ families }: HealthReport): number | undefined {
-  const times = Object.values(families).flatMap(({ lastSynced }) => (lastSynced === undefined ? [] : [lastSynced]));
+  const times = Object.values(families).flatMap(({ lastSynced }) =>
+    lastSynced === undefined ? [] : [lastSynced],
+  );
   return times.length === 0 ? undefined : Math.min(...times);
 }
 

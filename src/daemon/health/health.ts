@@ -65,7 +65,9 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
     const health = snapshot.families[family];
     if (health === undefined) continue;
     verdicts[family] =
-      health.excluded === undefined ? judgeFamily(health, now, threshold) : excludedVerdict(family, health.excluded);
+      health.excluded === undefined
+        ? judgeFamily(health, now, threshold)
+        : excludedVerdict(family, health.excluded);
   }
   const all = Object.values(verdicts);
   const programmed = all.filter(({ isExcluded }) => !isExcluded);
@@ -103,7 +105,12 @@ function judgeFamily(
     lastSynced === undefined
       ? `nothing has been programmed in the ${seconds} s since the start`
       : `the kernel has not been what the cluster wants for ${seconds} s`;
-  return { healthy: false, lastSynced, isExcluded: false, reason: problem === "" ? what : `${what}: ${problem}` };
+  return {
+    healthy: false,
+    lastSynced,
+    isExcluded: false,
+    reason: problem === "" ? what : `${what}: ${problem}`,
+  };
 }
 
 function whyIneligible({ node, nodeName }: HealthSnapshot): string {

@@ -36,7 +36,9 @@ export class ServiceHealthCounts {
     const service = this.#cache.service(name);
     if (service === undefined || service.healthCheckNodePort === 0) return undefined;
     const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
-    const localEndpoints = Object.fromEntries(families.map((family) => [family, this.#localEndpoints(name, family)]));
+    const localEndpoints = Object.fromEntries(
+      families.map((family) => [family, this.#localEndpoints(name, family)]),
+    );
     return { port: service.healthCheckNodePort, localEndpoints };
   }
 

@@ -54,13 +54,18 @@ export class ServiceHealthServers {
    * Makes exactly these Services answer, each on the addresses of its families; counts change at once. Resolves when
    * servers that are no longer wanted were closed and each new one has been tried once. Never rejects.
    */
-  sync(wanted: ReadonlyMap<ServiceName, ServiceHealth>, addresses: readonly HealthCheckAddress[]): Promise<void> {
+  sync(
+    wanted: ReadonlyMap<ServiceName, ServiceHealth>,
+    addresses: readonly HealthCheckAddress[],
+  ): Promise<void> {
     this.#wanted = wanted;
     const servers = new Map<string, () => RetryingServer>();
     for (const [service, { port, localEndpoints }] of wanted) {
       for (const { family, address } of addresses) {
         if (localEndpoints[family] === undefined) continue;
-        servers.set(`${service} ${address} ${port}`, () => this.#server(service, family, { host: address, port }));
+        servers.set(`${service} ${address} ${port}`, () =>
+          this.#server(service, family, { host: address, port }),
+        );
       }
     }
     return this.#servers.sync(servers);
@@ -101,7 +106,11 @@ export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddre
 }
 
 /** kube-proxy's answer for a Service: 200 when new connections are welcome here, otherwise 503. */
-export function serviceHealthAnswer(service: ServiceName, localEndpoints: number, proxyHealthy: boolean): HttpAnswer {
+export function serviceHealthAnswer(
+  service: ServiceName,
+  localEndpoints: number,
+  proxyHealthy: boolean,
+): HttpAnswer {
   const [namespace = "", name = ""] = service.split("/");
   const body = { service: { namespace, name }, localEndpoints, serviceProxyHealthy: proxyHealthy };
   return jsonAnswer(JSON.stringify(body, null, "\t"), localEndpoints > 0 && proxyHealthy ? 200 : 503, {

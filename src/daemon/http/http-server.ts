@@ -30,7 +30,11 @@ export function textAnswer(body: string, status = 200): HttpAnswer {
 }
 
 /** An answer of JSON; `body` is the text itself, so that each endpoint keeps its own layout. */
-export function jsonAnswer(body: string, status = 200, headers: Readonly<Record<string, string>> = {}): HttpAnswer {
+export function jsonAnswer(
+  body: string,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): HttpAnswer {
   return { status, contentType: "application/json", body, headers };
 }
 
@@ -116,7 +120,9 @@ export function openHttpServer(
     listen(server, address, () => {
       server.removeAllListeners("error");
       // Accepting may fail later, when the process is out of files; the server goes on by itself.
-      server.on("error", (error) => logger.warn({ error: error.message }, "HTTP server cannot accept a connection"));
+      server.on("error", (error) =>
+        logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
+      );
       resolve({
         port: portOf(server),
         get connections() {
@@ -181,7 +187,9 @@ function clientOf({ remoteAddress, localAddress }: Socket): string {
 }
 
 /** The client with the most connections: this host only where there is no other. */
-function busiestOf(clients: ReadonlyMap<string, ReadonlySet<Socket>>): readonly [string, ReadonlySet<Socket>] {
+function busiestOf(
+  clients: ReadonlyMap<string, ReadonlySet<Socket>>,
+): readonly [string, ReadonlySet<Socket>] {
   const others = [...clients].filter(([client]) => client !== THIS_HOST);
   const [busiest] = others.sort(([, a], [, b]) => b.size - a.size);
   return busiest ?? [THIS_HOST, clients.get(THIS_HOST) ?? new Set()];
@@ -247,7 +255,10 @@ async function answerFor(
   const route = find(path);
   if (route === undefined) return textAnswer("not found\n", 404);
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return { ...textAnswer("method not allowed\n", 405), headers: { Allow: "GET, HEAD", Connection: "close" } };
+    return {
+      ...textAnswer("method not allowed\n", 405),
+      headers: { Allow: "GET, HEAD", Connection: "close" },
+    };
   }
   try {
     return await route(new URLSearchParams(query), gone);

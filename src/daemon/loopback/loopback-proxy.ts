@@ -71,7 +71,9 @@ export class LoopbackProxy {
    * has been tried once. Never rejects.
    */
   sync(wanted: readonly LoopbackNodePort[]): Promise<void> {
-    return this.#servers.sync(new Map(wanted.map((nodePort) => [keyOf(nodePort), () => this.#server(nodePort)])));
+    return this.#servers.sync(
+      new Map(wanted.map((nodePort) => [keyOf(nodePort), () => this.#server(nodePort)])),
+    );
   }
 
   /** Closes every listener and resets every connection. Never rejects. */
@@ -101,7 +103,9 @@ export class LoopbackProxy {
       server.listen({ port: address.port, host: address.host }, () => {
         server.removeAllListeners("error");
         // Accepting may fail later, when the process is out of files; the listener goes on by itself.
-        server.on("error", (error) => this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"));
+        server.on("error", (error) =>
+          this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
+        );
         resolve({ port: address.port, close: () => this.#stopListening(server, nodePort) });
         this.#listeners[nodePort.family]++;
         this.#changed();

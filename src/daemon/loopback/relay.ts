@@ -30,7 +30,9 @@ export function relay(client: Socket, target: RelayTarget, onRefused: (error: Er
   server.setKeepAlive(true, KEEPALIVE_DELAY);
   client.setKeepAlive(true, KEEPALIVE_DELAY);
   client.setNoDelay(true);
-  server.setTimeout(CONNECT_TIMEOUT, () => server.destroy(new Error(`no answer within ${CONNECT_TIMEOUT / 1000} s`)));
+  server.setTimeout(CONNECT_TIMEOUT, () =>
+    server.destroy(new Error(`no answer within ${CONNECT_TIMEOUT / 1000} s`)),
+  );
   let isConnected = false;
   server.once("connect", () => {
     isConnected = true;

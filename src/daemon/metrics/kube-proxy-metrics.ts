@@ -31,7 +31,12 @@ const POLICIES = ["internal", "external"] as const;
 const HEALTH_CODES: readonly Labels[] = [{ code: "200" }, { code: "503" }];
 
 /** A histogram by family with kube-proxy's buckets for syncs. */
-const SYNC_DURATION = { kind: "histogram", labels: BY_FAMILY, buckets: SYNC_BUCKETS, zero: BOTH_FAMILIES } as const;
+const SYNC_DURATION = {
+  kind: "histogram",
+  labels: BY_FAMILY,
+  buckets: SYNC_BUCKETS,
+  zero: BOTH_FAMILIES,
+} as const;
 
 /** A counter by family that starts at zero. */
 const FAMILY_COUNTER = { kind: "counter", labels: BY_FAMILY, zero: BOTH_FAMILIES } as const;
@@ -53,7 +58,8 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     ...SYNC_DURATION,
     help: "Time of a sync of all rules",
     on: {
-      synced: ({ report, families }) => (report.kind === "full" ? eachFamily(families, secondsOf(report)) : []),
+      synced: ({ report, families }) =>
+        report.kind === "full" ? eachFamily(families, secondsOf(report)) : [],
       syncFailed: ({ failure, families }) => (failure.isFull ? eachFamily(families, secondsOf(failure)) : []),
     },
   },
@@ -61,7 +67,8 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     ...SYNC_DURATION,
     help: "Time of a sync of changed rules",
     on: {
-      synced: ({ report, families }) => (report.kind === "full" ? [] : eachFamily(families, secondsOf(report))),
+      synced: ({ report, families }) =>
+        report.kind === "full" ? [] : eachFamily(families, secondsOf(report)),
       syncFailed: ({ failure, families }) => (failure.isFull ? [] : eachFamily(families, secondsOf(failure))),
     },
   },
@@ -110,7 +117,9 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "Service ports with a Local policy and no local endpoint",
     labels: ["traffic_policy", "ip_family"],
-    zero: BOTH_FAMILIES.flatMap((labels) => POLICIES.map((policy) => ({ ...labels, traffic_policy: policy }))),
+    zero: BOTH_FAMILIES.flatMap((labels) =>
+      POLICIES.map((policy) => ({ ...labels, traffic_policy: policy })),
+    ),
     scrape: noLocalEndpoints,
   },
   kubeproxy_sync_proxy_rules_nftables_sync_failures_total: {
@@ -155,7 +164,8 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     labels: BY_FAMILY,
     zero: BOTH_FAMILIES,
     on: {
-      loopbackChanged: ({ listeners }) => FAMILIES.flatMap((family) => one(listeners[family], familyLabel(family))),
+      loopbackChanged: ({ listeners }) =>
+        FAMILIES.flatMap((family) => one(listeners[family], familyLabel(family))),
     },
   },
   kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
@@ -200,9 +210,12 @@ function lastQueued({ runner, reconciler }: ScrapedParts): readonly Sample[] {
 function noLocalEndpoints({ reconciler }: ScrapedParts): readonly Sample[] {
   return FAMILIES.flatMap((family) => {
     const missing = { internal: 0, external: 0 };
-    for (const { noLocalEndpoints: policies } of reconciler.state.families[family]?.allServicePortRules() ?? []) {
+    for (const { noLocalEndpoints: policies } of reconciler.state.families[family]?.allServicePortRules() ??
+      []) {
       for (const policy of policies) missing[policy]++;
     }
-    return POLICIES.flatMap((policy) => one(missing[policy], { ...familyLabel(family), traffic_policy: policy }));
+    return POLICIES.flatMap((policy) =>
+      one(missing[policy], { ...familyLabel(family), traffic_policy: policy }),
+    );
   });
 }

@@ -38,7 +38,11 @@ export interface Occurrences {
   /** A Kubernetes Event was not delivered. */
   readonly eventDropped: undefined;
   /** Packets of new connections that the rules refused; `service` is `namespace/name`, "" where there is none. */
-  readonly packetsRefused: { readonly service: string; readonly reason: RefusalReason; readonly packets: number };
+  readonly packetsRefused: {
+    readonly service: string;
+    readonly reason: RefusalReason;
+    readonly packets: number;
+  };
   /** Entries of the affinity map were deleted: of Service ports that are gone, or of those with the most, for others to have room. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
   /** The listeners of each family, and the open connections of all, for NodePorts at loopback addresses. */
@@ -84,7 +88,9 @@ export interface Metric {
   /** The series at zero from the start: Prometheus' rate() misses the first increase of a series that did not exist before it. */
   readonly zero?: readonly Labels[];
   /** The samples of what happened. */
-  readonly on?: { readonly [Name in keyof Occurrences]?: (occurrence: Occurrences[Name]) => readonly Sample[] };
+  readonly on?: {
+    readonly [Name in keyof Occurrences]?: (occurrence: Occurrences[Name]) => readonly Sample[];
+  };
   /** Every series with its value, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
   /** The daemon has this metric only where it has that part. */

@@ -22,7 +22,8 @@ export class Metrics {
 
   /** @param version the product's */
   constructor(version: string) {
-    for (const [name, metric] of Object.entries(METRICS)) if (metric.needs === undefined) this.#add(name, metric);
+    for (const [name, metric] of Object.entries(METRICS))
+      if (metric.needs === undefined) this.#add(name, metric);
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLING });
     this.observe("started", { version });
   }
@@ -70,7 +71,11 @@ export class Metrics {
   }
 }
 
-function newCollector(name: string, { kind, help, labels = [], buckets = [] }: Metric, registry: Registry): Collector {
+function newCollector(
+  name: string,
+  { kind, help, labels = [], buckets = [] }: Metric,
+  registry: Registry,
+): Collector {
   const options = { name, help, labelNames: [...labels], registers: [registry] };
   switch (kind) {
     case "counter":

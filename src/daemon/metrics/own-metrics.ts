@@ -68,7 +68,8 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Elements added or removed by a transaction",
     buckets: ELEMENT_BUCKETS,
     on: {
-      synced: ({ report: { applied, deltas } }) => (applied.length > 0 ? one(deltaSize(deltas).elements) : []),
+      synced: ({ report: { applied, deltas } }) =>
+        applied.length > 0 ? one(deltaSize(deltas).elements) : [],
     },
   },
   nft_proxy_transaction_bytes: {
@@ -250,14 +251,16 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "New connections by frontend",
     labels: OF_CONNECTIONS,
     needs: "connectionCounts",
-    scrape: async ({ connectionCounts }) => ((await connectionCounts?.())?.frontends ?? []).map(connectionSample),
+    scrape: async ({ connectionCounts }) =>
+      ((await connectionCounts?.())?.frontends ?? []).map(connectionSample),
   },
   nft_proxy_endpoint_connections_total: {
     kind: "counter",
     help: "New connections by endpoint that had any",
     labels: OF_CONNECTIONS,
     needs: "connectionCounts",
-    scrape: async ({ connectionCounts }) => ((await connectionCounts?.())?.endpoints ?? []).map(connectionSample),
+    scrape: async ({ connectionCounts }) =>
+      ((await connectionCounts?.())?.endpoints ?? []).map(connectionSample),
   },
   nft_proxy_fast_path_interfaces: {
     kind: "gauge",
@@ -278,7 +281,10 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
 };
 
 /** Nothing for a sync that repaired nothing. */
-function ofDrift({ repaired }: SyncReport, samples: (drift: DriftSummary) => readonly Sample[]): readonly Sample[] {
+function ofDrift(
+  { repaired }: SyncReport,
+  samples: (drift: DriftSummary) => readonly Sample[],
+): readonly Sample[] {
   return repaired === undefined ? [] : samples(repaired);
 }
 

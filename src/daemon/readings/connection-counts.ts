@@ -79,7 +79,10 @@ export function resetPackets(
 /**
  * Reads the counters of the maps that have them, and the Services that they belong to. Endpoints without a connection are not kept: a node uses few of a large cluster's.
  */
-export async function readConnectionCounts(tables: TableReader, state: RulesetState): Promise<ConnectionCounts> {
+export async function readConnectionCounts(
+  tables: TableReader,
+  state: RulesetState,
+): Promise<ConnectionCounts> {
   const frontends: ConnectionCount[] = [];
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {

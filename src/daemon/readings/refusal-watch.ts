@@ -163,7 +163,10 @@ export class RefusalWatch {
     if (this.#toldAt.has(service)) return;
     this.#toldAt.set(service, now);
     const why = [...reasons].sort().join(", ");
-    this.#parts.onRefused(service, `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${why}`);
+    this.#parts.onRefused(
+      service,
+      `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${why}`,
+    );
   }
 }
 
@@ -215,7 +218,8 @@ function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
   return {
     packets: entries.reduce((sum, { packets }) => sum + packets, 0),
     clients: new Set(entries.map(({ client }) => client)).size,
-    destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
+    destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`))
+      .size,
     latest: latestOf(entries).map(({ client, address, protocol, port }) => {
       return `${client} to ${socketText(address, port)}/${protocol}`;
     }),

@@ -61,8 +61,13 @@ export interface Pending {
 }
 
 /** The Services that changed since the last successful sync: rendered by one that failed, or not rendered yet. */
-export function pendingServices(cache: Pick<ObjectCache, "dirty">, { families }: RulesetState): ServiceName[] {
-  const rendered = Object.values(families).flatMap((family) => family.uncommitted().map(({ key }) => serviceOf(key)));
+export function pendingServices(
+  cache: Pick<ObjectCache, "dirty">,
+  { families }: RulesetState,
+): ServiceName[] {
+  const rendered = Object.values(families).flatMap((family) =>
+    family.uncommitted().map(({ key }) => serviceOf(key)),
+  );
   return [...new Set([...cache.dirty, ...rendered])].sort();
 }
 

@@ -43,7 +43,8 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
 /** A failing sync is shown at once, not only after the time that makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
   const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
-  const isGood = health.proxyHealthy && health.nodeEligible && problem === undefined && excluded(health).length === 0;
+  const isGood =
+    health.proxyHealthy && health.nodeEligible && problem === undefined && excluded(health).length === 0;
   return card("Health", isGood ? "good" : "bad", healthText(health, problem), [
     ...reasons,
     ...(dryRun ? ["dry run: applies nothing"] : []),
@@ -140,7 +141,10 @@ function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStat
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
   const summary = `full sync ${fullSyncReasonText(reason)}, took ${(durationMs / 1000).toFixed(2)} s`;
-  return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [summary, timeText(fullSync.at)]);
+  return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [
+    summary,
+    timeText(fullSync.at),
+  ]);
 }
 
 function syncsCard({ timeline }: DaemonStatus): Html {
@@ -169,14 +173,22 @@ function secondsText(milliseconds: number): string {
 
 function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
   if (repair === undefined) return card("Drift repairs", "good", "0", ["nobody else changed our rules"]);
-  return card("Drift repairs", "idle", String(repairs), [`last ${agoText(repair, now)}`, repair.repaired ?? ""]);
+  return card("Drift repairs", "idle", String(repairs), [
+    `last ${agoText(repair, now)}`,
+    repair.repaired ?? "",
+  ]);
 }
 
 function quarantineCard({ quarantined }: DaemonStatus): Html {
   const services = quarantinedServices(quarantined)
     .map((each) => `${quarantinedText(each)}: ${each.reason}`)
     .sort();
-  return card("Quarantine", quarantined.size === 0 ? "good" : "bad", String(quarantined.size), listed(services));
+  return card(
+    "Quarantine",
+    quarantined.size === 0 ? "good" : "bad",
+    String(quarantined.size),
+    listed(services),
+  );
 }
 
 function conflictCard({ state }: DaemonStatus): Html {

@@ -106,8 +106,13 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
 `;
 }
 
-function endpointsHtml({ port, endpoints, choice }: ServicePortView, most: number, detail: ServiceDetail): Html {
-  if (endpoints.length === 0) return html`<p class="none">No EndpointSlice has an endpoint for this port.</p>`;
+function endpointsHtml(
+  { port, endpoints, choice }: ServicePortView,
+  most: number,
+  detail: ServiceDetail,
+): Html {
+  if (endpoints.length === 0)
+    return html`<p class="none">No EndpointSlice has an endpoint for this port.</p>`;
   const used = endpoints.filter(isUsed).length;
   const left = endpoints.length - used;
   const shown = endpoints.slice(0, most);
@@ -145,10 +150,14 @@ interface Verdict {
 function endpointVerdict({ cluster, local }: EndpointView): Verdict {
   const reason = (outcome: EndpointView["cluster"]) =>
     outcome === undefined || outcome === "used" ? "" : EXCLUSION_NAMES[outcome];
-  if (cluster === "used" && (local === undefined || local === "used")) return { tone: "good", message: "used" };
+  if (cluster === "used" && (local === undefined || local === "used"))
+    return { tone: "good", message: "used" };
   if (cluster === "used") return { tone: "good", message: `used, but not by policy Local: ${reason(local)}` };
   if (local !== "used") return { tone: "idle", message: reason(cluster) || reason(local) };
-  return { tone: "good", message: cluster === undefined ? "used" : `used by policy Local only: ${reason(cluster)}` };
+  return {
+    tone: "good",
+    message: cluster === undefined ? "used" : `used by policy Local only: ${reason(cluster)}`,
+  };
 }
 
 /** Whether any traffic goes to an endpoint. */
@@ -166,6 +175,7 @@ function frontendVerdict(
   if (owner === undefined) return { tone: "idle", message: "not programmed yet" };
   if (owner.service.name !== service) return { tone: "bad", message: `held by ${owner.name}` };
   const where = policy === "local" ? " on this node" : "";
-  if (outcome === "served") return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
+  if (outcome === "served")
+    return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
   return { tone: "bad", message: `${OUTCOME_NAMES[outcome]}: no endpoints${where}` };
 }

@@ -133,12 +133,16 @@ function withoutEndpoints({ families }: RulesetState): string[] {
 /** By its name, an address or a number of a port. */
 function describes(text: string, service: Service): boolean {
   if (service.name.includes(text)) return true;
-  if (service.ports.some(({ name, port, nodePort }) => name === text || `${port}` === text || `${nodePort}` === text)) {
+  if (
+    service.ports.some(
+      ({ name, port, nodePort }) => name === text || `${port}` === text || `${nodePort}` === text,
+    )
+  ) {
     return true;
   }
   return FAMILIES.some((family) =>
-    [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]].some((address) =>
-      address.includes(text),
+    [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]].some(
+      (address) => address.includes(text),
     ),
   );
 }

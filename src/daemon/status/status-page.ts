@@ -45,7 +45,8 @@ export function statusPage(status: DaemonStatus, parameters: URLSearchParams): H
 
 function page(status: DaemonStatus, query: StatusQuery): Html {
   const { cache, version, startedAt, now } = status;
-  const refresh = query.refresh === 0 ? undefined : html`<meta http-equiv="refresh" content="${query.refresh}">`;
+  const refresh =
+    query.refresh === 0 ? undefined : html`<meta http-equiv="refresh" content="${query.refresh}">`;
   return html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">${refresh}
 <title>nft-proxy on ${cache.node.name}</title><link rel="icon" href="data:,"><style>${new Html(STATUS_STYLE)}</style></head>
@@ -106,7 +107,9 @@ function filterHtml({ text, problemsOnly, refresh }: StatusQuery, problems: numb
 
 function pagerHtml(query: StatusQuery, { matching, page, pages }: ServiceList, total: number): Html {
   const step = (to: number, says: string, rel: string) =>
-    to < 1 || to > pages ? undefined : html`<a rel="${rel}" href="${statusLink(query, { page: to })}">${says}</a>`;
+    to < 1 || to > pages
+      ? undefined
+      : html`<a rel="${rel}" href="${statusLink(query, { page: to })}">${says}</a>`;
   const which = pages === 1 ? "" : `, page ${page} of ${pages}`;
   return html`<div class="pager"><span>${matching} of ${total} Services${which}</span>${step(page - 1, "previous", "prev")}${step(page + 1, "next", "next")}</div>
 `;

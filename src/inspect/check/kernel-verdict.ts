@@ -26,7 +26,11 @@ export type KernelVerdict =
  * Asks the kernel in a network namespace of its own: without root, and without a look at the rules of this host.
  * @param path the nft program
  */
-export async function askKernel(path: string, state: RulesetState, nodeContext: NodeContext): Promise<KernelVerdict> {
+export async function askKernel(
+  path: string,
+  state: RulesetState,
+  nodeContext: NodeContext,
+): Promise<KernelVerdict> {
   const isRoot = process.getuid?.() === 0;
   const nft = new Nft({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
   try {

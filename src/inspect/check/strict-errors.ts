@@ -23,9 +23,15 @@ export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagno
     }),
     ...others("EndpointSlice"),
   ];
-  const serviceCIDRs = objects.serviceCIDRs.map((from) => ({ ...from, object: `ServiceCIDR ${from.value.name}` }));
+  const serviceCIDRs = objects.serviceCIDRs.map((from) => ({
+    ...from,
+    object: `ServiceCIDR ${from.value.name}`,
+  }));
   return [
-    ...services.flatMap((subject) => [...unknownFieldErrors("Service", subject), ...serviceRuleErrors(subject)]),
+    ...services.flatMap((subject) => [
+      ...unknownFieldErrors("Service", subject),
+      ...serviceRuleErrors(subject),
+    ]),
     ...duplicateNodePortErrors([...byAge, ...others("Service")]),
     ...slices.flatMap((subject) => unknownFieldErrors("EndpointSlice", subject)),
     ...serviceCIDRs.flatMap((subject) => unknownFieldErrors("ServiceCIDR", subject)),
@@ -72,7 +78,15 @@ const OBJECT = {
   ),
 };
 
-const OBJECT_REFERENCE = values("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath");
+const OBJECT_REFERENCE = values(
+  "kind",
+  "namespace",
+  "name",
+  "uid",
+  "apiVersion",
+  "resourceVersion",
+  "fieldPath",
+);
 
 /**
  * All fields of Kubernetes 1.36 of the kinds that are read, also those that nft-proxy ignores. A Node is written by its
@@ -83,7 +97,15 @@ const KNOWN_FIELDS: Readonly<Record<ObjectKind, FieldTree>> = {
     ...OBJECT,
     spec: {
       ports: values("name", "protocol", "appProtocol", "port", "targetPort", "nodePort"),
-      ...values("selector", "clusterIP", "clusterIPs", "type", "externalIPs", "sessionAffinity", "loadBalancerIP"),
+      ...values(
+        "selector",
+        "clusterIP",
+        "clusterIPs",
+        "type",
+        "externalIPs",
+        "sessionAffinity",
+        "loadBalancerIP",
+      ),
       ...values("loadBalancerSourceRanges", "externalName", "externalTrafficPolicy", "healthCheckNodePort"),
       ...values("publishNotReadyAddresses", "ipFamilies", "ipFamilyPolicy", "allocateLoadBalancerNodePorts"),
       ...values("loadBalancerClass", "internalTrafficPolicy", "trafficDistribution"),
@@ -154,7 +176,9 @@ function portErrors(subject: Subject, { type, ports }: RawService["spec"]): Diag
     if (!hasNodePorts) {
       errors.push(errorAt(subject, nodePortPath, `must not be set with type ${type || "ClusterIP"}`));
     } else if (nodePort < lowest || nodePort > highest) {
-      errors.push(errorAt(subject, nodePortPath, `${nodePort} is not in the node port range ${lowest}-${highest}`));
+      errors.push(
+        errorAt(subject, nodePortPath, `${nodePort} is not in the node port range ${lowest}-${highest}`),
+      );
     }
     return errors;
   });
@@ -174,7 +198,9 @@ function policyErrors(subject: Subject, spec: RawService["spec"]): Diagnostic[] 
     errors.push(errorAt(subject, "spec.healthCheckNodePort", reason));
   }
   if (spec.sessionAffinityConfig && spec.sessionAffinity !== "ClientIP") {
-    errors.push(errorAt(subject, "spec.sessionAffinityConfig", "must not be set without sessionAffinity ClientIP"));
+    errors.push(
+      errorAt(subject, "spec.sessionAffinityConfig", "must not be set without sessionAffinity ClientIP"),
+    );
   }
   return errors;
 }

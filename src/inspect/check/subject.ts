@@ -12,7 +12,14 @@ export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> 
 export function warningAt({ origin, document, object }: Subject, path: string, reason: string): Diagnostic {
   const whole = path === "" || origin.path === "" ? `${origin.path}${path}` : `${origin.path}.${path}`;
   const line = document?.lineOf(splitPath(whole));
-  return { ...origin, path: whole, ...(line === undefined ? {} : { line }), object, reason, severity: "warning" };
+  return {
+    ...origin,
+    path: whole,
+    ...(line === undefined ? {} : { line }),
+    object,
+    reason,
+    severity: "warning",
+  };
 }
 
 /** As {@link warningAt}, with the severity error. */

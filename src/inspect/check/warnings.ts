@@ -4,7 +4,12 @@ import { joinPath } from "../../base/schema-error.ts";
 import { bounded, type FieldDiagnostic } from "../../kube/decode/decode.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FileObjects, type FilesResult, type FromFile, writtenBy } from "../../kube/files/object-gatherer.ts";
+import {
+  type FileObjects,
+  type FilesResult,
+  type FromFile,
+  writtenBy,
+} from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -36,8 +41,12 @@ export function checkWarnings({ files, cache, state, nodeContext }: CheckInput):
 }
 
 /** Returns the subjects of diagnostics about Services. */
-export function serviceSubjects({ services }: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
-  return new Map(services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]));
+export function serviceSubjects({
+  services,
+}: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
+  return new Map(
+    services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]),
+  );
 }
 
 /** Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service uses. */
@@ -68,7 +77,9 @@ function conflictWarnings(
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
     if (subject === undefined) return [];
-    const why = hasClusterIP(winner, address) ? "whose cluster IP it is" : "which is older or comes first by name";
+    const why = hasClusterIP(winner, address)
+      ? "whose cluster IP it is"
+      : "which is older or comes first by name";
     const reason = `${address} ${protocol} ${portsText(ports)} goes to ${winner.name} (${placeText(holder)}), ${why}`;
     return [warningAt(subject, conflictPath(subject, address), reason)];
   });
@@ -117,14 +128,22 @@ function sliceWarnings(
     if (owner === undefined) return [];
     const path = joinPath("endpoints", index);
     return [
-      warningAt(subject, path, `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`),
+      warningAt(
+        subject,
+        path,
+        `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`,
+      ),
     ];
   });
   if (service === undefined) {
     if (subjects.size === 0 || ignored.has(`Service ${slice.service}`)) return loops;
     return [
       ...loops,
-      warningAt(subject, "metadata.labels", `belongs to the Service ${slice.service}, which is not among the files`),
+      warningAt(
+        subject,
+        "metadata.labels",
+        `belongs to the Service ${slice.service}, which is not among the files`,
+      ),
     ];
   }
   if (service.clusterIPs[slice.family] !== "") return loops;
@@ -169,7 +188,9 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...portRangeWarnings(service, written, context),
   ];
   // Before their lines are looked up: there may be tens of thousands.
-  return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) => warningAt(subject, path, reason));
+  return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) =>
+    warningAt(subject, path, reason),
+  );
 }
 
 function warning(path: string, reason: string): FieldDiagnostic {
@@ -252,7 +273,10 @@ function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagn
   });
   return [
     ...open.map((family) => {
-      return warning(field, `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`);
+      return warning(
+        field,
+        `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`,
+      );
     }),
     ...texts.flatMap((text, index) => {
       const reason = rangeReason(text.trim(), service);
@@ -267,11 +291,15 @@ function rangeReason(text: string, { clusterIPs, loadBalancerSourceRanges }: Ser
   const family = familyOf(cidr);
   const [address = "", length] = cidr.split("/");
   if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
-  if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
+  if (
+    NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))
+  ) {
     return `${text} holds no address that a client can have`;
   }
-  if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges redundant`;
-  if (canonicalAddress(text.split("/")[0] ?? "") !== address) return `${text} has host bits set; it means ${cidr}`;
+  if (length === "0" && loadBalancerSourceRanges[family].length > 1)
+    return `${text} makes the other ranges redundant`;
+  if (canonicalAddress(text.split("/")[0] ?? "") !== address)
+    return `${text} has host bits set; it means ${cidr}`;
   return undefined;
 }
 
@@ -328,7 +356,9 @@ function portRangeWarnings(
     return [warning(path, `${address} is an address of Node ${node}: ${effect}`)];
   };
   return [
-    ...(spec.externalIPs ?? []).flatMap((text, index) => warningsAt(joinPath("spec.externalIPs", index), text)),
+    ...(spec.externalIPs ?? []).flatMap((text, index) =>
+      warningsAt(joinPath("spec.externalIPs", index), text),
+    ),
     ...(status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) =>
       warningsAt(joinPath(joinPath("status.loadBalancer.ingress", index), "ip"), ip),
     ),
@@ -337,6 +367,8 @@ function portRangeWarnings(
 
 /** Returns true if the cluster IP is a placeholder. */
 function isPlaceholder(subject: Subject): boolean {
-  const { spec } = writtenBy(subject) as { spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null } };
+  const { spec } = writtenBy(subject) as {
+    spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null };
+  };
   return !spec?.clusterIP && !spec?.clusterIPs?.[0];
 }

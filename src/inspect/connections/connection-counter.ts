@@ -262,7 +262,12 @@ export class ConnectionAttribution {
   of({ protocol, destination, replySource }: TrackedConnection): AttributedConnection | undefined {
     const { address } = destination;
     const state = this.#state.families[familyOf(address)];
-    const port = state?.frontendAt(address, protocol, destination.port, this.#nodeAddresses.has(address))?.port;
+    const port = state?.frontendAt(
+      address,
+      protocol,
+      destination.port,
+      this.#nodeAddresses.has(address),
+    )?.port;
     if (port === undefined) return undefined;
     const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
     return { port, endpoint, condition: conditionOf(endpoint) };

@@ -30,7 +30,12 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   keepVanished(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adopt(before.ruleset, { desired: after.ruleset });
-  return { diff: compareRulesets(before, after), diagnostics, notices: [...desired.notices, ...live.notices], origin };
+  return {
+    diff: compareRulesets(before, after),
+    diagnostics,
+    notices: [...desired.notices, ...live.notices],
+    origin,
+  };
 }
 
 /**

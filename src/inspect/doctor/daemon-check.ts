@@ -68,7 +68,8 @@ const ROWS: readonly Row<Facts>[] = (
       when: isAbsent,
       found: absenceText,
       means: "rules of nft-proxy are in the kernel, and no daemon keeps them current",
-      action: "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
+      action:
+        "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
     },
     {
       level: "warning",
@@ -103,14 +104,17 @@ const ROWS: readonly Row<Facts>[] = (
       level: "warning",
       when: ({ isOther }) => isOther,
       found: otherProxyText,
-      means: "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate",
-      action: "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",
+      means:
+        "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate",
+      action:
+        "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",
     },
     {
       level: "warning",
       when: ({ answers, hasTables }) => answers !== undefined && hasTables === false,
       found: (facts) => `${daemonText(facts)}, and there are no tables of nft-proxy`,
-      means: "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
+      means:
+        "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
       action: "ask again in some seconds; if they do not appear, check its log",
     },
     {
@@ -131,14 +135,17 @@ const ROWS: readonly Row<Facts>[] = (
       level: "warning",
       when: ({ socket }) => socket?.unfollowed !== undefined,
       found: daemonText,
-      means: ({ socket }) => `it does not follow the cluster, and keeps the last known objects: ${socket?.unfollowed}`,
-      action: "check that this node reaches the API server, and that its credentials may list and watch these",
+      means: ({ socket }) =>
+        `it does not follow the cluster, and keeps the last known objects: ${socket?.unfollowed}`,
+      action:
+        "check that this node reaches the API server, and that its credentials may list and watch these",
     },
     {
       level: "warning",
       when: ({ answers }) => answers !== undefined && answers.healthz.status !== 200,
       found: daemonText,
-      means: (facts) => `load balancers are told to avoid this node: ${reasonsText(facts) || "no reason given"}`,
+      means: (facts) =>
+        `load balancers are told to avoid this node: ${reasonsText(facts) || "no reason given"}`,
     },
     {
       // A family that the kernel refuses is no reason for load balancers to avoid the node.

@@ -89,7 +89,9 @@ async function daemonFact(
 ): Promise<DaemonFact> {
   const daemon = socketProblem ?? (await runningDaemon(daemonSocket).catch(messageOf));
   const health: HealthFact =
-    healthzBindAddress === undefined ? { kind: "off" } : await gatherHealth(host, localUrl(healthzBindAddress));
+    healthzBindAddress === undefined
+      ? { kind: "off" }
+      : await gatherHealth(host, localUrl(healthzBindAddress));
   if (typeof daemon === "string") return { health, socketProblem: daemon };
   if (daemon?.isHere !== true) return { health };
   return { health, socket: socketFact(daemon) };

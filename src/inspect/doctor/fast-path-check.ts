@@ -36,7 +36,9 @@ const ROWS: readonly Row<FastPathFacts>[] = [
     level: "warning",
     when: ({ chains = [] }) => chains.some(isPassed),
     found: ({ chains = [] }) => {
-      const names = chains.filter(isPassed).map(({ table, name, base }) => `${table} ${name} (${base?.hook})`);
+      const names = chains
+        .filter(isPassed)
+        .map(({ table, name, base }) => `${table} ${name} (${base?.hook})`);
       return `${counted(names.length, "base chain")} of other software ${names.length === 1 ? "misses" : "miss"} packets on the fast path: ${listText(names)}`;
     },
     means:

@@ -3,10 +3,13 @@ import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
 /** The effect on Services of a chain that drops by default, by its hook. */
 const DROPS: Readonly<Record<string, string>> = {
-  ingress: "it sees packets before all else: NodePorts and external addresses that it does not accept are dead",
-  prerouting: "it sees packets before or beside our translation: NodePorts and external addresses may be dead",
+  ingress:
+    "it sees packets before all else: NodePorts and external addresses that it does not accept are dead",
+  prerouting:
+    "it sees packets before or beside our translation: NodePorts and external addresses may be dead",
   input: "connections to endpoints on this node's own address are dropped unless it accepts their port",
-  forward: "connections to pods are dropped unless it accepts them, with their address and port after translation",
+  forward:
+    "connections to pods are dropped unless it accepts them, with their address and port after translation",
   postrouting: "every connection that leaves this node or goes to a pod is dropped unless it accepts it",
   egress: "every packet that leaves by its interface is dropped unless it accepts it",
   output: "connections of this node itself to Services are dropped unless it accepts them",
@@ -33,11 +36,13 @@ const ROWS: readonly Row<HostFacts["chains"]>[] = [
     // connections whose destination was translated, unless it is told not to (firewalld 2.3, `StrictForwardPorts`), or is old.
     check: "firewall",
     level: "warning",
-    when: (chains = []) => chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN),
+    when: (chains = []) =>
+      chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN),
     found: "firewalld is active",
     means:
       "connections through Services pass (without StrictForwardPorts=yes); those to pods' own addresses are rejected where its zones do not allow them",
-    action: "put the pods' CIDRs into its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
+    action:
+      "put the pods' CIDRs into its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
   },
 ];
 

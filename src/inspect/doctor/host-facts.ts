@@ -100,7 +100,12 @@ export interface ForeignChain {
 export type HealthFact =
   | { readonly kind: "off" }
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
-  | { readonly kind: "answers"; readonly url: string; readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
+  | {
+      readonly kind: "answers";
+      readonly url: string;
+      readonly healthz: HttpAnswer;
+      readonly livez: HttpAnswer;
+    };
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
 
@@ -152,7 +157,10 @@ export async function gatherMissingFastPath(
 }
 
 /** The host's own nft beside ours, where there is one; undefined in a pod. */
-export async function gatherHostNft({ run, isInPod }: DoctorHost, ourPath: string): Promise<HostNft[] | undefined> {
+export async function gatherHostNft(
+  { run, isInPod }: DoctorHost,
+  ourPath: string,
+): Promise<HostNft[] | undefined> {
   if (isInPod) return undefined;
   const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
   return version === undefined ? [] : [{ path: HOST_NFT, version }];
@@ -220,7 +228,9 @@ export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlyS
 }
 
 /** The traces of other service proxies outside of nftables. */
-export async function gatherTraces({ files }: DoctorHost): Promise<Pick<HostFacts, "legacyTables" | "ipvsSchedulers">> {
+export async function gatherTraces({
+  files,
+}: DoctorHost): Promise<Pick<HostFacts, "legacyTables" | "ipvsSchedulers">> {
   const read = (path: string) => files.read(path).catch(() => "");
   const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
   const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);

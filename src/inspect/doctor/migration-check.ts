@@ -31,7 +31,9 @@ export interface MigrationFacts extends ProxyTraces, Pick<HostFacts, "settings">
 /** What changes for this cluster's clients when nft-proxy takes over this node from kube-proxy. */
 export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   const { objects, answeredMode } = facts;
-  const modes = [...new Set([...tracedModes(facts), ...(answeredMode === undefined ? [] : [answeredMode])])].sort();
+  const modes = [
+    ...new Set([...tracedModes(facts), ...(answeredMode === undefined ? [] : [answeredMode])]),
+  ].sort();
   const general = [
     ...judge(MODE_ROWS, modes),
     ...(modes.includes("ipvs") ? [...schedulerChanges(facts), ...judge(IPVS_ROWS, facts)] : []),
@@ -127,7 +129,8 @@ const CONFLICT_ROWS: readonly Row<Conflict>[] = [
     level: "warning",
     found: ({ frontend, winner, losers }) =>
       `${frontendText(frontend)} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
-    means: ({ winner }) => `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
+    means: ({ winner }) =>
+      `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
     action: "remove the address and port from the others",
   },
 ];
@@ -169,7 +172,8 @@ const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
     check: "migration-strict-arp",
     level: "ok",
     when: (facts) => arpSettings(facts).length > 0,
-    found: (facts) => listText(arpSettings(facts).map((path) => `${settingName(path)} is ${facts.settings.get(path)}`)),
+    found: (facts) =>
+      listText(arpSettings(facts).map((path) => `${settingName(path)} is ${facts.settings.get(path)}`)),
     means:
       "strictARP, which load balancers such as MetalLB ask for with ipvs, is not needed: no interface has the Services' addresses",
     action: "set them to 0 once kube-proxy is gone, unless other software needs them",
@@ -204,7 +208,8 @@ const SCHEDULER_ROWS: readonly Row<SchedulerChange>[] = [
     check: "migration-scheduler",
     level: "warning",
     found: schedulerText,
-    means: ({ configured }) => `connections will be balanced by ${configured ?? "random, unless configured otherwise"}`,
+    means: ({ configured }) =>
+      `connections will be balanced by ${configured ?? "random, unless configured otherwise"}`,
     action: ({ ipvs, same }) =>
       same === undefined
         ? `nothing here is like ${ipvs}; choose of ${alternatives(SCHEDULERS)} with --scheduler or the annotation nft-proxy.io/scheduler`

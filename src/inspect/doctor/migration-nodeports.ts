@@ -48,35 +48,38 @@ const ADDRESS_ROWS: readonly Row<AddressChange>[] = [
     check: "migration-nodeport-addresses",
     level: "warning",
     found: ({ ported, lost = [] }) => `${namesOf(ported)} will not answer on ${listText(lost)}`,
-    means: "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
-    action: "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
+    means:
+      "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
+    action:
+      "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
   },
 ];
 
-const LOOPBACK_ROWS: readonly Row<Pick<MigratingServices, "nodeContext"> & Pick<AddressChange, "ported">>[] = [
-  {
-    check: "migration-nodeport-loopback",
-    level: "warning",
-    when: ({ nodeContext }) =>
-      !nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts),
-    found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
-    means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
-    action:
-      "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
-  },
-  {
-    check: "migration-nodeport-loopback",
-    level: "ok",
-    when: ({ ported }) => withoutTcp(ported).length === 0,
-    found: ({ ported }) => `${namesOf(ported)} answer on 127.0.0.1`,
-  },
-  {
-    check: "migration-nodeport-loopback",
-    level: "warning",
-    found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
-    means: "localhost in nodePortAddresses serves TCP alone",
-  },
-];
+const LOOPBACK_ROWS: readonly Row<Pick<MigratingServices, "nodeContext"> & Pick<AddressChange, "ported">>[] =
+  [
+    {
+      check: "migration-nodeport-loopback",
+      level: "warning",
+      when: ({ nodeContext }) =>
+        !nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts),
+      found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
+      means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
+      action:
+        "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
+    },
+    {
+      check: "migration-nodeport-loopback",
+      level: "ok",
+      when: ({ ported }) => withoutTcp(ported).length === 0,
+      found: ({ ported }) => `${namesOf(ported)} answer on 127.0.0.1`,
+    },
+    {
+      check: "migration-nodeport-loopback",
+      level: "warning",
+      found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
+      means: "localhost in nodePortAddresses serves TCP alone",
+    },
+  ];
 
 function hasFamily({ clusterIPs }: Service, family: Family): boolean {
   return clusterIPs[family] !== "";
@@ -88,7 +91,9 @@ function namesOf(ported: readonly Service[]): string {
 
 /** The Services with NodePorts of other protocols than TCP. */
 function withoutTcp(ported: readonly Service[]): Service[] {
-  return ported.filter(({ ports }) => ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"));
+  return ported.filter(({ ports }) =>
+    ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
+  );
 }
 
 /** In ipvs mode, the Services' own addresses are addresses of the interface kube-ipvs0. */

@@ -32,7 +32,8 @@ const ROWS: readonly Row<ProxyTraces>[] = (
       level: "warning",
       when: (traces) => nftablesTables(traces).length > 0,
       found: (traces) => `kube-proxy's tables are there: ${nftablesTables(traces).join(", ")}`,
-      means: "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
+      means:
+        "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
       action: `${REPLACED} nft-proxy cleanup --kube-proxy`,
     },
     {
@@ -162,7 +163,8 @@ const FELIX = {
       ...(hasIptables ? ["iptables (chains cali-*)"] : []),
     ].join(" and ")}`,
   means: "with nftablesMode Auto it chooses by kube-proxy's tables, and falls back to iptables without them",
-  action: "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
+  action:
+    "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
 } as const;
 
 const CALICO_ROWS: readonly Row<FelixTraces>[] = [
@@ -176,7 +178,9 @@ const CALICO_ROWS: readonly Row<FelixTraces>[] = [
  */
 export function judgeCalico(chains: HostFacts["chains"]): HostFinding[] {
   const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
-  const hasIptables = (chains ?? []).some(({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name));
+  const hasIptables = (chains ?? []).some(
+    ({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name),
+  );
   return judge(CALICO_ROWS, { tables: [...tables].sort(), hasIptables });
 }
 

@@ -11,7 +11,8 @@ export type Settings = ReadonlyMap<string, number>;
 export type UsedFamilies = readonly Family[] | undefined;
 
 /** What the settings of the host are judged by. */
-export interface SettingsFacts extends Pick<HostFacts, "families" | "settings" | "interfaces" | "conntrackVersion"> {
+export interface SettingsFacts
+  extends Pick<HostFacts, "families" | "settings" | "interfaces" | "conntrackVersion"> {
   readonly used: UsedFamilies;
   /** The size of the conntrack table that the options make, 0 when they leave it alone. */
   readonly wantedConnections: number;
@@ -125,7 +126,10 @@ function judgeSetting(row: SettingRow, { settings, families, used }: SettingsFac
   return [bad(value) ? { check, found, ...badSetting(row, used) } : { check, level: "ok", found }];
 }
 
-function badSetting({ family, isOfCluster, judgement }: SettingRow, used: UsedFamilies): SettingRow["judgement"] {
+function badSetting(
+  { family, isOfCluster, judgement }: SettingRow,
+  used: UsedFamilies,
+): SettingRow["judgement"] {
   if (isOfCluster === undefined || used === undefined) return judgement;
   if (used.includes(family)) return { ...judgement, level: "fault" };
   return { level: "ok", means: `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR` };
@@ -153,7 +157,9 @@ const BRIDGE_ROWS: readonly Row<SettingsFacts>[] = [
     found: (facts) => {
       const off = bypassing(facts);
       const isLoaded = off.every((path) => facts.settings.has(path));
-      const why = isLoaded ? `${listText(off.map(settingName))} is not 1` : "the module br_netfilter is not loaded";
+      const why = isLoaded
+        ? `${listText(off.map(settingName))} is not 1`
+        : "the module br_netfilter is not loaded";
       return `pods are on the bridge ${listText(podBridges(facts))}, and ${why}`;
     },
     means: "a pod gets no answer from a Service's endpoint on the same bridge: it bypasses the rules",
@@ -176,7 +182,8 @@ const ROOM = {
   check: "conntrack-table",
   found: (facts: SettingsFacts) => `${countText(facts)} connections are tracked`,
 } as const;
-const GROW = "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
+const GROW =
+  "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
 
 const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
   {

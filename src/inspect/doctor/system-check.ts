@@ -163,7 +163,8 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     level: "warning",
     when: ({ nft }) => nft.problem === undefined,
     found: (facts) => `built without ${missingOptions(facts).join(", ")}`,
-    means: "nft's probe found every feature anyway; what it does not probe, such as listing connections, may fail",
+    means:
+      "nft's probe found every feature anyway; what it does not probe, such as listing connections, may fail",
     action: BUILD_ACTION,
   },
   {

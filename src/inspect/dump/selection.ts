@@ -27,17 +27,23 @@ export function selectionOf(
 ): Selection | undefined {
   if (service === undefined) return { families };
   const states = Object.values(state.families);
-  const isThere = states.some((each) => [...each.allServicePortRules()].some(({ port }) => isNamed(port, service)));
+  const isThere = states.some((each) =>
+    [...each.allServicePortRules()].some(({ port }) => isNamed(port, service)),
+  );
   if (!isThere) return undefined;
   const owners = Object.fromEntries(states.map((each) => [each.table.family, elementOwners(each)]));
   return {
     families,
-    isWanted: (family, set, key) => owners[family]?.ofElement(set, key).some((port) => isNamed(port, service)) ?? false,
+    isWanted: (family, set, key) =>
+      owners[family]?.ofElement(set, key).some((port) => isNamed(port, service)) ?? false,
   };
 }
 
 /** The selected tables; of one Service, only its elements with the chains and sets that they need. */
-export function selectedTables({ families: states }: RulesetState, { families, isWanted }: Selection): Table[] {
+export function selectedTables(
+  { families: states }: RulesetState,
+  { families, isWanted }: Selection,
+): Table[] {
   const tables = families.flatMap((family) => states[family]?.table ?? []);
   if (isWanted === undefined) return tables;
   return tables

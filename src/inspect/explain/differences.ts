@@ -35,7 +35,9 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   const names = ownerNames(connection, [actual, desired]);
   const own = owners.map((elements) => elementsOf(names, elements));
   const lines = own.flatMap((elements) => elementLines(elements, actual));
-  const targets = new Set(own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])));
+  const targets = new Set(
+    own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])),
+  );
   const chains = delta.writtenChains.filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
   const all = [
     ...lines,
@@ -98,7 +100,10 @@ function positionsOf(set: string, keys: readonly string[]): Positions {
 }
 
 /** The owners of a connection's elements: its frontend, the address alone, and the id of the Service port's lists. */
-function ownerNames({ to, port, protocol }: Connection, tables: readonly Table[]): ReadonlySet<string | number> {
+function ownerNames(
+  { to, port, protocol }: Connection,
+  tables: readonly Table[],
+): ReadonlySet<string | number> {
   const keys = frontendsOf(tables, to, protocol, port);
   const ids = tables.flatMap((table) => keys.flatMap((key) => listIdOf(table, key)?.servicePort ?? []));
   return new Set<string | number>([to, ...keys, ...ids]);
@@ -134,7 +139,9 @@ function chainLines({ name, rules }: Chain, actual: Chain | undefined): string[]
     ...missingTexts(wanted, found).map((rule) => `missing in the kernel: chain ${name}: ${rule}`),
     ...missingTexts(found, wanted).map((rule) => `only in the kernel: chain ${name}: ${rule}`),
   ];
-  return lines.length > 0 ? lines : [`the chain ${name} has its rules in another order, or another hook or priority`];
+  return lines.length > 0
+    ? lines
+    : [`the chain ${name} has its rules in another order, or another hook or priority`];
 }
 
 /** The texts of a list that another lacks, each as often as it is missing. */

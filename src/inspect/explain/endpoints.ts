@@ -17,7 +17,10 @@ const NOT_REACHED: ExcludedEndpoint = {
   reason: "not-reached",
   message: "usable, but never reached",
 };
-const NOT_IN_KERNEL: ExcludedEndpoint = { reason: "not-in-kernel", message: "usable, but the kernel does not have it" };
+const NOT_IN_KERNEL: ExcludedEndpoint = {
+  reason: "not-in-kernel",
+  message: "usable, but the kernel does not have it",
+};
 const ELSEWHERE: Readonly<Record<ClientChoice, ExcludedEndpoint>> = {
   affinity: { reason: "affinity", message: "usable, but affinity keeps this client elsewhere" },
   hash: { reason: "hash", message: "usable, but the hash sends this client elsewhere" },
@@ -43,7 +46,8 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
-  const unchosen = chances.size === 0 ? NOT_REACHED : chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
+  const unchosen =
+    chances.size === 0 ? NOT_REACHED : chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
   const others = [...chances]
@@ -83,7 +87,11 @@ function excluded(
 }
 
 /** Why an endpoint is excluded, with the facts of this endpoint and node. */
-function exclusionWords(reason: ExclusionReason, { endpoint: { source } }: EndpointView, place: Place): string {
+function exclusionWords(
+  reason: ExclusionReason,
+  { endpoint: { source } }: EndpointView,
+  place: Place,
+): string {
   const name = EXCLUSION_NAMES[reason];
   switch (reason) {
     case "not-ready":
@@ -107,18 +115,25 @@ type Found = Extract<Effect, { readonly kind: "found" }>;
 
 function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boolean): boolean {
   return outcomes.some(({ steps }) =>
-    steps.some((step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && isMeant(one))),
+    steps.some(
+      (step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && isMeant(one)),
+    ),
   );
 }
 
 /** Whether any course of a connection leads to a list of endpoints. */
 export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): boolean {
-  return isFound(outcomes, ({ set, key }) => portSetOf(set) === BALANCERS && parseId(Number(key))?.way === list);
+  return isFound(
+    outcomes,
+    ({ set, key }) => portSetOf(set) === BALANCERS && parseId(Number(key))?.way === list,
+  );
 }
 
 /** Whether session affinity keeps the client on its endpoint: it has an affinity entry, and no other endpoint is drawn. */
 export function isKept(outcomes: readonly Outcome[]): boolean {
-  return isFound(outcomes, ({ set }) => set === AFFINITY) && !isFound(outcomes, ({ set }) => set === AFFINITY_IDS);
+  return (
+    isFound(outcomes, ({ set }) => set === AFFINITY) && !isFound(outcomes, ({ set }) => set === AFFINITY_IDS)
+  );
 }
 
 /** Why exactly this client has one endpoint of several. */

@@ -50,7 +50,9 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     steps: detail === "brief" ? [] : explainSteps(everywhere ?? outcomes, table, listName),
     endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes:
-      detail === "brief" ? [] : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
+      detail === "brief"
+        ? []
+        : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,
   };
@@ -74,7 +76,12 @@ function evidenceOf(
   input: ExplainInput,
 ): Evidence {
   const ruleset = table === undefined ? {} : { [table.family]: table };
-  const outcomes = evaluate(ruleset, input.host, packetOf(connection, input), input.live?.affinityEntries ?? []);
+  const outcomes = evaluate(
+    ruleset,
+    input.host,
+    packetOf(connection, input),
+    input.live?.affinityEntries ?? [],
+  );
   const summary = summarize(outcomes);
   const list = listOf(match, outcomes);
   const endpoints = explainEndpoints(match, list, clientChoice(outcomes), summary, input);
@@ -122,7 +129,10 @@ function liveVerdict(
   const desiredVerdict = verdictOf(wanted, input);
   if (desiredVerdict.result === found.result && sameDestinations(evidence, wanted)) return found;
   const by = `desired: ${RESULTS[desiredVerdict.result]}, ${desiredVerdict.message}`;
-  return notProgrammed(found, `the kernel differs from the desired state of ${destinationText(connection)} (${by})`);
+  return notProgrammed(
+    found,
+    `the kernel differs from the desired state of ${destinationText(connection)} (${by})`,
+  );
 }
 
 function notProgrammed({ result }: Verdict, message: string): Verdict {
@@ -130,7 +140,8 @@ function notProgrammed({ result }: Verdict, message: string): Verdict {
     result,
     cause: "not-programmed",
     message,
-    action: "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
+    action:
+      "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
   };
 }
 

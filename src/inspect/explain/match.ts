@@ -58,7 +58,10 @@ function frontendAt(
 function atPort(view: ServicePortView, port: number): ServicePortView {
   const endpoints = view.endpoints.map((one) => {
     const { address } = one.endpoint;
-    return [address, { ...one, endpoint: { ...one.endpoint, port, target: joinParts(address, port) } }] as const;
+    return [
+      address,
+      { ...one, endpoint: { ...one.endpoint, port, target: joinParts(address, port) } },
+    ] as const;
   });
   return { ...view, endpoints: [...new Map(endpoints).values()] };
 }
@@ -156,7 +159,10 @@ function addressesIn(cache: ObjectCache): Addresses {
   return { services, nodePorts, endpoints };
 }
 
-function addressesOfService({ clusterIPs, externalIPs, loadBalancerIPs }: Service, family: Family): readonly string[] {
+function addressesOfService(
+  { clusterIPs, externalIPs, loadBalancerIPs }: Service,
+  family: Family,
+): readonly string[] {
   return [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
 }
 

@@ -44,7 +44,9 @@ export function explainNotes(
     ...affinityNotes(match, own, input),
     ...reducedNotes(match, input),
     ...schedulerNotes(match, own),
-    ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
+    ...(match === undefined
+      ? []
+      : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
     ...fastPathNotes(connection, own, input),
   ];
@@ -54,7 +56,9 @@ type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 
 /** The source address that the endpoint sees, and why. */
 function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
-  const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
+  const delivered = outcomes.flatMap((outcome): Delivered[] =>
+    outcome.kind === "delivered" ? [outcome] : [],
+  );
   if (!delivered.some(({ translated }) => translated)) return [];
   const reasons = new Set(delivered.flatMap((outcome) => sourceReason(outcome, input) ?? []));
   const message = [...reasons];
@@ -68,7 +72,8 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
   if (outcome.source === "kept") return undefined;
   const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
   const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
-  if (by !== undefined && isOtherTable(by.table)) return `translated by ${chainText(by)}: ${ruleAsItStands(by)}`;
+  if (by !== undefined && isOtherTable(by.table))
+    return `translated by ${chainText(by)}: ${ruleAsItStands(by)}`;
   return `masqueraded as this node's address: ${masqueradeReason(rules, input)}`;
 }
 
@@ -85,9 +90,11 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const markings = rules.filter(isMarking);
   const marking = markings.find(({ table }) => !isOtherTable(table));
   const [first] = markings;
-  if (marking === undefined && first !== undefined) return `${chainText(first)} sets the mark that asks for it`;
+  if (marking === undefined && first !== undefined)
+    return `${chainText(first)} sets the mark that asks for it`;
   const chain = marking && portChainOf(marking.chain);
-  if (chain === EXTERNAL) return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
+  if (chain === EXTERNAL)
+    return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
   if (chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
@@ -95,7 +102,11 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
 }
 
 /** Of connections that this node forwards; the kernel has a fast path for TCP and UDP. */
-function fastPathNotes({ protocol }: Connection, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
+function fastPathNotes(
+  { protocol }: Connection,
+  outcomes: readonly Outcome[],
+  { nodeContext }: ExplainInput,
+): Note[] {
   const after = nodeContext.find(({ fastPathAfter }) => fastPathAfter !== undefined)?.fastPathAfter;
   const isForwarded = outcomes.some((one) => one.kind === "delivered" && one.translated && !one.local);
   if (after === undefined || !isForwarded || protocol === "sctp") return [];
@@ -104,13 +115,18 @@ function fastPathNotes({ protocol }: Connection, outcomes: readonly Outcome[], {
 }
 
 /** Taken from the affinity map's updates while the packet is followed; the Service's field tells that its timeout is cut. */
-function affinityNotes(match: Match | undefined, outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
+function affinityNotes(
+  match: Match | undefined,
+  outcomes: readonly Outcome[],
+  { live }: ExplainInput,
+): Note[] {
   // Refused and dropped connections are recorded in a set as well, but keep no endpoint.
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
   const wanted = match?.port.service.affinitySeconds ?? 0;
-  const cut = first.timeout < wanted ? ` (--max-affinity-timeout; the Service asks for ${durationText(wanted)})` : "";
+  const cut =
+    first.timeout < wanted ? ` (--max-affinity-timeout; the Service asks for ${durationText(wanted)})` : "";
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}${cut}, or the endpoint is removed; affinity is per Service port and policy`;
   const entries = live?.affinityEntries.filter(({ map }) => map === first.map);
   const before = entries?.find(({ key }) => key === first.key) ?? entries?.[0];
@@ -126,16 +142,23 @@ function reducedNotes(match: Match | undefined, { state }: ExplainInput): Note[]
   return FEATURES.flatMap((feature): Note[] => {
     const reason = match && state.budgets.without(feature).get(match.port.key);
     if (reason === undefined) return [];
-    return [{ topic: FEATURE_TOPICS[feature], message: `served without ${FEATURE_NAMES[feature]}: ${reason}` }];
+    return [
+      { topic: FEATURE_TOPICS[feature], message: `served without ${FEATURE_NAMES[feature]}: ${reason}` },
+    ];
   });
 }
 
-const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = { affinity: "affinity", ranges: "port ranges" };
+const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
+  affinity: "affinity",
+  ranges: "port ranges",
+};
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
   if (!frontend.guarded) return [];
   const ranges = listText(service.loadBalancerSourceRanges[family], 8);
-  return [{ topic: "source ranges", message: `only clients in ${ranges} are allowed (loadBalancerSourceRanges)` }];
+  return [
+    { topic: "source ranges", message: `only clients in ${ranges} are allowed (loadBalancerSourceRanges)` },
+  ];
 }
 
 /** So many service ports that want the same address and port are named. */
@@ -159,13 +182,15 @@ function conflictNotes({ port, frontend, losers }: Match): Note[] {
  * node or zone (KEP-2433, KEP-3015). Empty without hints, and where they are followed.
  */
 function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainInput): Note[] {
-  if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0) return [];
+  if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0)
+    return [];
   const ready = view.endpoints.map(({ endpoint }) => endpoint).filter(({ source }) => source.ready);
   const hints = ready.map(({ source }) => [...source.zoneHints, ...source.nodeHints]);
   if (hints.every(({ length }) => length === 0)) return [];
   const without = ready[hints.findIndex(({ length }) => length === 0)];
   const place = contextOf(nodeContext, familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
-  const here = place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
+  const here =
+    place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
   const reason =
     without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;
   return [{ topic: "hints", message: `the endpoints have hints, which are not followed: ${reason}` }];

@@ -2,7 +2,12 @@ import { counted, listText, socketText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
-import { evaluateAnswer, evaluatePrepared, type PreparedTables, prepareTables } from "../../trace/evaluate.ts";
+import {
+  evaluateAnswer,
+  evaluatePrepared,
+  type PreparedTables,
+  prepareTables,
+} from "../../trace/evaluate.ts";
 import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
 import type { Host, Packet } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
@@ -23,7 +28,10 @@ export function chainText({ table, chain }: { readonly table: TableName; readonl
 }
 
 /** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */
-export function otherTablesVerdict(connection: Connection, followed: FollowedConnection): Verdict | undefined {
+export function otherTablesVerdict(
+  connection: Connection,
+  followed: FollowedConnection,
+): Verdict | undefined {
   const { outcomes } = followed;
   const stops = stopsOf(outcomes);
   const stopped = [...stops.values()].reduce((sum, { probability }) => sum + probability, 0);

@@ -8,7 +8,14 @@ import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { endpointsAt, nodePortAt, servesNodePorts, servesRanges, servicesAt, servicesWithNodePort } from "./match.ts";
+import {
+  endpointsAt,
+  nodePortAt,
+  servesNodePorts,
+  servesRanges,
+  servicesAt,
+  servicesWithNodePort,
+} from "./match.ts";
 import type { Reason } from "./service-causes.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -28,7 +35,10 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
 }
 
 /** Why nft-proxy does not handle a Service, and the action to take. @param subject the beginning of the message */
-export function ignoredReason({ name, why, reason, externalName }: IgnoredService, subject: string = name): Reason {
+export function ignoredReason(
+  { name, why, reason, externalName }: IgnoredService,
+  subject: string = name,
+): Reason {
   const message = `${subject} ${reason}`;
   switch (why) {
     case "other-proxy":
@@ -120,7 +130,9 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
       action: "give the Service another address, or leave the port out of the range",
     };
   }
-  const budget = servicePortsOf(service).flatMap(({ key }) => input.state.budgets.without("ranges").get(key) ?? [])[0];
+  const budget = servicePortsOf(service).flatMap(
+    ({ key }) => input.state.budgets.without("ranges").get(key) ?? [],
+  )[0];
   if (budget !== undefined) {
     return {
       cause: "port-ranges",
@@ -139,7 +151,9 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
   const services = servicesAt(to, input);
   if (services.length === 0) return undefined;
-  const served = services.map(({ name, ports }) => `${name}, which serves ${listText(ports.map(portSpecText))}`);
+  const served = services.map(
+    ({ name, ports }) => `${name}, which serves ${listText(ports.map(portSpecText))}`,
+  );
   return {
     cause: "unserved-port",
     message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
@@ -172,7 +186,8 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
       action: "see which addresses its Node object has, and what --nodeport-addresses selects",
     };
   }
-  const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
+  const served =
+    nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
     message: `${nodePort} answers at ${served} here, not at ${to}${isHere(to, input) ? "" : ", which is no address of this node"}`,

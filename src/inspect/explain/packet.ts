@@ -30,7 +30,11 @@ export function connectionOf(question: Question, input: ExplainInput): Connectio
   const at = question.source ?? sourceOf(question, input);
   const from =
     fromAddress === undefined
-      ? { address: allowedAddress(question, input) ?? typicalAddress(at, to, input), at, known: "assumed" as const }
+      ? {
+          address: allowedAddress(question, input) ?? typicalAddress(at, to, input),
+          at,
+          known: "assumed" as const,
+        }
       : { address: fromAddress, at, known: "given" as const };
   return { from, to, port, protocol };
 }
@@ -53,7 +57,9 @@ function podInterface({ address, at, known }: Connection["from"], input: Explain
 /** Whether an address is that of a pod of another node. */
 function isElsewhere(address: string, input: ExplainInput): boolean {
   const own = input.cache.node.name;
-  return endpointsAt(address, input).some(({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== own);
+  return endpointsAt(address, input).some(
+    ({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== own,
+  );
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
@@ -74,7 +80,8 @@ function isExternal(address: string, input: ExplainInput): boolean {
 function kindOf(address: string, input: ExplainInput): Source {
   if (isLocal(input.host, address)) return "node";
   const context = contextOf(input.nodeContext, familyOf(address));
-  const isPods = context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
+  const isPods =
+    context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
   return isPods || endpointsAt(address, input).length > 0 ? "pod" : "outside";
 }
 
@@ -86,7 +93,9 @@ function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInp
 /** The first address that the source ranges of a guarded frontend allow; undefined for a frontend that allows all. */
 function allowedAddress(question: Question, input: ExplainInput): string | undefined {
   const match = matchOf(question, input);
-  const [range] = match?.frontend.guarded ? match.port.service.loadBalancerSourceRanges[familyOf(question.to)] : [];
+  const [range] = match?.frontend.guarded
+    ? match.port.service.loadBalancerSourceRanges[familyOf(question.to)]
+    : [];
   return range?.slice(0, range.indexOf("/"));
 }
 

@@ -74,13 +74,18 @@ export function serviceConnections(
  * A connection to each frontend of all Services, or of those of one namespace, by the name of the Service.
  * @param problemsOnly whether to skip frontends that the desired state serves to every client
  */
-export function allConnections({ namespace, problemsOnly, from }: AllQuery, input: ExplainInput): PortConnections[] {
+export function allConnections(
+  { namespace, problemsOnly, from }: AllQuery,
+  input: ExplainInput,
+): PortConnections[] {
   const names = input.cache
     .serviceNames()
     .filter((name) => namespace === undefined || name.startsWith(`${namespace}/`));
   return names.flatMap((name) =>
     viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) => {
-      const frontends = problemsOnly ? view.frontends.filter((frontend) => hasProblem(frontend, view)) : view.frontends;
+      const frontends = problemsOnly
+        ? view.frontends.filter((frontend) => hasProblem(frontend, view))
+        : view.frontends;
       const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
       return connections.length === 0 ? [] : [{ view, connections }];
     }),
@@ -101,7 +106,9 @@ function connectionTo(
   const to = origin === "node-port" ? nodePortAddress(family, input) : address;
   if (to === undefined) return [];
   const isAsked = from.fromAddress !== undefined || from.source !== undefined;
-  const source = isAsked ? from : { source: origin === "cluster-ip" ? ("pod" as const) : ("outside" as const) };
+  const source = isAsked
+    ? from
+    : { source: origin === "cluster-ip" ? ("pod" as const) : ("outside" as const) };
   return [connectionOf({ ...source, to, port, protocol: spec.protocol }, input)];
 }
 
@@ -116,7 +123,8 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
   return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, {
     hint:
-      likelyService(service, cache.serviceNames()) ?? "names are namespace/name, as kubectl get services -A shows them",
+      likelyService(service, cache.serviceNames()) ??
+      "names are namespace/name, as kubectl get services -A shows them",
   });
 }
 

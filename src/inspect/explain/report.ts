@@ -55,7 +55,8 @@ function serviceReport(
   detail: Detail,
 ): Report {
   const ignored = input.ignored.find(({ name }) => name === query.named.service);
-  if (ignored !== undefined) return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
+  if (ignored !== undefined)
+    return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
   const ports = serviceConnections(query.named, query.from, input);
   return { kind: "service", ports: ports.map((port) => portReport(port, input, detail)) };
 }
@@ -67,7 +68,10 @@ function allReport(
   detail: Detail,
 ): Report {
   const { namespace, problemsOnly } = query;
-  const candidates = allConnections({ ...query, problemsOnly: problemsOnly && input.live === undefined }, input);
+  const candidates = allConnections(
+    { ...query, problemsOnly: problemsOnly && input.live === undefined },
+    input,
+  );
   const ports = candidates.map((port) => portReport(port, input, detail));
   const names = input.cache.serviceNames();
   const services = names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length;
@@ -80,7 +84,10 @@ function allReport(
   };
 }
 
-function namespaceOf(name: string, others: readonly ServiceName[]): { readonly name: string; readonly near?: string } {
+function namespaceOf(
+  name: string,
+  others: readonly ServiceName[],
+): { readonly name: string; readonly near?: string } {
   const near = nearest(
     name,
     others.map((service) => service.slice(0, service.indexOf("/"))),
@@ -88,7 +95,11 @@ function namespaceOf(name: string, others: readonly ServiceName[]): { readonly n
   return near === undefined ? { name } : { name, near };
 }
 
-function portReport({ view: { port }, connections }: PortConnections, input: ExplainInput, detail: Detail): PortReport {
+function portReport(
+  { view: { port }, connections }: PortConnections,
+  input: ExplainInput,
+  detail: Detail,
+): PortReport {
   const title = `Service ${port.service.name}, port ${portSpecText(port.spec)}, ${FAMILY_NAMES[port.family]}`;
   return {
     title,
@@ -120,7 +131,9 @@ export function hasFailures(report: Report): boolean {
       return hasFailed(report.explanation.verdict);
     case "service":
     case "all":
-      return report.ports.some((port) => port.explanations.some((explanation) => isProblem(explanation, port.service)));
+      return report.ports.some((port) =>
+        port.explanations.some((explanation) => isProblem(explanation, port.service)),
+      );
     case "not-served":
       return false;
   }

@@ -18,7 +18,8 @@ export type Reason = Omit<Verdict, "result">;
 export function noEndpointReason(match: Match, input: ExplainInput): Reason {
   const { view, port, frontend } = match;
   const state = input.state.families[port.family];
-  if (state !== undefined && reasonAt(state, frontend.key) === "no-local-endpoints") return notLocal(match, input);
+  if (state !== undefined && reasonAt(state, frontend.key) === "no-local-endpoints")
+    return notLocal(match, input);
   if (view.endpoints.length > 0) return notReady(match);
   const slices = input.cache.slices(port.service.name).filter(({ family }) => family === port.family);
   return slices.some(({ endpoints }) => endpoints.length > 0) ? otherPort(port, slices) : none(port, slices);
@@ -38,7 +39,9 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
 }
 
 function otherPort({ service, spec }: ServicePort, slices: readonly EndpointSlice[]): Reason {
-  const names = new Set(slices.flatMap(({ ports }) => ports.map(({ name, protocol }) => named(name, protocol))));
+  const names = new Set(
+    slices.flatMap(({ ports }) => ports.map(({ name, protocol }) => named(name, protocol))),
+  );
   const theirs = names.size === 0 ? "no port at all" : `only ${listText([...names].sort())}`;
   return {
     cause: "port-name",
@@ -78,7 +81,8 @@ function notLocal({ port, view, frontend }: Match, { cache }: ExplainInput): Rea
   const ready = view.endpoints.filter(({ endpoint: { source } }) => source.ready);
   const nodes = new Set(ready.map(({ endpoint: { source } }) => source.nodeName || "an unknown node"));
   const where = nodes.size === 0 ? "" : `; they run on ${listText([...nodes].sort())}`;
-  const check = service.healthCheckNodePort === 0 ? "" : ` (health check port ${service.healthCheckNodePort})`;
+  const check =
+    service.healthCheckNodePort === 0 ? "" : ` (health check port ${service.healthCheckNodePort})`;
   return {
     cause: "no-local-endpoints",
     message: `${policy} of Service ${service.name} is Local, and no ready endpoint of its port ${portSpecText(spec)} runs on this node, ${cache.node.name}${where}`,
@@ -129,7 +133,12 @@ function isHint(reason: string | undefined): boolean {
   return reason === "other-zone" || reason === "other-node";
 }
 
-function hintsReason(used: number, hinted: readonly ExplainedEndpoint[], of: string, { node }: ObjectCache): Reason {
+function hintsReason(
+  used: number,
+  hinted: readonly ExplainedEndpoint[],
+  of: string,
+  { node }: ObjectCache,
+): Reason {
   const byNode = hinted[0]?.excluded?.reason === "other-node";
   const here = byNode ? `on ${node.name}` : `in ${node.zone}`;
   return {
@@ -169,7 +178,9 @@ const OUTSIDERS: Readonly<Record<"ip" | "ip6", readonly string[]>> = {
 export function dependsOnClient(result: Result, { connection, match }: Guarded): boolean {
   if (result !== "served" || connection.from.known === "given" || !match?.frontend.guarded) return false;
   const ranges = rangesOf(match);
-  return OUTSIDERS[familyOf(connection.to)].some((address) => !ranges.some((range) => cidrContains(range, address)));
+  return OUTSIDERS[familyOf(connection.to)].some(
+    (address) => !ranges.some((range) => cidrContains(range, address)),
+  );
 }
 
 /** The verdict for a client that was not given: the ranges, and the outcome for a client within them. */
@@ -185,7 +196,8 @@ export function sourceRangesVerdict(reason: Reason, { match }: Guarded): Verdict
 
 /** The cause of a drop for a client outside of the source ranges. */
 export function sourceRangeReason({ connection, match }: Guarded): Reason {
-  const of = match === undefined ? "" : ` of Service ${match.port.service.name} (${listText(rangesOf(match))})`;
+  const of =
+    match === undefined ? "" : ` of Service ${match.port.service.name} (${listText(rangesOf(match))})`;
   return {
     cause: "source-ranges",
     message: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,

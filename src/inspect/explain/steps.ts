@@ -220,11 +220,16 @@ function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
 
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
-function foundWords({ set, key, value }: Found, step: RuleStep, listName: ListNames | undefined): string | undefined {
+function foundWords(
+  { set, key, value }: Found,
+  step: RuleStep,
+  listName: ListNames | undefined,
+): string | undefined {
   switch (portSetOf(set)) {
     case BALANCERS: {
       const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
-      const isShortcut = portChainOf(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
+      const isShortcut =
+        portChainOf(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
     case NO_ENDPOINTS:

@@ -40,7 +40,8 @@ export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
 
 function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, endpoints } = evidence;
-  if (!input.objectsKnown && result !== "served" && result !== "varies") return unknownReason(result, evidence);
+  if (!input.objectsKnown && result !== "served" && result !== "varies")
+    return unknownReason(result, evidence);
   switch (result) {
     case "served":
       return balancedReason(connection, match, endpoints, input.cache);
@@ -102,7 +103,10 @@ function foreignRuleReason(step: RuleStep): Reason {
 }
 
 /** The kernel's rules alone decide the outcome, but not its cause. */
-function unknownReason(result: "not-handled" | "refused" | "dropped", { connection, outcomes }: Evidence): Reason {
+function unknownReason(
+  result: "not-handled" | "refused" | "dropped",
+  { connection, outcomes }: Evidence,
+): Reason {
   const rule = decidingRule(outcomes);
   const by = rule === undefined ? "" : ` by ${rule.chain} (${stepRuleText(rule)})`;
   const what = result === "not-handled" ? "is not translated by the kernel's rules" : `is ${result}${by}`;

@@ -12,7 +12,11 @@ export function portText({ service, spec }: Pick<ServicePort, "service" | "spec"
 }
 
 /** `http (80/tcp)`, or `80/tcp` of a nameless port. */
-export function portSpecText({ name, port, protocol }: Pick<ServicePortSpec, "name" | "port" | "protocol">): string {
+export function portSpecText({
+  name,
+  port,
+  protocol,
+}: Pick<ServicePortSpec, "name" | "port" | "protocol">): string {
   return name === "" ? `${port}/${protocol}` : `${name} (${port}/${protocol})`;
 }
 

@@ -41,7 +41,8 @@ const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
 };
 
 /** Nodes that cannot run nft-proxy have these labels: those with Windows, of virtual kubelets, and of AWS Fargate. */
-const NODE_SELECTOR = "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate";
+const NODE_SELECTOR =
+  "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate";
 
 /**
  * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy. Nodes that
@@ -68,12 +69,18 @@ async function listed<Item>(client: ApiClient, path: string, labelSelector: stri
   const now = () => systemClock.now();
   const settings = { client, deadline: () => new Deadline(systemClock), silence: LIST_SILENCE, now };
   try {
-    await listObjects({ path, selectors: { labelSelector } }, settings, (object) => found.push(object as Item));
+    await listObjects({ path, selectors: { labelSelector } }, settings, (object) =>
+      found.push(object as Item),
+    );
     return found;
   } catch (error) {
     const { kind, message } = asApiFailure(error);
     const hint = LIST_HINTS[kind];
-    throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${message}`, hint === undefined ? {} : { hint });
+    throw new AppError(
+      "API_UNAVAILABLE",
+      `cannot list ${path}: ${message}`,
+      hint === undefined ? {} : { hint },
+    );
   }
 }
 
@@ -130,12 +137,16 @@ function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
 }
 
 function isEnding({ metadata, status }: V1Pod): boolean {
-  return metadata?.deletionTimestamp !== undefined || status?.phase === "Failed" || status?.phase === "Succeeded";
+  return (
+    metadata?.deletionTimestamp !== undefined || status?.phase === "Failed" || status?.phase === "Succeeded"
+  );
 }
 
 function troubleOf({ metadata, status = {} }: V1Pod): string {
   const { phase = "Running", initContainerStatuses = [], containerStatuses = [] } = status;
-  const waiting = [...initContainerStatuses, ...containerStatuses].flatMap(({ state }) => state?.waiting?.reason ?? []);
+  const waiting = [...initContainerStatuses, ...containerStatuses].flatMap(
+    ({ state }) => state?.waiting?.reason ?? [],
+  );
   const reason = status.reason ?? waiting[0];
   if (metadata?.deletionTimestamp !== undefined) return "its pod is being deleted";
   if (phase === "Running" && reason === undefined) return "";

@@ -90,7 +90,12 @@ export function nodeStatus(
   const health = livez === undefined ? undefined : readHealth(livez);
   if (livez === undefined || !isOwnLivez(health)) {
     const reason = livez === undefined ? "no answer by way of the API server" : foreignAnswer(livez, health);
-    return { node, pod: name, state: "unreachable", reason: trouble === "" ? reason : `${trouble}; ${reason}` };
+    return {
+      node,
+      pod: name,
+      state: "unreachable",
+      reason: trouble === "" ? reason : `${trouble}; ${reason}`,
+    };
   }
   const facts = factsOf(health);
   const told = metrics?.status === 200 ? metricsOf(metrics.body) : undefined;
@@ -103,7 +108,12 @@ export function nodeStatus(
   };
 }
 
-function factsOf({ currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts = 0 }: OwnHealth): LivezFacts {
+function factsOf({
+  currentTime,
+  lastVerified,
+  outOfSyncSince,
+  quarantinedServicePorts = 0,
+}: OwnHealth): LivezFacts {
   const now = Date.parse(currentTime);
   const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
   return {
@@ -121,10 +131,13 @@ function judge(
   const verdicts = Object.values(families);
   const isNothingServed = verdicts.length > 0 && verdicts.every(({ healthy }) => healthy === false);
   const lost =
-    unfollowed.length === 0 ? [] : [`it does not follow ${listText(unfollowed)}: it keeps the last known ones`];
+    unfollowed.length === 0
+      ? []
+      : [`it does not follow ${listText(unfollowed)}: it keeps the last known ones`];
   const reason = [...reasons, ...lost].join("; ");
   // Before its first sync a daemon answers 200: a restart would not help it.
-  if (status !== 200 || isNothingServed) return { state: "unhealthy", reason: reason || `HTTP status ${status}` };
+  if (status !== 200 || isNothingServed)
+    return { state: "unhealthy", reason: reason || `HTTP status ${status}` };
   if (reason !== "") return { state: "degraded", reason };
   if (outOfSyncFor > SYNCED_WITHIN) {
     return { state: "out-of-sync", reason: `the kernel has lacked a change for ${outOfSyncFor} s` };
@@ -134,7 +147,8 @@ function judge(
     return { state: "quarantine", reason: `the kernel refuses ${ports}` };
   }
   if (verifiedAgo === undefined) return { state: "unverified", reason: "the kernel was not verified yet" };
-  if (verifiedAgo > VERIFIED_WITHIN) return { state: "unverified", reason: `last verified ${verifiedAgo} s ago` };
+  if (verifiedAgo > VERIFIED_WITHIN)
+    return { state: "unverified", reason: `last verified ${verifiedAgo} s ago` };
   return { state: "healthy" };
 }
 
@@ -170,14 +184,20 @@ function metricsOf(text: string): FleetMetrics | undefined {
 function sampleOf(line: string): Sample[] {
   const [, name = "", labels = "", value] = /^(nft_proxy_\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
   if (value === undefined) return [];
-  const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = "", text = ""]) => [key, text]);
+  const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = "", text = ""]) => [
+    key,
+    text,
+  ]);
   return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
 }
 
 /** The upper bound of the bucket of a histogram that has the 99th percentile of the lag. */
 function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
   const sorted = buckets
-    .map(({ labels, value }) => ({ bound: labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le), value }))
+    .map(({ labels, value }) => ({
+      bound: labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le),
+      value,
+    }))
     .sort((a, b) => a.bound - b.bound);
   const all = sorted.at(-1)?.value ?? 0;
   if (all === 0) return {};

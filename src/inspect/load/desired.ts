@@ -15,7 +15,13 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
-import { type DesiredOrigin, type LoadRequest, type MissingNode, missingNode, originOf } from "./load-request.ts";
+import {
+  type DesiredOrigin,
+  type LoadRequest,
+  type MissingNode,
+  missingNode,
+  originOf,
+} from "./load-request.ts";
 
 /** The desired state of one node, and the objects that it was rendered from. */
 export interface Desired {
@@ -52,7 +58,8 @@ export async function loadDesired(
   onService?: (service: unknown) => void,
 ): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
-  if (request.daemon !== undefined) return await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
+  if (request.daemon !== undefined)
+    return await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
   return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
@@ -77,7 +84,12 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
     serviceCIDRs: serviceCIDRs.map(({ value }) => value),
   });
   const names = nodes.map(({ value }) => value.name);
-  return { ...rendered, files, diagnostics: files.diagnostics, missingNode: missingNode(request.nodeName, names) };
+  return {
+    ...rendered,
+    files,
+    diagnostics: files.diagnostics,
+    missingNode: missingNode(request.nodeName, names),
+  };
 }
 
 /** Renders objects that were read before, for the node and with the options of the request. */
@@ -96,7 +108,16 @@ export async function renderObjects(
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state, excess } = renderer;
-  return { options, cache, nodeContext, state, excess, diagnostics: [], notices: [], origin: originOf(request) };
+  return {
+    options,
+    cache,
+    nodeContext,
+    state,
+    excess,
+    diagnostics: [],
+    notices: [],
+    origin: originOf(request),
+  };
 }
 
 async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {

@@ -29,9 +29,13 @@ const TOLD_AGE = 10_000;
  * nft-proxy's tables in this host's kernel. The daemon is asked for them where it answers: its objects are of the same moment.
  * @throws AppError as {@link readKernelTables}; HOST for a daemon that gives no usable answer
  */
-export async function liveTables({ daemon, options }: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
+export async function liveTables({
+  daemon,
+  options,
+}: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
   const found = daemon === undefined ? undefined : await askDaemon(daemon.socket, "kernel");
-  if (found?.differences === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
+  if (found?.differences === undefined)
+    return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const ruleset = actualTables(rulesetOf(found.tables), found.differences);
   if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const age = found.at - found.listedAt;

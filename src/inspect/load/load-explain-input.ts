@@ -52,10 +52,21 @@ export async function loadExplainInput(
   const { cache, nodeContext, state, diagnostics, missingNode, origin } = desired;
   const { ignored, loadBalancers } = unserved;
   const host = hostOf(nodeContext, await allLocalAddresses(hostFiles));
-  const live = isFollowed && tables !== undefined ? { live: await liveRules(request, tables.ruleset, query) } : {};
+  const live =
+    isFollowed && tables !== undefined ? { live: await liveRules(request, tables.ruleset, query) } : {};
   if (tables !== undefined) state.adopt(tables.ruleset);
   const vanished = request.paths.length > 0 ? {} : vanishedOf(request.daemon);
-  const input = { cache, nodeContext, state, host, ignored, loadBalancers, objectsKnown, ...live, ...vanished };
+  const input = {
+    cache,
+    nodeContext,
+    state,
+    host,
+    ignored,
+    loadBalancers,
+    objectsKnown,
+    ...live,
+    ...vanished,
+  };
   const notices = [...desired.notices, ...(tables?.notices ?? [])];
   return { input, diagnostics, notices, missingNode, origin };
 }
@@ -65,7 +76,11 @@ function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished
   return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
 }
 
-async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, query: ExplainQuery): Promise<LiveRules> {
+async function liveRules(
+  { options, daemon }: LoadRequest,
+  ruleset: Ruleset,
+  query: ExplainQuery,
+): Promise<LiveRules> {
   const nft = listingNft(options.nftPath);
   // The daemon's syncs wait meanwhile: beside them, nft may list thousands of sets of others without end.
   const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
@@ -140,7 +155,12 @@ async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): P
     return { ...desired, unserved: unservedAmong(written), objectsKnown: true };
   } catch (error) {
     if (!isDispensable || !(error instanceof AppError)) throw error;
-    const nothing = await renderObjects(request, { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] });
+    const nothing = await renderObjects(request, {
+      services: [],
+      endpointSlices: [],
+      nodes: [],
+      serviceCIDRs: [],
+    });
     const notices = [`warning: objects unavailable, following the kernel's rules alone: ${error.message}`];
     return { ...nothing, unserved: unservedAmong([]), notices, objectsKnown: false };
   }

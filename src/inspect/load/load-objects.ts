@@ -71,5 +71,7 @@ export async function daemonObjects({ socket }: RunningDaemon): Promise<DaemonOb
  * @throws AppError HOST when it gives no usable answer
  */
 export async function unservedServices({ socket }: RunningDaemon): Promise<UnservedServices> {
-  return (await askDaemon(socket, "unserved")) ?? { ignored: [], loadBalancers: [], problem: "the daemon ended" };
+  return (
+    (await askDaemon(socket, "unserved")) ?? { ignored: [], loadBalancers: [], problem: "the daemon ended" }
+  );
 }

@@ -35,11 +35,17 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
 }
 
 function meanTimeout(outcomes: readonly Outcome[]): number {
-  const timeoutOf = ({ kind, updates }: Outcome) => (kind === "delivered" ? (updates.at(-1)?.timeout ?? 0) : 0);
+  const timeoutOf = ({ kind, updates }: Outcome) =>
+    kind === "delivered" ? (updates.at(-1)?.timeout ?? 0) : 0;
   return outcomes.reduce((sum, outcome) => sum + outcome.probability * timeoutOf(outcome), 0);
 }
 
-function returningShare(tables: PreparedTables, host: Host, packet: Packet, outcomes: readonly Outcome[]): number {
+function returningShare(
+  tables: PreparedTables,
+  host: Host,
+  packet: Packet,
+  outcomes: readonly Outcome[],
+): number {
   const family = familyOfPacket(packet);
   const followed = outcomes.slice(0, MOST_RETURNS);
   let share = 0;
@@ -50,7 +56,8 @@ function returningShare(tables: PreparedTables, host: Host, packet: Packet, outc
     );
     for (const second of evaluatePrepared(tables, host, packet, entries)) {
       if (second.kind !== "delivered") continue;
-      if (second.to.address === first.to.address && second.to.port === first.to.port) share += second.probability;
+      if (second.to.address === first.to.address && second.to.port === first.to.port)
+        share += second.probability;
     }
   }
   return share / followed.length;

@@ -71,7 +71,10 @@ export function endpointClient(address: string, context: FamilyContext): Compare
 }
 
 /** The node reaches its own addresses from the address itself. */
-function nodeClient({ kind, address: to }: ComparedFrontend, { nodeAddress }: FamilyContext): ComparedClient[] {
+function nodeClient(
+  { kind, address: to }: ComparedFrontend,
+  { nodeAddress }: FamilyContext,
+): ComparedClient[] {
   const address = kind === "node-port" ? to : nodeAddress;
   return address === "" ? [] : [{ kind: "node", from: { address, at: "node" } }];
 }
@@ -88,7 +91,9 @@ export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
   const ranges = new Map<string, ReadonlySet<string>>();
   for (const table of tables) {
-    const guarded = [FIREWALL_IPS, RANGE_FIREWALL_IPS].flatMap((map) => [...(table.sets.get(map)?.elements ?? [])]);
+    const guarded = [FIREWALL_IPS, RANGE_FIREWALL_IPS].flatMap((map) => [
+      ...(table.sets.get(map)?.elements ?? []),
+    ]);
     for (const [key, verdict] of guarded) {
       const target = verdictTarget(verdict) ?? "";
       const chain = table.chains.get(target);

@@ -31,7 +31,10 @@ export interface KubeProxySides {
  * Compares the outcomes of connections under kube-proxy's tables (nftables mode) and nft-proxy's.
  * @throws AppError BAD_ARGUMENT where kube-proxy has no tables; as loading objects and reading tables do
  */
-export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProxySides): Promise<OutcomeReport> {
+export async function compareWithKubeProxy(
+  request: LoadRequest,
+  sides: KubeProxySides,
+): Promise<OutcomeReport> {
   const { state, cache, nodeContext, diagnostics, notices } = await loadDesired(request);
   const { nftPath } = request.options;
   const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
@@ -51,7 +54,10 @@ export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProx
   };
   return {
     ...comparison,
-    differences: comparison.differences.map((difference) => ({ ...difference, service: nameOf(difference.frontend) })),
+    differences: comparison.differences.map((difference) => ({
+      ...difference,
+      service: nameOf(difference.frontend),
+    })),
     sides: [KUBE_PROXY, sides.isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
     diagnostics,
     notices: [...notices, ...missingFamilies(families)],
@@ -69,7 +75,8 @@ async function kubeProxyTables(
   { stdin }: LoadRequest,
   nftPath: string,
 ): Promise<readonly AnyTable[]> {
-  const read = listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
+  const read =
+    listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
   const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
   throw new AppError(
@@ -82,7 +89,9 @@ async function kubeProxyTables(
 
   async function live(): Promise<readonly (readonly AnyTable[])[]> {
     const nft = new Nft({ path: nftPath });
-    const found = await Promise.all(FAMILIES.map((family) => nft.listTableOf({ family, name: KUBE_PROXY }, "json")));
+    const found = await Promise.all(
+      FAMILIES.map((family) => nft.listTableOf({ family, name: KUBE_PROXY }, "json")),
+    );
     return found.flatMap((text) => (text === undefined ? [] : [anyTables(readListing(text))]));
   }
 }
@@ -94,7 +103,10 @@ async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<read
     return anyTables(readListing(text));
   } catch (cause) {
     if (!(cause instanceof AppError && cause.code === "NFT_OUTPUT")) throw cause;
-    throw new AppError("BAD_ARGUMENT", `${file} is not a listing of nft as JSON`, { cause, hint: LISTING_HINT });
+    throw new AppError("BAD_ARGUMENT", `${file} is not a listing of nft as JSON`, {
+      cause,
+      hint: LISTING_HINT,
+    });
   }
 }
 
@@ -114,6 +126,7 @@ function theirName(tables: readonly AnyTable[], family: Family, key: string): st
   const [map, theirKey] =
     address === undefined ? ["service-nodeports", joinParts(protocol, port)] : ["service-ips", key];
   const target = verdictTarget(own?.sets.get(map)?.elements.get(theirKey) ?? "");
-  const [, namespace, name, , portOf] = /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
+  const [, namespace, name, , portOf] =
+    /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
   return namespace === undefined ? undefined : portName(`${namespace}/${name}`, portOf ?? "");
 }

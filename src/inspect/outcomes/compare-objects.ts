@@ -13,7 +13,10 @@ import type { ComparedFrontend } from "./frontends.ts";
  * @param paths the files and directories of the new objects; the request has those of the old
  * @throws AppError as {@link loadFromFiles} does
  */
-export async function compareObjectOutcomes(request: LoadRequest, paths: readonly string[]): Promise<OutcomeReport> {
+export async function compareObjectOutcomes(
+  request: LoadRequest,
+  paths: readonly string[],
+): Promise<OutcomeReport> {
   const read = { placeholders: true, thorough: true };
   const before = await loadFromFiles(request, read);
   const after = await loadFromFiles({ ...request, paths }, read);

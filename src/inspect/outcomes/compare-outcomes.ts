@@ -55,7 +55,10 @@ export function compareOutcomes(
   podCidrs: readonly string[] = [],
 ): OutcomeComparison {
   const tables = [...before.tables, ...after.tables];
-  const frontends = comparedFrontends(tables, new Set([...before.host.localAddresses, ...after.host.localAddresses]));
+  const frontends = comparedFrontends(
+    tables,
+    new Set([...before.host.localAddresses, ...after.host.localAddresses]),
+  );
   const ranges = sourceRangesOf(tables);
   const sources = differingSources(before.tables, after.tables);
   const hairpins = hairpinEndpoints(tables);
@@ -166,8 +169,11 @@ function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: bo
 
 /** The share of delivered connections that are masqueraded, 0 to 1, rounded. */
 function masqueradedShare({ destinations }: Behaviour): string {
-  const shareOf = (those: readonly WeightedDestination[]) => those.reduce((sum, one) => sum + one.probability, 0);
-  return (shareOf(destinations.filter(({ source }) => source === "masqueraded")) / shareOf(destinations)).toFixed(4);
+  const shareOf = (those: readonly WeightedDestination[]) =>
+    those.reduce((sum, one) => sum + one.probability, 0);
+  return (
+    shareOf(destinations.filter(({ source }) => source === "masqueraded")) / shareOf(destinations)
+  ).toFixed(4);
 }
 
 /** The file of an object, and its first line where that is known. */

@@ -1,4 +1,9 @@
-import { type AddressInterval, addressText, addressWidth, parseInterval } from "../../base/address-interval.ts";
+import {
+  type AddressInterval,
+  addressText,
+  addressWidth,
+  parseInterval,
+} from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
 import type { AnonymousSet, AnyExpression, AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { addressInterval } from "../../nft/canonical/address.ts";
@@ -22,8 +27,10 @@ export function comparedAddresses(
         for (const statement of rule) {
           if (!("match" in statement) || !isField(statement.match.left, field)) continue;
           const { right } = statement.match;
-          const set = typeof right === "string" && right.startsWith("@") ? sets.get(right.slice(1)) : undefined;
-          for (const edge of set === undefined ? edgesOf(family, right) : edgesOfSet(family, set)) found.add(edge);
+          const set =
+            typeof right === "string" && right.startsWith("@") ? sets.get(right.slice(1)) : undefined;
+          for (const edge of set === undefined ? edgesOf(family, right) : edgesOfSet(family, set))
+            found.add(edge);
         }
       }
     }
@@ -32,7 +39,9 @@ export function comparedAddresses(
 }
 
 function isField(left: AnyExpression, field: string): boolean {
-  return typeof left === "object" && "payload" in left && "field" in left.payload && left.payload.field === field;
+  return (
+    typeof left === "object" && "payload" in left && "field" in left.payload && left.payload.field === field
+  );
 }
 
 function isInterval(right: AnyExpression | AnonymousSet): boolean {
@@ -40,7 +49,8 @@ function isInterval(right: AnyExpression | AnonymousSet): boolean {
 }
 
 function edgesOf(family: Family, right: AnyExpression | AnonymousSet): string[] {
-  if (typeof right === "object" && "set" in right) return right.set.flatMap((member) => edgesOf(family, member));
+  if (typeof right === "object" && "set" in right)
+    return right.set.flatMap((member) => edgesOf(family, member));
   const isAddress = typeof right === "string" ? !right.startsWith("@") : isInterval(right);
   if (!isAddress) return [];
   return bothSides(family, addressInterval(family, right));

@@ -5,7 +5,14 @@ import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS, RANGE_MAPS } from "../../ruleset/sets.ts";
+import {
+  CLUSTER_IPS,
+  FIREWALL_IPS,
+  LISTS,
+  NO_ENDPOINTS,
+  NODEPORT_IPS,
+  RANGE_MAPS,
+} from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -42,7 +49,10 @@ const UNSERVED_PORT = 1;
  * Lists the frontends that any of some tables of nft-proxy or kube-proxy has, sorted.
  * @param localAddresses the node's own addresses, where NodePorts may be served
  */
-export function comparedFrontends(tables: readonly AnyTable[], localAddresses: Iterable<string>): ComparedFrontend[] {
+export function comparedFrontends(
+  tables: readonly AnyTable[],
+  localAddresses: Iterable<string>,
+): ComparedFrontend[] {
   const found = new Map<string, ComparedFrontend>();
   const local = [...localAddresses].filter((address) => !isLoopback(address));
   const add = (frontend: ComparedFrontend) => {
@@ -89,7 +99,9 @@ function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]
 
 /** The keys of frontends, NodePorts first: an address of the node may be that of a Service, too. */
 function frontendKeys(family: Family, tables: readonly AnyTable[]): readonly string[] {
-  const nodePorts = [...keysOf(tables, KUBE_PROXY_NODEPORT_MAPS)].map((key) => joinParts(ANY_ADDRESS[family], key));
+  const nodePorts = [...keysOf(tables, KUBE_PROXY_NODEPORT_MAPS)].map((key) =>
+    joinParts(ANY_ADDRESS[family], key),
+  );
   const keys = new Set([...nodePorts, ...keysOf(tables, FRONTEND_MAPS)]);
   const isNodePort = (key: string) => parseFrontendKey(key).address === undefined;
   return [...[...keys].filter(isNodePort), ...[...keys].filter((key) => !isNodePort(key))];

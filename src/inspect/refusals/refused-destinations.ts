@@ -103,7 +103,8 @@ function isWanted(entry: RefusalEntry, input: ExplainInput, { namespace, service
   if (namespace === undefined && service === undefined) return true;
   const port = matchOf(connectionFor(entry, input), input)?.port;
   // Of a port that is not served, the Service that has the address is the one that people look for.
-  const names = port === undefined ? servicesAt(entry.address, input).map(({ name }) => name) : [port.service.name];
+  const names =
+    port === undefined ? servicesAt(entry.address, input).map(({ name }) => name) : [port.service.name];
   return (
     (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) &&
     (service === undefined || (port === undefined ? names.includes(service.service) : isNamed(port, service)))

@@ -57,11 +57,14 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     [
       "doctor.json",
       async () =>
-        jsonText(await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem })),
+        jsonText(
+          await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem }),
+        ),
     ],
     ["metrics.txt", () => metricsText(options)],
     ...FAMILIES.map(
-      (family) => [`kernel-${family}.json`, async () => tableText(family, (await tables)?.ruleset, nft)] as const,
+      (family) =>
+        [`kernel-${family}.json`, async () => tableText(family, (await tables)?.ruleset, nft)] as const,
     ),
   ];
   const files: BundleFile[] = [];
@@ -151,7 +154,10 @@ function jsonText(value: unknown): string {
 
 const NO_OBJECTS: DaemonObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
-function namesOf({ services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects, nodeName: string): NamesByKind {
+function namesOf(
+  { services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects,
+  nodeName: string,
+): NamesByKind {
   const qualified = services.map(({ name }) => name.split("/"));
   const endpoints = endpointSlices.flatMap((slice) => slice.endpoints);
   return {

@@ -15,7 +15,10 @@ const LABEL = "(?=[\\d-]*[a-z])[a-z\\d][a-z\\d-]*";
 const SUBDOMAIN = "(?=[\\d.-]*[a-z])[a-z\\d](?:[a-z\\d.-]*[a-z\\d])?";
 
 /** `shop/cart`, `shop/cart:http/tcp`; not a part of a path. */
-const QUALIFIED = new RegExp(`(?<![\\w./:-])(${LABEL})/(${SUBDOMAIN})(?::([a-z\\d-]*)/(?:tcp|udp|sctp))?`, "g");
+const QUALIFIED = new RegExp(
+  `(?<![\\w./:-])(${LABEL})/(${SUBDOMAIN})(?::([a-z\\d-]*)/(?:tcp|udp|sctp))?`,
+  "g",
+);
 
 /** The hash of source ranges, in the names of their chain and set: whoever has it can try which addresses give it. */
 const RANGES = /\b(?:firewall|source-ranges)-([\da-f]{20})\b/g;
@@ -42,7 +45,14 @@ const HOSTS = [
  * and all where no daemon answers.
  */
 export function foundNames(files: readonly BundleFile[]): NamesByKind {
-  const found: Record<string, string[]> = { namespace: [], service: [], port: [], node: [], host: [], ranges: [] };
+  const found: Record<string, string[]> = {
+    namespace: [],
+    service: [],
+    port: [],
+    node: [],
+    host: [],
+    ranges: [],
+  };
   const add = (kind: string, name = "") => found[kind]?.push(name);
   for (const { name: file, text } of files) {
     if (file.endsWith("/daemon.log") || file.endsWith("/state.json")) addLogNames(text, add);
@@ -67,7 +77,17 @@ function addLogNames(text: string, add: (kind: string, name?: string) => void): 
 
 /** Names that every cluster has, and words of nft-proxy's own formats: redacting them would tell nothing and hide much. */
 const PUBLIC: ReadonlySet<string> = new Set([
-  ...["default", "kube-system", "kube-public", "kubernetes", "kube-dns", "node", "service", "services", "endpoints"],
+  ...[
+    "default",
+    "kube-system",
+    "kube-public",
+    "kubernetes",
+    "kube-dns",
+    "node",
+    "service",
+    "services",
+    "endpoints",
+  ],
   ...["nft-proxy", "localhost", "name", "namespace", "port", "ports", "http", "https", "tcp", "udp", "sctp"],
   ...["ip", "ip6", "chain", "map", "set", "true", "false", "null"],
 ]);
@@ -94,7 +114,9 @@ export function redactor(names: NamesByKind): (text: string) => string {
   return (text) => {
     // Addresses first: a short name may stand between the colons of one.
     const redacted = text.replace(ADDRESS, (found) => addressPseudonym(found, addresses));
-    return pattern === undefined ? redacted : redacted.replace(pattern, (name) => pseudonyms.get(name) ?? name);
+    return pattern === undefined
+      ? redacted
+      : redacted.replace(pattern, (name) => pseudonyms.get(name) ?? name);
   };
 }
 
@@ -108,7 +130,10 @@ function namesPattern(names: readonly string[]): RegExp | undefined {
   if (names.length === 0) return undefined;
   const sorted = [...names].sort((a, b) => b.length - a.length);
   const escaped = sorted.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`(?<=firewall-|source-ranges-|(?<![\\w-]))(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`, "g");
+  return new RegExp(
+    `(?<=firewall-|source-ranges-|(?<![\\w-]))(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`,
+    "g",
+  );
 }
 
 function addressPseudonym(found: string, known: Map<string, string>): string {

@@ -153,11 +153,14 @@ const COUNTS = /counter packets \d+ bytes \d+/g;
 /** The effects of a statement of a rule that matched. Of keys, choices and targets the trace tells nothing. */
 function effectsOf(statement: Statement, verdict: string): Effect[] {
   const found = (data: Expression, value: string): Effect[] =>
-    typeof data === "string" && data.startsWith("@") ? [{ kind: "found", set: data.slice(1), key: "", value }] : [];
+    typeof data === "string" && data.startsWith("@")
+      ? [{ kind: "found", set: data.slice(1), key: "", value }]
+      : [];
   if ("vmap" in statement) return found(statement.vmap.data, verdict);
   if ("match" in statement) return found(statement.match.right, "");
   if ("mangle" in statement) return mangleEffects(statement.mangle);
-  if ("dnat" in statement) return [...drawn(statement.dnat.addr), { kind: "dnat", to: { address: "", port: 0 } }];
+  if ("dnat" in statement)
+    return [...drawn(statement.dnat.addr), { kind: "dnat", to: { address: "", port: 0 } }];
   if ("masquerade" in statement) return [{ kind: "masquerade" }];
   if ("reject" in statement) return [{ kind: "reject", reset: statement.reject !== null }];
   return "drop" in statement ? [{ kind: "verdict", verdict: "drop" }] : [];
@@ -179,7 +182,8 @@ function drawn(expression: Expression): Effect[] {
 
 /** `reset: the endpoint 10.244.1.5:8080 left Service shop/cart port http (80/tcp)` */
 function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
-  const which = endpoint === undefined ? "its endpoint" : `the endpoint ${socketText(endpoint.address, endpoint.port)}`;
+  const which =
+    endpoint === undefined ? "its endpoint" : `the endpoint ${socketText(endpoint.address, endpoint.port)}`;
   return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}`;
 }
 

@@ -189,7 +189,11 @@ export class StoryCollector {
     if (input !== "lo") return false;
     return [...this.#open.values()].some(({ packet, stages }) => {
       const last = stages.findLast((stage) => stage.packet !== undefined)?.packet ?? packet;
-      return last.protocol === protocol && last.destination === destination && last.destinationPort === destinationPort;
+      return (
+        last.protocol === protocol &&
+        last.destination === destination &&
+        last.destinationPort === destinationPort
+      );
     });
   }
 
@@ -198,7 +202,8 @@ export class StoryCollector {
     const again = this.#open.get(id);
     const told = again === undefined ? [] : [this.#close(again, { kind: "passed" })];
     const first = this.#open.get(oldest(this.#open));
-    if (first !== undefined && this.#open.size >= MOST_OPEN) told.push(this.#close(first, { kind: "unknown" }));
+    if (first !== undefined && this.#open.size >= MOST_OPEN)
+      told.push(this.#close(first, { kind: "unknown" }));
     this.#open.set(id, {
       id,
       startedAt: this.#clock.now(),

@@ -50,7 +50,8 @@ const VERDICT = /^(.*) \(verdict ([^()]+)\)\s*$/;
  */
 export function parseTraceLine(line: string): TraceLine | undefined {
   const [, id, family, table, chain, kind, rest = ""] = LINE.exec(line) ?? [];
-  if (id === undefined || family === undefined || table === undefined || chain === undefined) return undefined;
+  if (id === undefined || family === undefined || table === undefined || chain === undefined)
+    return undefined;
   const place = { id, family, table, chain };
   switch (kind) {
     case "packet: ":

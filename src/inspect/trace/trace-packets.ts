@@ -53,7 +53,10 @@ export async function* tracePackets(options: TraceOptions): AsyncGenerator<Packe
   }
 }
 
-async function* storiesOf(table: string, options: TraceOptions): AsyncGenerator<PacketStory, void, undefined> {
+async function* storiesOf(
+  table: string,
+  options: TraceOptions,
+): AsyncGenerator<PacketStory, void, undefined> {
   const { nft, selections, durationMs, stop } = options;
   const monitor = new StoryQueue(table, nft.path, options.follow ?? followLines, systemClock);
   try {

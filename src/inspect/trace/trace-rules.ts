@@ -43,7 +43,11 @@ const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
  * values, not anonymous sets: a set without `typeof` makes older programs' listings crash (kubernetes 136786).
  * @param rate traced packets a second, for each family
  */
-export function traceTransaction(table: string, selections: readonly PacketSelection[], rate: number): Transaction {
+export function traceTransaction(
+  table: string,
+  selections: readonly PacketSelection[],
+  rate: number,
+): Transaction {
   const commands = familiesOf(selections).flatMap((family): Command[] => {
     const rule = (chain: string, expr: readonly (Statement | LimitStatement)[]): Command => ({
       add: { rule: { family, table, chain, expr } },
@@ -66,7 +70,11 @@ export function traceTransaction(table: string, selections: readonly PacketSelec
       { add: { chain: { family, table, name: LIMITED_CHAIN } } },
       rule(LIMITED_CHAIN, [{ limit: { rate, per: "second", burst: rate } }, assign(meta("nftrace"), 1)]),
       ...HOOKS.flatMap((hook) => [
-        { add: { chain: { family, table, name: hook, type: "filter", hook, prio: PRIORITY, policy: "accept" } } },
+        {
+          add: {
+            chain: { family, table, name: hook, type: "filter", hook, prio: PRIORITY, policy: "accept" },
+          },
+        },
         ...own.map((selection) => rule(hook, selectionRule(selection))),
       ]),
     ];
@@ -81,7 +89,9 @@ function selectionRule(selection: PacketSelection): Statement[] {
     ...(source === undefined ? [] : [matches(payload(family, "saddr"), source)]),
     ...(destination === undefined ? [] : [destinationMatch(family, destination)]),
     ...(protocol === undefined ? [] : [matches(meta("l4proto"), protocol)]),
-    ...(destinationPort === undefined ? [] : [matches(payload("th", "dport"), portsJson(destinationPort, lastPort))]),
+    ...(destinationPort === undefined
+      ? []
+      : [matches(payload("th", "dport"), portsJson(destinationPort, lastPort))]),
     { jump: { target: LIMITED_CHAIN } },
   ];
 }
@@ -98,7 +108,11 @@ function destinationMatch(family: Family, destination: string): Statement {
 /**
  * Switches the tracing on for so many seconds. The kernel switches it off by itself, whatever happens to us.
  */
-export function armTransaction(table: string, selections: readonly PacketSelection[], seconds: number): Transaction {
+export function armTransaction(
+  table: string,
+  selections: readonly PacketSelection[],
+  seconds: number,
+): Transaction {
   const elem = PROTOCOLS.map((val) => ({ elem: { val, timeout: seconds } }));
   return {
     nftables: familiesOf(selections).map((family) => ({
@@ -170,7 +184,10 @@ function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection
   };
   if (to !== undefined) return [{ family: familyOf(to), destination: to, ...ports }];
   if (port === undefined && fromAddress === undefined && client === undefined) {
-    throw new AppError("BAD_ARGUMENT", "say which packets to trace: --to, --port, --service, --from-ip or --client");
+    throw new AppError(
+      "BAD_ARGUMENT",
+      "say which packets to trace: --to, --port, --service, --from-ip or --client",
+    );
   }
   return FAMILIES.map((family) => ({ family, ...ports }));
 }

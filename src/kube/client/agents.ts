@@ -38,7 +38,9 @@ export function makeAgents(proxy: URL | undefined, within: number, replaceAfter:
     replaceConnections(agents.https, replaceAfter);
     return agents;
   }
-  const agent = proxy.protocol.startsWith("socks5") ? new SocksAgent(proxy, within) : new ConnectAgent(proxy, within);
+  const agent = proxy.protocol.startsWith("socks5")
+    ? new SocksAgent(proxy, within)
+    : new ConnectAgent(proxy, within);
   replaceConnections(agent, replaceAfter);
   return { http: agent, https: agent };
 }
@@ -47,7 +49,8 @@ function replaceConnections(agent: HttpAgent, after: number): void {
   // https://nodejs.org/docs/latest-v20.x/api/http.html#agentkeepsocketalivesocket; the types lack it.
   const keeping = agent as HttpAgent & { keepSocketAlive(socket: object): boolean };
   const keep = keeping.keepSocketAlive.bind(agent);
-  keeping.keepSocketAlive = (socket) => performance.now() - (openedAt.get(socket) ?? 0) < after && keep(socket);
+  keeping.keepSocketAlive = (socket) =>
+    performance.now() - (openedAt.get(socket) ?? 0) < after && keep(socket);
 }
 
 /**

@@ -49,13 +49,22 @@ export function asApiFailure(error: unknown): ApiFailure {
  * @param text the body, usually a metav1.Status
  * @param now milliseconds since 1970, for a Retry-After that is a date
  */
-export function failureOfAnswer(status: number, headers: IncomingHttpHeaders, text: string, now: number): ApiFailure {
+export function failureOfAnswer(
+  status: number,
+  headers: IncomingHttpHeaders,
+  text: string,
+  now: number,
+): ApiFailure {
   const message = `HTTP ${status}: ${statusMessage(text)}`;
   const retryAfter = parseRetryAfter(headers["retry-after"], now);
   const kind = kindOfCode(status);
   // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-  const [absent, rejected, tooNew] = [404, 400, 504].map((code) => code === status) as [boolean, boolean, boolean];
+  const [absent, rejected, tooNew] = [404, 400, 504].map((code) => code === status) as [
+    boolean,
+    boolean,
+    boolean,
+  ];
   return new ApiFailure(kind, message, { relist, retryAfter, absent, rejected, tooNew });
 }
 

@@ -77,7 +77,11 @@ export interface ClientLimits {
   readonly replaceAfter: number;
 }
 
-const DEFAULT_LIMITS: ClientLimits = { connectWithin: 10_000, reconnectAfter: 60_000, replaceAfter: 1_800_000 };
+const DEFAULT_LIMITS: ClientLimits = {
+  connectWithin: 10_000,
+  reconnectAfter: 60_000,
+  replaceAfter: 1_800_000,
+};
 
 /** What a request is sent with. */
 interface Prepared {
@@ -207,7 +211,10 @@ function contentType({ method }: ApiRequest): string {
  * @param onChunk called after each chunk
  * @throws Error when the connection breaks before the end
  */
-export async function readText(body: AsyncIterable<Uint8Array>, onChunk: () => void = () => {}): Promise<string> {
+export async function readText(
+  body: AsyncIterable<Uint8Array>,
+  onChunk: () => void = () => {},
+): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) {
     chunks.push(chunk);

@@ -59,7 +59,10 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   const { cluster } = context;
   const server =
     master === ""
-      ? parseServer(cluster.server, kubeconfig === "" ? "KUBERNETES_SERVICE_HOST" : `the server in ${kubeconfig}`)
+      ? parseServer(
+          cluster.server,
+          kubeconfig === "" ? "KUBERNETES_SERVICE_HOST" : `the server in ${kubeconfig}`,
+        )
       : parseServer(master, "--master");
   const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
   if (cluster.proxyUrl && proxy === undefined)
@@ -79,7 +82,12 @@ async function markOf(path: string): Promise<string> {
   return found === undefined ? "" : `${found.ino} ${found.size} ${found.mtimeMs} ${found.ctimeMs}`;
 }
 
-async function findContext({ kubeconfig, master, env, serviceAccount }: ConnectionOptions): Promise<CurrentContext> {
+async function findContext({
+  kubeconfig,
+  master,
+  env,
+  serviceAccount,
+}: ConnectionOptions): Promise<CurrentContext> {
   if (kubeconfig !== "") return await contextOf(kubeconfig);
   if (master !== "") return { cluster: { ...UNNAMED, server: master }, user: NOBODY, tokenFile: "" };
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env;
@@ -99,7 +107,9 @@ async function findContext({ kubeconfig, master, env, serviceAccount }: Connecti
 
 async function contextOf(path: string): Promise<CurrentContext> {
   const text = await readFile(path, "utf8").catch((cause) => {
-    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, { cause });
+    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, {
+      cause,
+    });
   });
   try {
     const context = readCurrentContext(text, path);
@@ -108,7 +118,11 @@ async function contextOf(path: string): Promise<CurrentContext> {
   } catch (cause) {
     throw invalid(path, messageOf(cause));
   }
-  throw invalid(path, "auth-provider is not supported", "Use an exec credential plugin, as kubectl does since 1.26.");
+  throw invalid(
+    path,
+    "auth-provider is not supported",
+    "Use an exec credential plugin, as kubectl does since 1.26.",
+  );
 }
 
 function invalid(path: string, reason: string, hint?: string): AppError {
@@ -131,7 +145,10 @@ export function parseServer(text: string, from: string): URL {
 }
 
 /** Returns the reader of the credentials, which keeps what files and the plugin gave last. */
-function credentialsOf({ cluster, user, tokenFile }: CurrentContext, server: URL): () => Promise<Credentials> {
+function credentialsOf(
+  { cluster, user, tokenFile }: CurrentContext,
+  server: URL,
+): () => Promise<Credentials> {
   const ca = contentOf(cluster.caFile, cluster.caData);
   const cert = contentOf(user.certFile, user.certData);
   const key = contentOf(user.keyFile, user.keyData);

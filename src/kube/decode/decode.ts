@@ -37,7 +37,8 @@ export function bounded<T extends Pick<FieldDiagnostic, "severity">>(
   more: (reason: string, severity: FieldDiagnostic["severity"]) => T,
 ): readonly T[] {
   if (diagnostics.length <= MOST_DIAGNOSTICS) return diagnostics;
-  const of = (severity: FieldDiagnostic["severity"]) => diagnostics.filter((one) => one.severity === severity);
+  const of = (severity: FieldDiagnostic["severity"]) =>
+    diagnostics.filter((one) => one.severity === severity);
   const sorted = [...of("error"), ...of("warning")];
   const rest = sorted.slice(MOST_DIAGNOSTICS);
   const counts = (["error", "warning"] as const).flatMap((severity) => {
@@ -151,7 +152,8 @@ export function readAddress(
   families: ByFamily<boolean>,
 ): string | Unusable {
   const address = canonicalAddress(text);
-  if (address === undefined) return { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
+  if (address === undefined)
+    return { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
   if (isSpecial(address)) return { reason: `cannot be served at ${address}`, severity: "error" };
   if (families[familyOf(address)]) return address;
   return { reason: `${address} is of a family that the Service does not have`, severity: "warning" };

@@ -34,7 +34,8 @@ export function apiDecoders(
     (object: unknown): T | undefined => {
       const decoded = decode(object);
       if (decoded.kind === "ignored") return undefined;
-      if (decoded.kind === "invalid") throw new AppError("REFUSED_INPUT", diagnosticsText(decoded.diagnostics));
+      if (decoded.kind === "invalid")
+        throw new AppError("REFUSED_INPUT", diagnosticsText(decoded.diagnostics));
       onDiagnostics(objectName(kind, object), decoded.diagnostics);
       return decoded.value;
     };

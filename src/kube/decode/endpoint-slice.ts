@@ -55,7 +55,8 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   const { metadata } = raw;
   const service = metadata.labels?.[SERVICE_NAME_LABEL];
   // The API allows EndpointSlices without a Service.
-  if (!service) return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
+  if (!service)
+    return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
   const diagnostics: FieldDiagnostic[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";
@@ -109,7 +110,8 @@ function endpointsOf(
     const address = text === undefined ? undefined : canonicalAddress(text, family);
     const reason = address === undefined ? unreadable(text, raw.addressType) : specialness(address);
     if (address !== undefined && reason === undefined) result.push(endpointOf(endpoint, address, namespace));
-    else diagnostics.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
+    else
+      diagnostics.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
   }
   return exactList(result);
 }

@@ -72,7 +72,11 @@ export class ListDecoder {
   #takeItems(separator: string): void {
     let start = 0;
     let from = this.#searchFrom;
-    for (let end = this.#text.indexOf(separator, from); end !== -1; end = this.#text.indexOf(separator, from)) {
+    for (
+      let end = this.#text.indexOf(separator, from);
+      end !== -1;
+      end = this.#text.indexOf(separator, from)
+    ) {
       from = end + separator.length;
       if (end - start < this.#shortestPart) continue;
       if (this.#takePart(start, end)) {
@@ -116,12 +120,16 @@ function splitBeginning(text: string): { readonly beginning: string; readonly he
 }
 
 /** The last item ends before the last bracket, or before an earlier one if fields with arrays follow the items. */
-function* framesAround(beginning: string, rest: string): Generator<{ readonly frame: Frame; readonly end: number }> {
+function* framesAround(
+  beginning: string,
+  rest: string,
+): Generator<{ readonly frame: Frame; readonly end: number }> {
   const first = Math.max(0, rest.length - LONGEST_END);
   for (let end = rest.lastIndexOf("]"); end > first; end = rest.lastIndexOf("]", end - 1)) {
     const frame = parsedJson(`${beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
     const items = frame?.items;
-    if (frame !== undefined && Array.isArray(items) && items.length === 1 && items[0] === PLACE) yield { frame, end };
+    if (frame !== undefined && Array.isArray(items) && items.length === 1 && items[0] === PLACE)
+      yield { frame, end };
   }
 }
 

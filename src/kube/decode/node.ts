@@ -50,10 +50,15 @@ export function decodeNode(object: unknown): Decoded<Node> {
 }
 
 /** Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
-function primaryAddresses(addresses: readonly Raw<V1NodeAddress>[], diagnostics: FieldDiagnostic[]): ByFamily<string> {
+function primaryAddresses(
+  addresses: readonly Raw<V1NodeAddress>[],
+  diagnostics: FieldDiagnostic[],
+): ByFamily<string> {
   const ofType = (wanted: string): LocatedText[] =>
     addresses.flatMap(({ type, address }, index) =>
-      type === wanted ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }] : [],
+      type === wanted
+        ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }]
+        : [],
     );
   const read = (text: string): string | Unusable =>
     canonicalAddress(text) ?? { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };

@@ -1,6 +1,11 @@
 import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
-import { PORT_RANGES_ANNOTATION, type PortRange, type Service, type ServicePortSpec } from "../../model/service.ts";
+import {
+  PORT_RANGES_ANNOTATION,
+  type PortRange,
+  type Service,
+  type ServicePortSpec,
+} from "../../model/service.ts";
 import type { FieldDiagnostic } from "./decode.ts";
 import type { RawService } from "./raw-service.ts";
 
@@ -47,7 +52,8 @@ function rangesByPort(
   const found: (PortRange & Pick<ServicePortSpec, "name" | "protocol">)[] = [];
   for (const entry of entries) {
     const [match, name = "", first, last] = ENTRY.exec(entry.trim()) ?? [];
-    if (match === undefined) return `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}`;
+    if (match === undefined)
+      return `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}`;
     const range = { first: Number(first), last: Number(last) };
     if (range.first < 1 || range.last < range.first || range.last > MOST_PORT) {
       return `must have ranges of ports from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
@@ -65,7 +71,8 @@ function rangesByPort(
       return `must not have a port twice, as ${one.first} in ${entryText(overlapped)} and ${entryText(one)}`;
     }
   }
-  const named = (name: string) => found.filter((one) => one.name === name).map(({ first, last }) => ({ first, last }));
+  const named = (name: string) =>
+    found.filter((one) => one.name === name).map(({ first, last }) => ({ first, last }));
   return new Map(found.map(({ name }) => [name, named(name)]));
 }
 

@@ -1,4 +1,9 @@
-import type { V1LoadBalancerIngress, V1ServicePort, V1ServiceSpec, V1ServiceStatus } from "@kubernetes/client-node";
+import type {
+  V1LoadBalancerIngress,
+  V1ServicePort,
+  V1ServiceSpec,
+  V1ServiceStatus,
+} from "@kubernetes/client-node";
 import type { Optional, Raw, RawMetadata } from "./decode.ts";
 
 /** One entry of a Service's `spec.ports` in API objects. */

@@ -1,9 +1,23 @@
 import { type ByFamily, byFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
-import { canonicalAddress, familyOf, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
+import {
+  canonicalAddress,
+  familyOf,
+  isLinkLocal,
+  isLoopback,
+  isMulticast,
+  isUnspecified,
+} from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
-import { type FieldDiagnostic, type LocatedText, located, readAddress, readCidr, textsByFamily } from "./decode.ts";
+import {
+  type FieldDiagnostic,
+  type LocatedText,
+  located,
+  readAddress,
+  readCidr,
+  textsByFamily,
+} from "./decode.ts";
 import { ingressOf, type RawIngress, type RawService, type RawServiceSpec } from "./raw-service.ts";
 
 /** Returns true for addresses that no Service may have: rules for them would hijack the node's own traffic. */
@@ -16,7 +30,10 @@ function isReserved(address: string): boolean {
  * @returns undefined, with diagnostics, if an address is malformed or the fields contradict each other; the Service is
  * then invalid
  */
-export function clusterIPsOf(spec: RawServiceSpec, diagnostics: FieldDiagnostic[]): Record<Family, string> | undefined {
+export function clusterIPsOf(
+  spec: RawServiceSpec,
+  diagnostics: FieldDiagnostic[],
+): Record<Family, string> | undefined {
   const before = diagnostics.length;
   const refuse = (path: string, reason: string) => diagnostics.push({ path, reason, severity: "error" });
   const [first] = spec.clusterIPs ?? [];
@@ -32,7 +49,8 @@ export function clusterIPsOf(spec: RawServiceSpec, diagnostics: FieldDiagnostic[
     else {
       const family = familyOf(address);
       const wanted = spec.ipFamilies?.[index];
-      if (wanted !== undefined && wanted !== FAMILY_NAMES[family]) refuse(path, `must be ${wanted}, not ${address}`);
+      if (wanted !== undefined && wanted !== FAMILY_NAMES[family])
+        refuse(path, `must be ${wanted}, not ${address}`);
       else if (result[family] !== "") refuse(path, `is a second ${FAMILY_NAMES[family]} address`);
       else result[family] = address;
     }
@@ -119,7 +137,9 @@ function loadBalancerOf(
 function ingressIPs(ingress: readonly RawIngress[]): LocatedText[] {
   return ingress.flatMap(({ ip, ipMode }, index) => {
     const isVip = ipMode === null || ipMode === undefined || ipMode === "VIP";
-    return ip && isVip ? [{ text: ip, path: joinPath(joinPath("status.loadBalancer.ingress", index), "ip") }] : [];
+    return ip && isVip
+      ? [{ text: ip, path: joinPath(joinPath("status.loadBalancer.ingress", index), "ip") }]
+      : [];
   });
 }
 

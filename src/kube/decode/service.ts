@@ -6,7 +6,15 @@ import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
-import { type Decoded, type FieldDiagnostic, hasLabel, invalid, protocolOf, timeOf, valid } from "./decode.ts";
+import {
+  type Decoded,
+  type FieldDiagnostic,
+  hasLabel,
+  invalid,
+  protocolOf,
+  timeOf,
+  valid,
+} from "./decode.ts";
 import { withPortRanges } from "./port-ranges.ts";
 import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
@@ -38,7 +46,8 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
   const diagnostics: FieldDiagnostic[] = [];
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
-  if (ports.length === 0) diagnostics.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
+  if (ports.length === 0)
+    diagnostics.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
   if (clusterIPs === undefined || ports.length === 0) return invalid(diagnostics);
   const families = byFamily((family) => clusterIPs[family] !== "");
   const { metadata, spec } = raw;
@@ -50,7 +59,9 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
     clusterIPs,
     ...ranged,
-    ...(excess === undefined ? externalAddressesOf(raw, families, diagnostics) : { ...NO_EXTERNAL_ADDRESSES, excess }),
+    ...(excess === undefined
+      ? externalAddressesOf(raw, families, diagnostics)
+      : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
     ...schedulerOf(metadata, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
@@ -66,8 +77,11 @@ function excessIn(raw: RawService, budget: ServiceBudget): Excess | undefined {
   const { externalIPs, loadBalancerSourceRanges } = raw.spec;
   const addresses = (externalIPs?.length ?? 0) + ingressOf(raw).length;
   return (
-    excessOf("maxServiceSourceRanges", loadBalancerSourceRanges?.length ?? 0, budget.maxServiceSourceRanges) ??
-    excessOf("maxServiceAddresses", addresses, budget.maxServiceAddresses)
+    excessOf(
+      "maxServiceSourceRanges",
+      loadBalancerSourceRanges?.length ?? 0,
+      budget.maxServiceSourceRanges,
+    ) ?? excessOf("maxServiceAddresses", addresses, budget.maxServiceAddresses)
   );
 }
 
@@ -93,7 +107,8 @@ function schedulerOf(
  * exclude most of these already; Services from files are filtered only here.
  */
 function notServed({ metadata, spec }: RawService): string | undefined {
-  if (hasLabel(metadata, PROXY_NAME_LABEL)) return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
+  if (hasLabel(metadata, PROXY_NAME_LABEL))
+    return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
   if (spec.type === "ExternalName") return "is of type ExternalName";
   const clusterIP = spec.clusterIP || spec.clusterIPs?.[0];
   if (clusterIP === "None") return "is headless";
@@ -101,7 +116,10 @@ function notServed({ metadata, spec }: RawService): string | undefined {
 }
 
 /** Returns the ports, without those that repeat another's name or number, and without repeated node ports. */
-function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[]): readonly ServicePortSpec[] {
+function portsOf(
+  ports: readonly RawServicePort[],
+  diagnostics: FieldDiagnostic[],
+): readonly ServicePortSpec[] {
   const seen = new Set<string>();
   const isRepeated = (key: string, path: string, what: string): boolean => {
     const isKnown = seen.has(key);
@@ -116,7 +134,8 @@ function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[
     if (isRepeated(`name ${name}`, joinPath(path, "name"), "name")) continue;
     if (isRepeated(`port ${raw.port} ${protocol}`, joinPath(path, "port"), "number and protocol")) continue;
     const isNodePortFree =
-      nodePort === 0 || !isRepeated(`node port ${nodePort} ${protocol}`, joinPath(path, "nodePort"), "node port");
+      nodePort === 0 ||
+      !isRepeated(`node port ${nodePort} ${protocol}`, joinPath(path, "nodePort"), "node port");
     result.push({ name, protocol, port: raw.port, nodePort: isNodePortFree ? nodePort : 0 });
   }
   return portLists.share(JSON.stringify(result), result);
@@ -130,7 +149,11 @@ function affinityOf(spec: RawServiceSpec): number {
 /** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
 function isReachedFromOutside(spec: RawServiceSpec): boolean {
   const type = spec.type || "ClusterIP";
-  return type === "LoadBalancer" || type === "NodePort" || (type === "ClusterIP" && Boolean(spec.externalIPs?.length));
+  return (
+    type === "LoadBalancer" ||
+    type === "NodePort" ||
+    (type === "ClusterIP" && Boolean(spec.externalIPs?.length))
+  );
 }
 
 function healthCheckNodePortOf(spec: RawServiceSpec): number {

@@ -4,7 +4,9 @@ import type { ObjectKind } from "../decode/shape.ts";
 import type { InputDocument } from "./yaml.ts";
 
 /** The kinds that are read: their API group, and the versions that have the fields in use. */
-const KNOWN_KINDS: Readonly<Record<ObjectKind, { readonly group: string; readonly versions: readonly string[] }>> = {
+const KNOWN_KINDS: Readonly<
+  Record<ObjectKind, { readonly group: string; readonly versions: readonly string[] }>
+> = {
   Service: { group: "", versions: ["v1"] },
   EndpointSlice: { group: "discovery.k8s.io", versions: ["v1"] },
   Node: { group: "", versions: ["v1"] },
@@ -48,7 +50,9 @@ export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "item
 
 function find(value: unknown, path: string, inherited: Inherited, depth: number): FoundObject[] {
   if (!isRecord(value))
-    return [{ kind: "invalid", path, reason: `must be an object with apiVersion and kind, not ${quoted(value)}` }];
+    return [
+      { kind: "invalid", path, reason: `must be an object with apiVersion and kind, not ${quoted(value)}` },
+    ];
   const kind = value.kind ?? inherited.kind;
   const apiVersion = value.apiVersion ?? inherited.apiVersion;
   if (typeof kind !== "string" || kind === "") return [missing(path, "kind", kind)];
@@ -57,21 +61,35 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   const toItems = inheritance(kind, apiVersion);
   if (toItems !== undefined) return itemsOf(value, path, toItems, depth);
   if (kind === "Endpoints" && group === "") {
-    return [{ kind: "ignored", path, object: value, of: kind, reason: "is legacy: EndpointSlices are read instead" }];
+    return [
+      {
+        kind: "ignored",
+        path,
+        object: value,
+        of: kind,
+        reason: "is legacy: EndpointSlices are read instead",
+      },
+    ];
   }
   if (!isKnown(kind, group)) return [{ kind: "other" }];
   const { versions } = KNOWN_KINDS[kind];
   if (versions.includes(version)) return [{ kind: "object", of: kind, path, object: value }];
   const known = versions.map((each) => (group === "" ? each : `${group}/${each}`)).join(" or ");
   return [
-    { kind: "invalid", path: joinPath(path, "apiVersion"), reason: `must be ${known}, not ${quoted(apiVersion)}` },
+    {
+      kind: "invalid",
+      path: joinPath(path, "apiVersion"),
+      reason: `must be ${known}, not ${quoted(apiVersion)}`,
+    },
   ];
 }
 
 function inheritedOf(list: unknown): Inherited | undefined {
   if (!isRecord(list)) return undefined;
   const { kind, apiVersion } = list;
-  return typeof kind === "string" && typeof apiVersion === "string" ? inheritance(kind, apiVersion) : undefined;
+  return typeof kind === "string" && typeof apiVersion === "string"
+    ? inheritance(kind, apiVersion)
+    : undefined;
 }
 
 /** Returns the fields that a list's items inherit; undefined if it is not a list, or one of other kinds. */
@@ -82,7 +100,12 @@ function inheritance(kind: string, apiVersion: string): Inherited | undefined {
   return listed !== undefined && isKnown(listed, group) ? { kind: listed, apiVersion } : undefined;
 }
 
-function itemsOf(list: Record<string, unknown>, path: string, inherited: Inherited, depth: number): FoundObject[] {
+function itemsOf(
+  list: Record<string, unknown>,
+  path: string,
+  inherited: Inherited,
+  depth: number,
+): FoundObject[] {
   const items = list.items ?? [];
   const itemsPath = joinPath(path, "items");
   if (!Array.isArray(items)) {

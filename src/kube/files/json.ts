@@ -92,7 +92,11 @@ function endOfFirst(text: string, start: number, file: string, uniqueKeys: boole
 }
 
 /** Returns what may follow a token; undefined if the token itself is not allowed. Updates the objects and arrays that are open. */
-function after(expected: Expected, token: JsonToken, open: (Set<string> | undefined)[]): Expected | undefined {
+function after(
+  expected: Expected,
+  token: JsonToken,
+  open: (Set<string> | undefined)[],
+): Expected | undefined {
   const isValueDue = expected === "value" || expected === "value or ]";
   switch (token) {
     case "{":
@@ -101,7 +105,9 @@ function after(expected: Expected, token: JsonToken, open: (Set<string> | undefi
       open.push(token === "{" ? new Set() : undefined);
       return token === "{" ? "key or }" : "value or ]";
     case "}":
-      return (expected === ", or end" || expected === "key or }") && open.pop() !== undefined ? ", or end" : undefined;
+      return (expected === ", or end" || expected === "key or }") && open.pop() !== undefined
+        ? ", or end"
+        : undefined;
     case "]":
       return (expected === ", or end" || expected === "value or ]") && open.pop() === undefined
         ? ", or end"
@@ -124,13 +130,18 @@ function after(expected: Expected, token: JsonToken, open: (Set<string> | undefi
 function addKey(text: string, scanner: JSONScanner, file: string, keys: Set<string>): void {
   const key = scanner.getTokenValue();
   if (keys.has(key))
-    throw unreadable(file, `duplicate key ${JSON.stringify(key)}`, positionAt(text, scanner.getTokenOffset()));
+    throw unreadable(
+      file,
+      `duplicate key ${JSON.stringify(key)}`,
+      positionAt(text, scanner.getTokenOffset()),
+    );
   keys.add(key);
 }
 
 function invalidJson(text: string, scanner: JSONScanner, file: string): Error {
   const offset = scanner.getTokenOffset();
   const found = text.slice(offset, offset + 1);
-  const reason = found === "" ? "the JSON ends too early" : `invalid JSON: unexpected ${JSON.stringify(found)}`;
+  const reason =
+    found === "" ? "the JSON ends too early" : `invalid JSON: unexpected ${JSON.stringify(found)}`;
   return unreadable(file, reason, positionAt(text, offset));
 }

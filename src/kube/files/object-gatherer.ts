@@ -26,7 +26,8 @@ export interface FromFile<T> {
 /** Returns an object as it is in its document, with the fields that the model does not keep. */
 export function writtenBy({ origin, document }: Omit<FromFile<unknown>, "value">): unknown {
   let value = document?.value;
-  for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
+  for (const key of splitPath(origin.path))
+    value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
   return value;
 }
 
@@ -78,7 +79,9 @@ export interface GathererOptions {
 
 type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
-const DECODERS: Readonly<Record<ObjectKind, (object: unknown, budget?: ServiceBudget) => Decoded<AnyObject>>> = {
+const DECODERS: Readonly<
+  Record<ObjectKind, (object: unknown, budget?: ServiceBudget) => Decoded<AnyObject>>
+> = {
   Service: decodeService,
   EndpointSlice: decodeEndpointSlice,
   Node: decodeNode,
@@ -138,7 +141,10 @@ export class ObjectGatherer {
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
     const { placeholders, budget } = this.#options;
-    const decoded = DECODERS[of](of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw, budget);
+    const decoded = DECODERS[of](
+      of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw,
+      budget,
+    );
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
     const kept = this.#options.keepDocuments ? { document } : {};

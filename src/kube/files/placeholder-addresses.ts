@@ -54,13 +54,16 @@ function lacksClusterIP(object: unknown): object is Unassigned {
   if (typeof spec !== "object" || spec === null || spec.type === "ExternalName") return false;
   const { clusterIP, clusterIPs } = spec;
   return (
-    !clusterIP && (clusterIPs === undefined || clusterIPs === null || (Array.isArray(clusterIPs) && !clusterIPs[0]))
+    !clusterIP &&
+    (clusterIPs === undefined || clusterIPs === null || (Array.isArray(clusterIPs) && !clusterIPs[0]))
   );
 }
 
 function familiesOf({ ipFamilies, ipFamilyPolicy }: NonNullable<Unassigned["spec"]>): readonly unknown[] {
   if (Array.isArray(ipFamilies) && ipFamilies.length > 0) return ipFamilies;
-  return ["PreferDualStack", "RequireDualStack"].includes(String(ipFamilyPolicy)) ? ["IPv4", "IPv6"] : ["IPv4"];
+  return ["PreferDualStack", "RequireDualStack"].includes(String(ipFamilyPolicy))
+    ? ["IPv4", "IPv6"]
+    : ["IPv4"];
 }
 
 function ipv4(number: number): string {

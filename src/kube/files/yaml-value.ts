@@ -57,7 +57,8 @@ class PlainReader {
 
   #aliasedValue(node: unknown, name: string): unknown {
     const anchored = this.#anchors.get(name);
-    if (anchored === undefined) throw new YamlValueError(node, `alias *${name} precedes the end of its anchor`);
+    if (anchored === undefined)
+      throw new YamlValueError(node, `alias *${name} precedes the end of its anchor`);
     this.#nodes += anchored.nodes;
     this.#aliased += anchored.nodes;
     if (this.#aliased > MOST_ALIASED)
@@ -71,7 +72,8 @@ class PlainReader {
     for (const { key, value } of map.items as Pair[]) {
       const name = keyOf(key);
       if (name === "<<") merged.push({ from: this.read(value), node: value });
-      else if (Object.hasOwn(object, name)) throw new YamlValueError(key, `duplicate key ${JSON.stringify(name)}`);
+      else if (Object.hasOwn(object, name))
+        throw new YamlValueError(key, `duplicate key ${JSON.stringify(name)}`);
       else define(object, name, this.read(value));
     }
     for (const { from, node } of merged) merge(object, from, node);

@@ -42,7 +42,8 @@ export function parseYaml(text: string, file: string): InputDocument[] {
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {
     const diagnostic = document.errors[0] ?? document.warnings[0];
-    if (diagnostic !== undefined) throw unreadable(file, diagnostic.message, positionOf(lines, diagnostic.pos[0]));
+    if (diagnostic !== undefined)
+      throw unreadable(file, diagnostic.message, positionOf(lines, diagnostic.pos[0]));
     const value = plainValueOf(document, lines, file);
     const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
     return value === null ? [] : [{ number: index + 1, value, lineOf }];
@@ -66,7 +67,8 @@ function plainValueOf(document: Document.Parsed, lines: LineCounter, file: strin
   try {
     return plainValue(document.contents);
   } catch (error) {
-    if (error instanceof YamlValueError) throw unreadable(file, error.message, positionOf(lines, error.offset));
+    if (error instanceof YamlValueError)
+      throw unreadable(file, error.message, positionOf(lines, error.offset));
     throw error;
   }
 }

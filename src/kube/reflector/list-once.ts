@@ -55,7 +55,12 @@ export async function listOnce(options: ListOnceOptions): Promise<ListedObjects>
   return {
     nodes: await list(options, nodes, "Node", decoders.nodes),
     serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
-    services: await list(options, onService ? { ...services, selectors: {} } : services, "Service", decodeService),
+    services: await list(
+      options,
+      onService ? { ...services, selectors: {} } : services,
+      "Service",
+      decodeService,
+    ),
     endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
   };
 }

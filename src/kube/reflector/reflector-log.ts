@@ -22,7 +22,8 @@ export class ReflectorLog {
 
   /** Records that the server accepted a watch. */
   open(): void {
-    if (this.status.failure !== "") this.#logger.info({ resource: this.#resource }, "following the API server again");
+    if (this.status.failure !== "")
+      this.#logger.info({ resource: this.#resource }, "following the API server again");
     this.status.setFailure("");
   }
 
@@ -32,20 +33,27 @@ export class ReflectorLog {
     const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
     const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, ...waits };
     const known = this.status.failure === failure.message;
-    this.#logger[known ? "debug" : "warn"](fields, "cannot follow the API server; the last known objects stay in use");
+    this.#logger[known ? "debug" : "warn"](
+      fields,
+      "cannot follow the API server; the last known objects stay in use",
+    );
     this.status.setFailure(failure.message);
   }
 
   /** Records that the server does not understand a selector, and is asked without it. */
   unselective(failure: ApiFailure): void {
     const fields = { resource: this.#resource, reason: failure.message };
-    this.#logger.info(fields, "this API server cannot select by that field (before Kubernetes 1.31); asking for all");
+    this.#logger.info(
+      fields,
+      "this API server cannot select by that field (before Kubernetes 1.31); asking for all",
+    );
   }
 
   /** Records that an optional resource is not served, or not to these credentials. */
   absent(failure: ApiFailure): void {
     if (!this.status.absent) {
-      const why = failure.kind === "forbidden" ? "not allowed to these credentials" : "not served by this API server";
+      const why =
+        failure.kind === "forbidden" ? "not allowed to these credentials" : "not served by this API server";
       const fields = { resource: this.#resource, reason: failure.message };
       this.#logger.info(fields, `${why}; continuing without it`);
     }

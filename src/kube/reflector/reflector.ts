@@ -177,7 +177,8 @@ export class Reflector<T> {
   #checkPlausible(staged: Staged<T>): void {
     const { clock, timings, resource, acceptEmptyLists, hasRules, onImplausible } = this.#options;
     const isEmptyFirst = hasRules && !this.#report.status.synced && staged.size === 0;
-    const isDoubtful = resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
+    const isDoubtful =
+      resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
     if (!isDoubtful || acceptEmptyLists) {
       this.#doubtfulSince = undefined;
       return;
@@ -269,7 +270,8 @@ export class Reflector<T> {
       return { kind: "time", milliseconds: timings.absentRecheck * (0.5 + random() / 2) };
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
-    if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
+    if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced)
+      this.#acceptAbsence(failure);
     const wait: Wait =
       failure.kind === "implausible"
         ? { kind: "time", milliseconds: timings.doubtRecheck * (0.5 + random() / 2) }

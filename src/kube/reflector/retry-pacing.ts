@@ -99,7 +99,8 @@ export class RetryPacing {
         return () => timer.cancel();
       });
     }
-    if (wait.kind === "turn" || this.#availability.isAway) await this.#until((end) => this.#availability.onTurn(end));
+    if (wait.kind === "turn" || this.#availability.isAway)
+      await this.#until((end) => this.#availability.onTurn(end));
   }
 
   #until(begin: (end: () => void) => () => void): Promise<void> {

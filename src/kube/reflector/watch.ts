@@ -120,9 +120,13 @@ export class LineSplitter {
    */
   end(): void {
     if (this.#pendingBytes > 0) {
-      throw new ApiFailure("parse", `the watch ended within a line, after ${this.#pendingBytes} bytes of it`, {
-        relist: true,
-      });
+      throw new ApiFailure(
+        "parse",
+        `the watch ended within a line, after ${this.#pendingBytes} bytes of it`,
+        {
+          relist: true,
+        },
+      );
     }
   }
 
@@ -138,7 +142,9 @@ export class LineSplitter {
     this.#pending.push(rest);
     this.#pendingBytes += rest.length;
     if (this.#pendingBytes > LONGEST_LINE)
-      throw new ApiFailure("parse", `a line of the watch is longer than ${LONGEST_LINE} bytes`, { relist: true });
+      throw new ApiFailure("parse", `a line of the watch is longer than ${LONGEST_LINE} bytes`, {
+        relist: true,
+      });
   }
 }
 
@@ -153,7 +159,8 @@ function parseWatchEvent(line: string): WatchEvent {
   } catch (cause) {
     throw new ApiFailure("parse", "a line of the watch is not JSON", { relist: true, cause });
   }
-  if (!isWatchEvent(event)) throw new ApiFailure("parse", "a line of the watch is not a watch event", { relist: true });
+  if (!isWatchEvent(event))
+    throw new ApiFailure("parse", "a line of the watch is not a watch event", { relist: true });
   return event;
 }
 

@@ -52,7 +52,9 @@ export function withBit(value: Expression, mask: number, bit: number): Expressio
 }
 
 /** A packet of a connection that the kernel knows already, or none at all. */
-export const CONNECTION_IS_NOT_NEW: Statement = { match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } };
+export const CONNECTION_IS_NOT_NEW: Statement = {
+  match: { op: "!=", left: { ct: { key: "state" } }, right: "new" },
+};
 
 /** A packet of a connection that both sides have sent packets of. */
 export const CONNECTION_IS_ESTABLISHED: Statement = {
@@ -60,7 +62,9 @@ export const CONNECTION_IS_ESTABLISHED: Statement = {
 };
 
 /** The connection's destination was translated, by us or by another. */
-export const CONNECTION_HAS_DNAT: Statement = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } };
+export const CONNECTION_HAS_DNAT: Statement = {
+  match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" },
+};
 
 /** Sets a value that travels with the packet. */
 export function assign(key: Expression, value: Expression): Statement {

@@ -56,7 +56,11 @@ export type Verdict =
 export type Statement =
   | Verdict
   | {
-      readonly match: { readonly op: "==" | "!=" | "in" | ">="; readonly left: Expression; readonly right: Expression };
+      readonly match: {
+        readonly op: "==" | "!=" | "in" | ">=";
+        readonly left: Expression;
+        readonly right: Expression;
+      };
     }
   | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
   | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
@@ -161,7 +165,10 @@ export interface FlowtableJson {
 }
 
 /** The type of keys or values: one name, several, or the type of an expression. */
-export type TypeJson = string | readonly string[] | { readonly typeof: Expression | { readonly accept: null } };
+export type TypeJson =
+  | string
+  | readonly string[]
+  | { readonly typeof: Expression | { readonly accept: null } };
 
 /** A set's declaration. */
 export interface SetJson {

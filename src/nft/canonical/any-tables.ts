@@ -36,7 +36,12 @@ export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
     if (!FAMILIES.has(family)) continue;
     const name = asText(kind === "table" ? body.name : body.table, "table");
     const key = `${family} ${name}`;
-    const table = tables.get(key) ?? { family: family as TableFamily, name, chains: new Map(), sets: new Map() };
+    const table = tables.get(key) ?? {
+      family: family as TableFamily,
+      name,
+      chains: new Map(),
+      sets: new Map(),
+    };
     tables.set(key, table);
     place(table, kind, body, ruleTexts);
   }
@@ -56,7 +61,8 @@ function place(table: DraftTable, kind: string, body: JsonObject, texts: Readonl
     const translated = text !== undefined && hasExtension(body.expr) ? translatedRule(text) : undefined;
     chain?.rules.push(readRule(translated ?? body.expr));
     chain?.texts?.push(text ?? JSON.stringify(body.expr));
-  } else if (kind === "set" || kind === "map") table.sets.set(...named(body.name, () => readableSet(kind, body)));
+  } else if (kind === "set" || kind === "map")
+    table.sets.set(...named(body.name, () => readableSet(kind, body)));
 }
 
 function named<T>(name: unknown, make: (name: string) => T): [string, T] {
@@ -68,7 +74,11 @@ function readableSet(kind: "set" | "map", body: JsonObject): AnySet {
   try {
     return readSet(kind, body);
   } catch {
-    return { spec: { name: asText(body.name, "name"), dynamic: false }, elements: new Map(), unreadable: true };
+    return {
+      spec: { name: asText(body.name, "name"), dynamic: false },
+      elements: new Map(),
+      unreadable: true,
+    };
   }
 }
 

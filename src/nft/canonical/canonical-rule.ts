@@ -23,7 +23,9 @@ function canonicalStatement(statement: AnyStatement): Statement {
   if ("match" in statement) return canonicalMatch(statement.match);
   if ("mangle" in statement) {
     const { key, value } = statement.mangle;
-    return { mangle: { key: canonicalExpression(key), value: canonicalExpression(value, typeOfExpression(key)) } };
+    return {
+      mangle: { key: canonicalExpression(key), value: canonicalExpression(value, typeOfExpression(key)) },
+    };
   }
   if ("vmap" in statement) {
     const { key, data } = statement.vmap;
@@ -49,11 +51,21 @@ function neverOurs(statement: unknown): AppError {
   return notUnderstood(`statement "${asTagged(statement, "statement")[0]}"`, statement);
 }
 
-function errorOf({ notUnderstood: part, error }: { readonly notUnderstood: unknown; readonly error?: unknown }) {
+function errorOf({
+  notUnderstood: part,
+  error,
+}: {
+  readonly notUnderstood: unknown;
+  readonly error?: unknown;
+}) {
   return error instanceof AppError ? error : notUnderstood("a part", part);
 }
 
-function canonicalMatch({ op, left, right }: Extract<AnyStatement, { readonly match: unknown }>["match"]): Statement {
+function canonicalMatch({
+  op,
+  left,
+  right,
+}: Extract<AnyStatement, { readonly match: unknown }>["match"]): Statement {
   if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", op);
   const field = canonicalExpression(left);
   return {
@@ -67,7 +79,9 @@ function canonicalMatch({ op, left, right }: Extract<AnyStatement, { readonly ma
 
 /** Conntrack's state and status are sets of bits; nft writes a plain comparison with them as `in`. */
 function isBitmask(field: Expression): boolean {
-  return typeof field === "object" && "ct" in field && (field.ct.key === "state" || field.ct.key === "status");
+  return (
+    typeof field === "object" && "ct" in field && (field.ct.key === "state" || field.ct.key === "status")
+  );
 }
 
 /** The dynamic maps hold endpoint ids only, so that a constant here is a classid. */
@@ -92,7 +106,12 @@ function canonicalSetStatement({
   if (op !== "update" || typeof element !== "object" || !("elem" in element)) {
     throw notUnderstood("operation on a set", op);
   }
-  return { op, elem: element, set: asReference(set), ...(stmt !== undefined && { stmt: stmt.map(counterOf) }) };
+  return {
+    op,
+    elem: element,
+    set: asReference(set),
+    ...(stmt !== undefined && { stmt: stmt.map(counterOf) }),
+  };
 }
 
 function counterOf(statement: AnyStatement): { readonly counter: null } {
@@ -131,7 +150,10 @@ function asReference(value: AnyExpression | AnonymousSet): string {
 }
 
 /** An expression in its canonical form; `type` is that of the constants in it. */
-function canonicalExpression(expression: AnyExpression | AnonymousSet, type: ConstantType = "other"): Expression {
+function canonicalExpression(
+  expression: AnyExpression | AnonymousSet,
+  type: ConstantType = "other",
+): Expression {
   if (typeof expression !== "object") return canonicalConstant(expression, type);
   if ("notUnderstood" in expression) throw errorOf(expression);
   if ("anonymous" in expression) throw notUnderstood("set written into a rule", expression);
@@ -155,7 +177,10 @@ function canonicalExpression(expression: AnyExpression | AnonymousSet, type: Con
   return expression;
 }
 
-function canonicalOperands([left, right]: readonly [AnyExpression, AnyExpression]): readonly [Expression, Expression] {
+function canonicalOperands([left, right]: readonly [AnyExpression, AnyExpression]): readonly [
+  Expression,
+  Expression,
+] {
   return [canonicalExpression(left), canonicalExpression(right, typeOfExpression(left))];
 }
 

@@ -4,7 +4,16 @@ import { type ConstantType, OUR_TYPES, typeOfName, typesOfKey } from "../data-ty
 import { readElements } from "./elements.ts";
 import { readExpression } from "./expression.ts";
 import { readPassing } from "./rule.ts";
-import { asFlags, asList, asNumber, asObject, asObjectOf, asText, type JsonObject, notUnderstood } from "./shape.ts";
+import {
+  asFlags,
+  asList,
+  asNumber,
+  asObject,
+  asObjectOf,
+  asText,
+  type JsonObject,
+  notUnderstood,
+} from "./shape.ts";
 
 /** The priorities that have names in the families ip and ip6. Source: nft(8), "Standard priority names". */
 export const PRIORITIES: Readonly<Record<string, number>> = {
@@ -125,7 +134,9 @@ function readTypes(value: unknown): readonly ConstantType[] {
 }
 
 function parseStatements(value: unknown): boolean {
-  const isCounter = JSON.stringify(asList(value, "statements of elements").map((item) => Object.keys(item as object)));
+  const isCounter = JSON.stringify(
+    asList(value, "statements of elements").map((item) => Object.keys(item as object)),
+  );
   if (isCounter !== '[["counter"]]') throw notUnderstood("statements of elements", value);
   return true;
 }

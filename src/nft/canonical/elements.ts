@@ -32,7 +32,10 @@ function targetOf(body: unknown): string {
 }
 
 /** An element's two halves; the value is undefined in a set. */
-export function splitElement(item: unknown, isMap: boolean): { readonly key: unknown; readonly value: unknown } {
+export function splitElement(
+  item: unknown,
+  isMap: boolean,
+): { readonly key: unknown; readonly value: unknown } {
   if (!isMap) return { key: item, value: undefined };
   if (!Array.isArray(item) || item.length !== 2) throw notUnderstood("element of a map", item);
   return { key: item[0], value: item[1] };
@@ -120,7 +123,8 @@ export function readElements(
     const { key, value } = splitElement(item, kind === "map");
     const parts = keyParts(passingKey(key), types);
     const text = kind === "map" ? anyValueText(value) : "";
-    if (parts.every((part) => part.kind === "exact")) elements.set(joinParts(...parts.map((part) => part.text)), text);
+    if (parts.every((part) => part.kind === "exact"))
+      elements.set(joinParts(...parts.map((part) => part.text)), text);
     else intervals.push({ parts, value: text });
   }
   return intervals.length === 0 ? { spec, elements } : { spec, elements, intervals };
@@ -135,14 +139,16 @@ function passingKey(key: unknown): unknown {
 }
 
 function keyParts(key: unknown, types: readonly ConstantType[]): readonly KeyPart[] {
-  if (typeof key !== "object" || key === null || !("concat" in key)) return [keyPart(key, types[0] ?? "other")];
+  if (typeof key !== "object" || key === null || !("concat" in key))
+    return [keyPart(key, types[0] ?? "other")];
   return asList(key.concat, "key").map((part, index) => keyPart(part, types[index] ?? "other"));
 }
 
 function keyPart(part: unknown, type: ConstantType): KeyPart {
   if (part === "*") return { kind: "any" };
   const isName = type === "other" || type === "ifname";
-  if (typeof part === "string" && isName && part.endsWith("*")) return { kind: "names", prefix: part.slice(0, -1) };
+  if (typeof part === "string" && isName && part.endsWith("*"))
+    return { kind: "names", prefix: part.slice(0, -1) };
   if (typeof part === "string" || typeof part === "number") {
     return { kind: "exact", text: String(readConstant(part, type)) };
   }
@@ -152,7 +158,9 @@ function keyPart(part: unknown, type: ConstantType): KeyPart {
     return { kind: "addresses", family, ...addressInterval(family, part) };
   }
   if (kind !== "range") throw notUnderstood("key", part);
-  const [first, last] = asList(body, kind).map((end) => asNumber(readConstant(end as string | number, type), kind));
+  const [first, last] = asList(body, kind).map((end) =>
+    asNumber(readConstant(end as string | number, type), kind),
+  );
   if (first === undefined || last === undefined) throw notUnderstood("key", part);
   return { kind: "numbers", first, last };
 }
@@ -164,5 +172,7 @@ function anyValueText(value: unknown): string {
   if (verdict !== undefined) return verdictText(verdict);
   const [kind, body] = asTagged(value, "value");
   if (kind !== "concat") throw notUnderstood("value", value);
-  return joinParts(...asList(body, kind).map((part) => (typeof part === "number" ? part : asText(part, kind))));
+  return joinParts(
+    ...asList(body, kind).map((part) => (typeof part === "number" ? part : asText(part, kind))),
+  );
 }

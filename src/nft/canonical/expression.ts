@@ -3,7 +3,16 @@ import type { PayloadField, RawPayload } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression, typesOfKey } from "../data-types.ts";
 import { readConstant } from "./constant.ts";
 import { readElements } from "./elements.ts";
-import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood, understood } from "./shape.ts";
+import {
+  asFlags,
+  asList,
+  asNumber,
+  asObjectOf,
+  asTagged,
+  asText,
+  notUnderstood,
+  understood,
+} from "./shape.ts";
 
 /**
  * Reads an expression of any rule. A part that is not understood stays in it as such.
@@ -64,7 +73,11 @@ function readPayload(body: unknown): PayloadField | RawPayload {
     return { protocol: asText(payload.protocol, "payload"), field: asText(payload.field, "payload") };
   }
   if (base !== "ll" && base !== "nh" && base !== "th") throw notUnderstood("base of a payload", body);
-  return { base, offset: asNumber(payload.offset, "payload offset"), len: asNumber(payload.len, "payload length") };
+  return {
+    base,
+    offset: asNumber(payload.offset, "payload offset"),
+    len: asNumber(payload.len, "payload length"),
+  };
 }
 
 function readConntrack(body: unknown): AnyExpression {
@@ -110,7 +123,11 @@ function readRange(body: unknown, type: ConstantType): readonly [AnyExpression, 
 }
 
 /** nft nests operations of more than two operands, newer versions list them flat. */
-function readOperation(kind: "|" | "&" | "^", operands: readonly unknown[], type: ConstantType): AnyExpression {
+function readOperation(
+  kind: "|" | "&" | "^",
+  operands: readonly unknown[],
+  type: ConstantType,
+): AnyExpression {
   const inner = type === "other" ? typeOfExpression(readExpression(operands[0])) : type;
   const [first, ...rest] = operands.map((one) => readExpression(one, inner));
   if (first === undefined || rest.length === 0) throw notUnderstood("operands", operands);

@@ -141,7 +141,8 @@ export function flowtableDevices(listing: Listing): Partial<Record<Family, reado
     if (kind !== "flowtable") continue;
     const object = asObject(body, kind);
     const family = ownFamily(kind, object);
-    if (family !== undefined && object.name === FLOWTABLE_NAME) devices[family] = parseFlowtable(object).devices;
+    if (family !== undefined && object.name === FLOWTABLE_NAME)
+      devices[family] = parseFlowtable(object).devices;
   }
   return devices;
 }

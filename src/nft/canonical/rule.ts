@@ -1,4 +1,11 @@
-import type { AnyDnat, AnyExpression, AnyRule, AnyStatement, ElementUpdate, Operator } from "../ast/any-table.ts";
+import type {
+  AnyDnat,
+  AnyExpression,
+  AnyRule,
+  AnyStatement,
+  ElementUpdate,
+  Operator,
+} from "../ast/any-table.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { readVerdict } from "./elements.ts";
 import { readConstants, readExpression, readLookedUp } from "./expression.ts";
@@ -22,7 +29,13 @@ const WITHOUT_EFFECT = new Set(["log", "last", "continue", "ct helper", "ct time
 const CONDITIONS = new Set(["limit", "quota", "ct count"]);
 
 /** What xtables extensions do that change nothing here: `-m comment`, `-j LOG`. Source: iptables-extensions(8). */
-const XT_WITHOUT_EFFECT = new Set(["match comment", "target LOG", "target NFLOG", "target AUDIT", "target TRACE"]);
+const XT_WITHOUT_EFFECT = new Set([
+  "match comment",
+  "target LOG",
+  "target NFLOG",
+  "target AUDIT",
+  "target TRACE",
+]);
 
 /** Packet fields whose assignment changes neither the way of a packet nor its addresses. */
 const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
@@ -74,7 +87,9 @@ function readStatement(statement: unknown): AnyStatement {
       return { dnat: readDnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind)) };
     case "snat": {
       const { family, addr } = asObjectOf(body, ["family", "addr", "port", "flags"], kind);
-      return { snat: { ...familyOf(family), ...(addr !== undefined && { addr: readAddress(family, addr) }) } };
+      return {
+        snat: { ...familyOf(family), ...(addr !== undefined && { addr: readAddress(family, addr) }) },
+      };
     }
     case "masquerade":
       return { masquerade: body };
@@ -108,7 +123,8 @@ function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatemen
 
 function readUpdate(op: unknown, elem: unknown): ElementUpdate {
   if (op !== "add" && op !== "update" && op !== "delete") throw notUnderstood("operation on a set", op);
-  if (typeof elem !== "object" || elem === null || !("elem" in elem)) return { op, elem: readExpression(elem) };
+  if (typeof elem !== "object" || elem === null || !("elem" in elem))
+    return { op, elem: readExpression(elem) };
   const { val, timeout } = asObjectOf(elem.elem, ["val", "timeout"], "element");
   const key = readExpression(val);
   if (timeout === undefined) return { op, elem: key };

@@ -62,7 +62,8 @@ export function asText(value: unknown, what: string): string {
 /** Takes a non-negative whole number, also as text, decimal or hexadecimal: marks come both ways. */
 export function asNumber(value: unknown, what: string): number {
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
-  if (typeof number !== "number" || !Number.isSafeInteger(number) || number < 0) throw notUnderstood(what, value);
+  if (typeof number !== "number" || !Number.isSafeInteger(number) || number < 0)
+    throw notUnderstood(what, value);
   return number;
 }
 

@@ -5,7 +5,10 @@
 
 /** Whether a rule, as the list `expr` of `nft -j list`, has an xtables extension. */
 export function hasExtension(expr: unknown): boolean {
-  return Array.isArray(expr) && expr.some((statement) => typeof statement === "object" && "xt" in (statement ?? {}));
+  return (
+    Array.isArray(expr) &&
+    expr.some((statement) => typeof statement === "object" && "xt" in (statement ?? {}))
+  );
 }
 
 /**
@@ -41,7 +44,10 @@ const PORT = "\\d+(?:-\\d+)?";
 const ADDRESS = "[\\da-f.:]+";
 
 /** A pattern at the beginning of a text. Blanks stand for any number of blanks. */
-function statement(pattern: string, read: (parts: Parts) => unknown): readonly [RegExp, (parts: Parts) => unknown] {
+function statement(
+  pattern: string,
+  read: (parts: Parts) => unknown,
+): readonly [RegExp, (parts: Parts) => unknown] {
   return [new RegExp(`^${pattern.replaceAll(" ", " +")}${END}`), read];
 }
 
@@ -76,7 +82,9 @@ const STATEMENTS: readonly (readonly [RegExp, (parts: Parts) => unknown])[] = [
     compared(not, { fib: { result: "type", flags: [field] } }, "local"),
   ),
   statement("(?<verdict>accept|drop|return)", ({ verdict = "" }) => ({ [verdict]: null })),
-  statement("(?<verdict>jump|goto) (?<target>[\\w-]+)", ({ verdict = "", target }) => ({ [verdict]: { target } })),
+  statement("(?<verdict>jump|goto) (?<target>[\\w-]+)", ({ verdict = "", target }) => ({
+    [verdict]: { target },
+  })),
   statement("reject with tcp reset", () => ({ reject: { type: "tcp reset" } })),
   statement("reject(?: with icmp(?:v6|x)? [a-z-]+)?", () => ({ reject: null })),
 ];

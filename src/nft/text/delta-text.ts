@@ -26,7 +26,10 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
     ...(delta.addedFlowtable === undefined
       ? []
       : [`add flowtable ${table} ${delta.addedFlowtable.name} { ${flowtableLine(delta.addedFlowtable)}; }`]),
-    ...delta.replacedChains.flatMap((name) => [`flush chain ${table} ${name}`, `delete chain ${table} ${name}`]),
+    ...delta.replacedChains.flatMap((name) => [
+      `flush chain ${table} ${name}`,
+      `delete chain ${table} ${name}`,
+    ]),
     ...delta.writtenChains.map((chain) => `add chain ${table} ${chain.name}${baseText(chain)}`),
     ...delta.elements.flatMap((elements) => deletedLines(table, elements, comments)),
     ...delta.deletedChains.map((name) => `flush chain ${table} ${name}`),
@@ -36,7 +39,9 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
     ),
     ...delta.elements.flatMap((elements) => addedLines(table, elements, comments)),
     ...delta.deletedSets.map((spec) => `delete ${kindOf(spec)} ${table} ${spec.name}`),
-    ...(delta.deletedFlowtable === undefined ? [] : [`delete flowtable ${table} ${delta.deletedFlowtable.name}`]),
+    ...(delta.deletedFlowtable === undefined
+      ? []
+      : [`delete flowtable ${table} ${delta.deletedFlowtable.name}`]),
     ...delta.deletedChains.map((name) => `delete chain ${table} ${name}`),
   ];
 }

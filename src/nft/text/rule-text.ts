@@ -1,5 +1,13 @@
 import { durationText } from "../../base/duration.ts";
-import type { Expression, MapStatement, PayloadField, RawPayload, Rule, SetStatement, Statement } from "../ast/json.ts";
+import type {
+  Expression,
+  MapStatement,
+  PayloadField,
+  RawPayload,
+  Rule,
+  SetStatement,
+  Statement,
+} from "../ast/json.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { verdictText } from "../elements.ts";
@@ -21,7 +29,8 @@ function statementText(statement: Statement): string {
     const { key, value } = statement.mangle;
     return `${expressionText(key)} set ${expressionText(value, typeOfExpression(key))}`;
   }
-  if ("vmap" in statement) return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
+  if ("vmap" in statement)
+    return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
   if ("map" in statement) return mapStatementText(statement.map);
   if ("set" in statement) return setStatementText(statement.set);
   if ("dnat" in statement) {
@@ -31,7 +40,8 @@ function statementText(statement: Statement): string {
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
   if ("counter" in statement) return "counter";
   if ("flow" in statement) return `flow ${statement.flow.op} ${statement.flow.flowtable}`;
-  if ("reject" in statement) return statement.reject === null ? "reject" : `reject with ${statement.reject.type}`;
+  if ("reject" in statement)
+    return statement.reject === null ? "reject" : `reject with ${statement.reject.type}`;
   return verdictText(statement);
 }
 
@@ -51,7 +61,8 @@ function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
 export function expressionText(expression: Expression, type: ConstantType = "other"): string {
   if (typeof expression !== "object") return constantText(expression, type);
   if ("payload" in expression) return payloadText(expression.payload);
-  if ("meta" in expression) return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
+  if ("meta" in expression)
+    return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
   if ("ct" in expression)
     return `ct ${expression.ct.dir === undefined ? "" : `${expression.ct.dir} `}${expression.ct.key}`;
   if ("fib" in expression) return `fib ${expression.fib.flags.join(" . ")} ${expression.fib.result}`;
@@ -62,7 +73,8 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
       .join(", ")} }`;
   if ("prefix" in expression) return `${expression.prefix.addr}/${expression.prefix.len}`;
   if ("range" in expression) return expression.range.map((end) => expressionText(end, type)).join("-");
-  if ("map" in expression) return `${expressionText(expression.map.key)} map ${expressionText(expression.map.data)}`;
+  if ("map" in expression)
+    return `${expressionText(expression.map.key)} map ${expressionText(expression.map.data)}`;
   if ("numgen" in expression) {
     const { mode, mod, offset } = expression.numgen;
     return `numgen ${mode} mod ${mod}${offset === 0 ? "" : ` offset ${offset}`}`;
@@ -77,7 +89,15 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
 }
 
 /** Protocols, and types of addresses (RTN_LOCAL and so on in linux/rtnetlink.h). */
-const NAMES_BY_NUMBER: readonly Expression[] = ["tcp", "udp", "sctp", "local", "broadcast", "anycast", "multicast"];
+const NAMES_BY_NUMBER: readonly Expression[] = [
+  "tcp",
+  "udp",
+  "sctp",
+  "local",
+  "broadcast",
+  "anycast",
+  "multicast",
+];
 
 /** nft prints names that stand for numbers in the order of these. */
 function inPrintedOrder(members: readonly Expression[]): readonly Expression[] {

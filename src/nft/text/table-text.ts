@@ -46,10 +46,19 @@ export function flowtableLine({ hook, prio }: Flowtable): string {
 }
 
 /** The declaration of a set or map in lines: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
-export function declarationLines({ key, value, size, timeout, dynamic, counter, interval }: SetSpec): string[] {
+export function declarationLines({
+  key,
+  value,
+  size,
+  timeout,
+  dynamic,
+  counter,
+  interval,
+}: SetSpec): string[] {
   const typesText = (types: readonly DataType[], side: "key" | "value") =>
     expressionText(declaringExpression(types, side));
-  const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value, "value")}`;
+  const valueText =
+    value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value, "value")}`;
   return [
     `typeof ${typesText(key, "key")}${valueText}`,
     ...(size === undefined ? [] : [`size ${size}`]),
@@ -60,7 +69,11 @@ export function declarationLines({ key, value, size, timeout, dynamic, counter, 
   ];
 }
 
-function elementsText(spec: SetSpec, elements: ReadonlyMap<string, string>, { element: commentOn }: Comments): string {
+function elementsText(
+  spec: SetSpec,
+  elements: ReadonlyMap<string, string>,
+  { element: commentOn }: Comments,
+): string {
   const texts = [...elements].map(([key, value]) => elementText(spec, key, value));
   if (commentOn === undefined) return `{ ${wrapped(texts, elementsPerLine(spec))} }`;
   const lines = [...elements.keys()].map((key, i) => {
@@ -99,7 +112,9 @@ function withoutSingleRange(key: string): string {
 function dataText(types: readonly DataType[], text: string): string {
   if (!types.includes("classid")) return text;
   const parts = splitParts(text);
-  return types.map((type, i) => (type === "classid" ? formatClassid(Number(parts[i])) : parts[i])).join(" . ");
+  return types
+    .map((type, i) => (type === "classid" ? formatClassid(Number(parts[i])) : parts[i]))
+    .join(" . ");
 }
 
 /** A chain with its rules as it stands in a table's listing. */

@@ -7,7 +7,11 @@ import { mustRun, nftProxy, pause, type Run } from "../programs.ts";
 
 const ROUNDS = 3;
 const COMPARED = { services: 10_000, endpoints: 10 };
-const SIZES: readonly ClusterSize[] = [COMPARED, { services: 44_000, endpoints: 2 }, { services: 5000, endpoints: 50 }];
+const SIZES: readonly ClusterSize[] = [
+  COMPARED,
+  { services: 44_000, endpoints: 2 },
+  { services: 5000, endpoints: 50 },
+];
 
 /** Time for the kernel to free a ruleset in kube-proxy's shape, which holds up whatever comes next. */
 const SETTLING = 5000;

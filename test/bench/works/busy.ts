@@ -69,7 +69,10 @@ function beginChanges({ churn }: Follower, monitor: KernelMonitor, perSecond: nu
     for (let i = 0; !isStopped; i++) {
       await pause(Math.max(0, started + (i * 1000) / perSecond - performance.now()));
       const at = performance.now();
-      const address = churn.replace((i * 7919) % SIZE.services, Math.floor(i / SIZE.services) % SIZE.endpoints);
+      const address = churn.replace(
+        (i * 7919) % SIZE.services,
+        Math.floor(i / SIZE.services) % SIZE.endpoints,
+      );
       underWay.push(monitor.added(address).then((came) => lags.push(came - at)));
     }
     await Promise.all(underWay);
@@ -106,7 +109,10 @@ async function commandFigure(work: string, command: readonly string[], isLimited
     work: `${work}: ${command.filter((word) => word !== "-" && word !== "--exit-code").join(" ")}, the longest of ${ROUNDS}`,
     value: `${timeWithCpu(ms, cpu)}${right === ROUNDS ? "" : `, ${ROUNDS - right} wrong`}`,
     ...(isLimited && {
-      budget: { text: `right, at most ${time(COMMAND_LIMIT)}`, holds: right === ROUNDS && ms <= COMMAND_LIMIT },
+      budget: {
+        text: `right, at most ${time(COMMAND_LIMIT)}`,
+        holds: right === ROUNDS && ms <= COMMAND_LIMIT,
+      },
     }),
   };
 }

@@ -12,7 +12,11 @@ async function repeated(rounds: number, run: (round: number) => Promise<Run>): P
 }
 
 async function fromFiles(command: string, rounds: number): Promise<Run & { readonly work: string }> {
-  const argv = nftProxy(command, `--hostname-override=${NODE_NAME}`, `--from=${await clusterDirectory(SIZE)}`);
+  const argv = nftProxy(
+    command,
+    `--hostname-override=${NODE_NAME}`,
+    `--from=${await clusterDirectory(SIZE)}`,
+  );
   const runs = await repeated(rounds, () => mustRun(argv, { output: "/dev/null" }));
   const ms = median(runs.map((run) => run.ms));
   return { ...(runs[0] as Run), ms, work: `${command} --from, ${sizeText(SIZE)}` };
@@ -26,7 +30,9 @@ async function smallCommands(): Promise<Figure[]> {
     nftProxy("--help"),
     nftProxy("explain", "10.96.0.7:80", "-f", example, `--hostname-override=${NODE_NAME}`),
   ];
-  const rounds = await repeated(15 * commands.length, (round) => mustRun(commands[round % commands.length] ?? []));
+  const rounds = await repeated(15 * commands.length, (round) =>
+    mustRun(commands[round % commands.length] ?? []),
+  );
   const [bareMs = 0, helpMs = 0, explainMs = 0] = commands.map((_, command) => {
     const own = rounds.filter((_run, round) => round % commands.length === command);
     return own.reduce((sum, { cpuMs }) => sum + cpuMs, 0) / own.length;

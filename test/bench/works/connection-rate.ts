@@ -21,7 +21,9 @@ async function rateOf(address: string, port: number): Promise<Rate> {
   const [program = "", ...args] = ownProgram("tcp-program.ts", "serve", String(SIZE.endpoints));
   const server = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
   await once(server.stdout, "data");
-  const { stdout } = await mustRun(ownProgram("tcp-program.ts", "connect", address, String(port), String(CONNECTIONS)));
+  const { stdout } = await mustRun(
+    ownProgram("tcp-program.ts", "connect", address, String(port), String(CONNECTIONS)),
+  );
   server.kill();
   const [serverCpu] = (await once(server.stdout, "data")) as [Buffer];
   const { count, ms, cpuMs } = JSON.parse(stdout) as { count: number; ms: number; cpuMs: number };

@@ -19,7 +19,8 @@ export const outcomes: Work = {
     const from = await clusterDirectory(SIZE);
     const options = [`--from=${from}`, `--hostname-override=${NODE_NAME}`, `--cluster-cidr=${CLUSTER_CIDR}`];
     const { ms, cpuMs, memory, stdout } = await mustRun(nftProxy("diff", "--with", "kube-proxy", ...options));
-    if (!stdout.startsWith("no difference: ")) throw new Error(`kube-proxy's shape differs: ${stdout.slice(0, 1000)}`);
+    if (!stdout.startsWith("no difference: "))
+      throw new Error(`kube-proxy's shape differs: ${stdout.slice(0, 1000)}`);
     const figure: Figure = {
       work: `diff --with kube-proxy, ${sizeText(SIZE)}`,
       value: timeWithCpu(ms, cpuMs),

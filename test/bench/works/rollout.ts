@@ -38,7 +38,13 @@ class Clients {
 
   constructor(address: string) {
     this.#children = Array.from({ length: CLIENTS }, (_, client) => {
-      const [program = "", ...args] = ownProgram("tcp-program.ts", "watch", address, `${SERVICE_PORT}`, `${client}`);
+      const [program = "", ...args] = ownProgram(
+        "tcp-program.ts",
+        "watch",
+        address,
+        `${SERVICE_PORT}`,
+        `${client}`,
+      );
       return spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
     });
   }

@@ -7,7 +7,10 @@ import { writeKubeProxyShape, writeKubeProxyShapeChange } from "../kube-proxy-sh
 import type { Point } from "../plot.ts";
 import { mustRun, pause } from "../programs.ts";
 
-const SIZES: readonly ClusterSize[] = [100, 1000, 5000, 10_000].map((services) => ({ services, endpoints: 10 }));
+const SIZES: readonly ClusterSize[] = [100, 1000, 5000, 10_000].map((services) => ({
+  services,
+  endpoints: 10,
+}));
 const ROUNDS = 3;
 /** Of nft-proxy, and of kube-proxy's shape in each round. */
 const CHANGES = 100;
@@ -72,7 +75,8 @@ function figure(of: Point["of"], size: ClusterSize, ms: number, shapeMs: number)
 /** What a start and a change cost in ever larger clusters, which docs/scaling.svg shows. */
 export const scaling: Work = {
   name: "scaling",
-  summary: "start and one changed endpoint at 100 to 10,000 Services, beside kube-proxy's shape; with --save the plot",
+  summary:
+    "start and one changed endpoint at 100 to 10,000 Services, beside kube-proxy's shape; with --save the plot",
   run: async () => {
     const figures: Figure[] = [];
     for (const size of SIZES) {

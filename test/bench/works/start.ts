@@ -120,7 +120,10 @@ export const memory: Work = {
   },
 };
 
-function togetherFigures({ size, atRest, atMost: most }: Together, budget: TogetherBudget | undefined): Figure[] {
+function togetherFigures(
+  { size, atRest, atMost: most }: Together,
+  budget: TogetherBudget | undefined,
+): Figure[] {
   const figure = (when: string, bytes: number, limit: number | undefined): Figure => ({
     work: `memory of all processes together, ${when}, ${sizeText(size)}`,
     value: megabytes(bytes),

@@ -20,7 +20,12 @@ const BETWEEN_WRITES = 4;
 /** Changes without a pause for anybody to follow, and how many of a tenant's Services take part. */
 const STORM = 200;
 const STORM_SERVICES = 10;
-const STORM_MOTIONS = ["last endpoint unready", "endpoints ready", "affinity on or off", "deleted and made again"];
+const STORM_MOTIONS = [
+  "last endpoint unready",
+  "endpoints ready",
+  "affinity on or off",
+  "deleted and made again",
+];
 /** The most bytes of an object that a storm repeats. */
 const STORM_BYTES = 100_000;
 
@@ -83,7 +88,8 @@ async function play(
 /** Waits until the daemon has nothing more to do with a tenant's Services, or no longer. */
 async function drained(daemon: DaemonProcess, patience: number): Promise<void> {
   const until = performance.now() + patience;
-  while (performance.now() < until && !daemon.hasEnded && (await daemon.hasPending())) await pause(LOOK_EVERY);
+  while (performance.now() < until && !daemon.hasEnded && (await daemon.hasPending()))
+    await pause(LOOK_EVERY);
 }
 
 type Act = (api: StubApi) => Promise<void>;
@@ -117,7 +123,10 @@ async function write({ cluster }: StubApi, changes: readonly TenantChange[]): Pr
 }
 
 /** Plays scenes with one daemon until one fails. */
-async function playAll(rest: readonly Scene[], first: number): Promise<readonly (readonly [Scene, Taken, Told])[]> {
+async function playAll(
+  rest: readonly Scene[],
+  first: number,
+): Promise<readonly (readonly [Scene, Taken, Told])[]> {
   await bringPodsHere();
   return await follow(SIZE, [], async (follower) => {
     const { api } = follower;
@@ -156,7 +165,10 @@ function toldIn({ events }: StubApi, namespace: string): Told {
 function figureOf([scene, taken, told]: readonly [Scene, Taken, Told]): Figure {
   const worst = Math.max(0, ...taken.lags);
   const holds =
-    worst < LAG_LIMIT && taken.memory.node < MEMORY_LIMIT && taken.failures.length === 0 && taken.ended === undefined;
+    worst < LAG_LIMIT &&
+    taken.memory.node < MEMORY_LIMIT &&
+    taken.failures.length === 0 &&
+    taken.ended === undefined;
   const events = [...told].map(([reason, count]) => `${count} ${reason}`).join(", ");
   return {
     work: `neighbour of a tenant: ${scene.name}`,

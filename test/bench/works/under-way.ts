@@ -47,7 +47,10 @@ async function rangesComeAndGo(
   const [port] = service?.ports ?? [];
   if (service === undefined || port === undefined) throw new Error("no Service was made");
   const ports = (first: number, count: number) => [
-    { ...port, ranges: Array.from({ length: count }, (_, n) => ({ first: first + 2 * n, last: first + 2 * n })) },
+    {
+      ...port,
+      ranges: Array.from({ length: count }, (_, n) => ({ first: first + 2 * n, last: first + 2 * n })),
+    },
   ];
   cache.putService({ ...service, ports: ports(POD_PORT, 1) });
   await sync();
@@ -73,7 +76,8 @@ export const underWay: Work = {
     const cache = loadCache(SIZE);
     const tables = nftTables(nft);
     const reconciler = new Reconciler({ cache, nft, tables });
-    const sync = () => reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
+    const sync = () =>
+      reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
     await sync();
     const anew = Object.values(reconciler.state.ruleset).map((table) => creation(table, "recreate"));
     const [slice] = cache.allSlices();
@@ -86,7 +90,11 @@ export const underWay: Work = {
         // So that the balancing chain for two is made anew each time.
         await reconciler.deleteStaleChains();
       }),
-      await besideFlows("200 ranges of another Service gone, and come", await rangesComeAndGo(cache, sync), POD_PORT),
+      await besideFlows(
+        "200 ranges of another Service gone, and come",
+        await rangesComeAndGo(cache, sync),
+        POD_PORT,
+      ),
     ];
   },
 };

@@ -14,7 +14,10 @@ export interface ConnectionRequest {
 }
 
 interface Requests {
-  readonly configure: { readonly parameters: { readonly settings: readonly KernelSetting[] }; readonly result: null };
+  readonly configure: {
+    readonly parameters: { readonly settings: readonly KernelSetting[] };
+    readonly result: null;
+  };
   readonly listen: {
     readonly parameters: { readonly addresses: readonly string[]; readonly ports: readonly number[] };
     readonly result: null;

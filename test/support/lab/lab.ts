@@ -51,9 +51,17 @@ export interface RunningCommand {
  */
 export interface Lab {
   /** Runs a command inside a namespace and waits for it; a failing command is a result, not an exception. */
-  run(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
+  run(
+    namespace: NamespaceName,
+    argv: readonly [string, ...string[]],
+    options?: RunOptions,
+  ): Promise<RunResult>;
   /** Like {@link run}, but gives what the command printed; throws with its words if it fails. */
-  mustRun(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<string>;
+  mustRun(
+    namespace: NamespaceName,
+    argv: readonly [string, ...string[]],
+    options?: RunOptions,
+  ): Promise<string>;
   /** Runs a command inside the node: {@link run} for `node`. */
   exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
   /** Starts a command inside a namespace and leaves it running; `close` kills what is left of it. */
@@ -82,7 +90,9 @@ export async function createLab(): Promise<Lab> {
   const agents = new Map(machineNames.map((machine) => [machine, startAgent(enterCommand(nameOf(machine)))]));
   const lab = new NamespaceLab(nameOf, agents);
   try {
-    await everyAgent(agents, (agent, machine) => agent.ask("configure", { settings: kernelSettings(machine) }));
+    await everyAgent(agents, (agent, machine) =>
+      agent.ask("configure", { settings: kernelSettings(machine) }),
+    );
     await layLinks(nameOf);
     await everyAgent(agents, (agent, machine) =>
       agent.ask("listen", { addresses: servedAddresses(machine), ports: servedPorts }),
@@ -113,11 +123,19 @@ class NamespaceLab implements Lab {
     this.#agents = agents;
   }
 
-  run(namespace: NamespaceName, argv: readonly [string, ...string[]], options: RunOptions = {}): Promise<RunResult> {
+  run(
+    namespace: NamespaceName,
+    argv: readonly [string, ...string[]],
+    options: RunOptions = {},
+  ): Promise<RunResult> {
     return this.start(namespace, argv, { timeoutMs: 60_000, ...options }).ended;
   }
 
-  async mustRun(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<string> {
+  async mustRun(
+    namespace: NamespaceName,
+    argv: readonly [string, ...string[]],
+    options?: RunOptions,
+  ): Promise<string> {
     const { exitCode, stdout, stderr } = await this.run(namespace, argv, options);
     if (exitCode !== 0) throw new Error(`${argv.join(" ")}: ${stderr}`);
     return stdout;
@@ -127,7 +145,11 @@ class NamespaceLab implements Lab {
     return this.run("node", argv, options);
   }
 
-  start(namespace: NamespaceName, argv: readonly [string, ...string[]], options: RunOptions = {}): RunningCommand {
+  start(
+    namespace: NamespaceName,
+    argv: readonly [string, ...string[]],
+    options: RunOptions = {},
+  ): RunningCommand {
     const [program, ...enter] = enterCommand(this.#nameOf(namespace));
     const command = execa(program, [...enter, ...argv], {
       reject: false,

@@ -92,7 +92,12 @@ export function node2Links(): readonly string[] {
 
 function hostAddresses(host: HostName): readonly string[] {
   const { v4, v6 } = addressesOf(host);
-  return ["link set lo up", `addr add ${v4}/24 dev eth0`, `addr add ${v6}/64 dev eth0 nodad`, "link set eth0 up"];
+  return [
+    "link set lo up",
+    `addr add ${v4}/24 dev eth0`,
+    `addr add ${v6}/64 dev eth0 nodad`,
+    "link set eth0 up",
+  ];
 }
 
 function routesToNode(): readonly string[] {

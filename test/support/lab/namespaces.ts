@@ -20,7 +20,8 @@ export async function addNamespaces(nameOf: NamespaceNamer): Promise<void> {
 
 /** Gives the namespaces their links, addresses and routes. Throws with the words of `ip`. */
 export async function layLinks(nameOf: NamespaceNamer): Promise<void> {
-  const batch = (namespace: NamespaceName, lines: readonly string[]) => ipBatch(["-n", nameOf(namespace)], lines);
+  const batch = (namespace: NamespaceName, lines: readonly string[]) =>
+    ipBatch(["-n", nameOf(namespace)], lines);
   await batch("lan", lanLinks(nameOf));
   await batch("node", nodeLinks(nameOf));
   await Promise.all([

@@ -1,4 +1,11 @@
-import { addressesOf, type HostName, nodeSecondAddress, type ProbeSource, podGateway, podNames } from "./topology.ts";
+import {
+  addressesOf,
+  type HostName,
+  nodeSecondAddress,
+  type ProbeSource,
+  podGateway,
+  podNames,
+} from "./topology.ts";
 
 /** A packet to try, in the words of a scenario file. */
 export interface Probe {
@@ -38,7 +45,9 @@ export function outcomeOf(probe: Probe, tally: Tally): Outcome {
   const results = distinctSorted(answers.map((answer) => (isAnswer(answer) ? "ok" : answer)));
   if (results.join() !== "ok") return { result: results.join("/") };
   const endpoints = distinctSorted(answers.map((answer) => answer.slice(0, answer.lastIndexOf(" "))));
-  const sources = distinctSorted(answers.map((answer) => sourceSeen(probe, answer.slice(answer.lastIndexOf(" ") + 1))));
+  const sources = distinctSorted(
+    answers.map((answer) => sourceSeen(probe, answer.slice(answer.lastIndexOf(" ") + 1))),
+  );
   const source = sources.join("/");
   if (probe.sticky !== true) return { result: "ok", source, endpoints };
   // The one endpoint a pod or the node sticks to may be itself, which alone decides what source it sees.

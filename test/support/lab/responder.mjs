@@ -27,7 +27,9 @@ async function listenTcp(port) {
 // A socket bound to no address would answer from whichever one routing picks.
 async function listenUdp(address, port) {
   const socket = dgram.createSocket(address.includes(":") ? "udp6" : "udp4");
-  socket.on("message", (_, peer) => socket.send(`${address} ${port} ${peer.address}`, peer.port, peer.address));
+  socket.on("message", (_, peer) =>
+    socket.send(`${address} ${port} ${peer.address}`, peer.port, peer.address),
+  );
   socket.bind({ address, port, exclusive: true });
   await once(socket, "listening");
 }

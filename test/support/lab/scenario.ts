@@ -30,7 +30,10 @@ const fixtures = fileURLToPath(new URL("../../fixtures/", import.meta.url));
 /** Reads a scenario from test/fixtures. */
 export async function loadScenario(name: ScenarioName): Promise<Scenario> {
   const folder = join(fixtures, name);
-  const recorded = JSON.parse(await readFile(join(folder, "scenario.json"), "utf8")) as Omit<Scenario, "folder">;
+  const recorded = JSON.parse(await readFile(join(folder, "scenario.json"), "utf8")) as Omit<
+    Scenario,
+    "folder"
+  >;
   return { ...recorded, folder, objects: join(folder, recorded.objects) };
 }
 
@@ -61,7 +64,10 @@ export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Ou
  * The {@link differences} that last: what differs is asked again, with more time for answers, so that a machine that
  * stands still for a second is not taken for a rule that drops.
  */
-export async function lastingDifferences(scenario: Scenario, lab: Pick<Lab, "probe">): Promise<readonly string[]> {
+export async function lastingDifferences(
+  scenario: Scenario,
+  lab: Pick<Lab, "probe">,
+): Promise<readonly string[]> {
   const first = await lab.probe(scenario.probes);
   const again = scenario.probes.filter(({ id }) => !isDeepStrictEqual(first.get(id), scenario.expect[id]));
   const second = await lab.probe(again.map((probe) => ({ ...probe, wait: SECOND_WAIT })));

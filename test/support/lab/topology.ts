@@ -51,11 +51,19 @@ export const podGateway: AddressPair = { v4: "169.254.1.1", v6: "fe80::1" };
 
 /** Pods of other nodes; all of them answer from inside `node2`. */
 export const remotePods: readonly AddressPair[] = [2, 3].flatMap((node) =>
-  [11, 12, 13, 14, 15, 16].map((suffix) => ({ v4: `10.244.${node}.${suffix}`, v6: `fd00:244:${node}::${suffix}` })),
+  [11, 12, 13, 14, 15, 16].map((suffix) => ({
+    v4: `10.244.${node}.${suffix}`,
+    v6: `fd00:244:${node}::${suffix}`,
+  })),
 );
 
 /** The pod ranges of the other nodes. */
-export const remotePodRanges = ["10.244.2.0/24", "10.244.3.0/24", "fd00:244:2::/64", "fd00:244:3::/64"] as const;
+export const remotePodRanges = [
+  "10.244.2.0/24",
+  "10.244.3.0/24",
+  "fd00:244:2::/64",
+  "fd00:244:3::/64",
+] as const;
 /** The pod ranges of the node itself. */
 export const ownPodRanges = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
 

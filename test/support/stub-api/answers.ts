@@ -38,7 +38,8 @@ const REASONS: Readonly<Record<number, string>> = {
 export function answerFault(response: ServerResponse, fault: InjectedFault): void {
   switch (fault.kind) {
     case "status": {
-      const headers: Record<string, string> = fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };
+      const headers: Record<string, string> =
+        fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };
       answerJson(response, fault.status, statusObject(fault.status), headers);
       return;
     }

@@ -39,11 +39,33 @@ export function makeAuthority(): Authority {
     writeFileSync(join(directory, `${name}.ext`), extension);
     openssl("req", "-new", ...newKey, "-subj", subject, "-keyout", `${name}.key`, "-out", `${name}.csr`);
     const signer = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1"];
-    openssl("x509", "-req", "-in", `${name}.csr`, ...signer, "-extfile", `${name}.ext`, "-out", `${name}.crt`);
+    openssl(
+      "x509",
+      "-req",
+      "-in",
+      `${name}.csr`,
+      ...signer,
+      "-extfile",
+      `${name}.ext`,
+      "-out",
+      `${name}.crt`,
+    );
     return { cert: read(`${name}.crt`), key: read(`${name}.key`) };
   };
   try {
-    openssl("req", "-x509", ...newKey, "-days", "1", "-subj", "/CN=test-ca", "-keyout", "ca.key", "-out", "ca.crt");
+    openssl(
+      "req",
+      "-x509",
+      ...newKey,
+      "-days",
+      "1",
+      "-subj",
+      "/CN=test-ca",
+      "-keyout",
+      "ca.key",
+      "-out",
+      "ca.crt",
+    );
     return {
       ca: read("ca.crt"),
       server: sign("server", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1"),

@@ -63,7 +63,10 @@ export class Collection {
   /** Sends a bookmark to all watches. */
   bookmark(version: number): void {
     for (const watch of this.watches) {
-      watch.send({ type: "BOOKMARK", object: { ...this.#type, metadata: { resourceVersion: String(version) } } });
+      watch.send({
+        type: "BOOKMARK",
+        object: { ...this.#type, metadata: { resourceVersion: String(version) } },
+      });
     }
   }
 

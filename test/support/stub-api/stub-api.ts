@@ -1,4 +1,9 @@
-import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
@@ -67,7 +72,8 @@ export class StubApi {
 
   private constructor({ certificate, clientCa, cluster }: StubApiOptions) {
     this.cluster = cluster ?? new StubCluster();
-    const listener = (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response);
+    const listener = (request: IncomingMessage, response: ServerResponse) =>
+      void this.#serve(request, response);
     const mutual = clientCa === undefined ? {} : { ca: clientCa, requestCert: true };
     this.#server =
       certificate === undefined
@@ -81,7 +87,9 @@ export class StubApi {
   /** Starts to listen. */
   static async start(options: StubApiOptions = {}): Promise<StubApi> {
     const api = new StubApi(options);
-    await new Promise<void>((resolve) => api.#server.listen(options.port ?? 0, options.host ?? "127.0.0.1", resolve));
+    await new Promise<void>((resolve) =>
+      api.#server.listen(options.port ?? 0, options.host ?? "127.0.0.1", resolve),
+    );
     return api;
   }
 
@@ -196,7 +204,10 @@ export class StubApi {
   ): void {
     const begun =
       query.continue === undefined
-        ? { version: this.cluster.version, rest: this.cluster.collection(resource).selected(selectorsOf(query)) }
+        ? {
+            version: this.cluster.version,
+            rest: this.cluster.collection(resource).selected(selectorsOf(query)),
+          }
         : this.#snapshots.get(query.continue);
     if (begun === undefined) {
       answerJson(response, 410, statusObject(410));

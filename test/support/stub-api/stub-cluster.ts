@@ -80,7 +80,10 @@ export class StubCluster {
   }
 
   /** Adds the objects of a recorded list, with the versions of the recording. */
-  load(resource: ResourceName, list: { metadata: { resourceVersion: string }; items: readonly StubObject[] }): void {
+  load(
+    resource: ResourceName,
+    list: { metadata: { resourceVersion: string }; items: readonly StubObject[] },
+  ): void {
     this.#version = Math.max(this.#version, Number(list.metadata.resourceVersion));
     for (const item of list.items) this.#collections[resource].put(item, this.#version);
   }

@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { ageText, durationText, durationWords, formatDuration, parseDuration } from "../../../src/base/duration.ts";
+import {
+  ageText,
+  durationText,
+  durationWords,
+  formatDuration,
+  parseDuration,
+} from "../../../src/base/duration.ts";
 
 const HOUR = 3_600_000;
 

@@ -7,7 +7,8 @@ function setUp() {
   const logger = memoryLogger();
   const clock = new ManualClock();
   const log = new FailureLog(logger, clock, "cannot read", "can read again");
-  const lines = () => logger.lines.filter(({ level }) => level !== "debug").map((line) => Object.values(line));
+  const lines = () =>
+    logger.lines.filter(({ level }) => level !== "debug").map((line) => Object.values(line));
   return { log, logger, clock, lines };
 }
 
@@ -19,7 +20,10 @@ describe("FailureLog", () => {
       ["warn", { error: "a", hint: "wait" }, "cannot read (logged once)"],
       ["warn", { error: "b", hint: "wait" }, "cannot read (logged once)"],
     ]);
-    expect(logger.lines.filter(({ level }) => level === "debug").map(({ fields }) => fields.error)).toEqual(["a", "a"]);
+    expect(logger.lines.filter(({ level }) => level === "debug").map(({ fields }) => fields.error)).toEqual([
+      "a",
+      "a",
+    ]);
   });
 
   test("counts and times the failures at the first success, and logs the same reason again after it", () => {

@@ -25,7 +25,9 @@ test("describeSchemaError undoes the escapes of a JSON pointer", () => {
 
 test("quoted shortens a value to one line, and names a collection by its kind", () => {
   expect(quoted("a\n")).toBe('"a\\n"');
-  expect(quoted("\u009b31m\u007f\u2028\u202e"), "what a terminal would obey").toBe('"\\u009b31m\\u007f\\u2028\\u202e"');
+  expect(quoted("\u009b31m\u007f\u2028\u202e"), "what a terminal would obey").toBe(
+    '"\\u009b31m\\u007f\\u2028\\u202e"',
+  );
   expect(quoted("x".repeat(81))).toBe(`"${"x".repeat(80)}"...`);
   expect([quoted(null), quoted(1.5), quoted(true), quoted([1]), quoted({ a: 1 })]).toEqual([
     "null",

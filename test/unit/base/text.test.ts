@@ -11,7 +11,11 @@ describe("socketText", () => {
 
 describe("counted", () => {
   it("gives the noun a plural unless there is exactly one", () => {
-    expect([0, 1, 2].map((count) => counted(count, "Service"))).toEqual(["0 Services", "1 Service", "2 Services"]);
+    expect([0, 1, 2].map((count) => counted(count, "Service"))).toEqual([
+      "0 Services",
+      "1 Service",
+      "2 Services",
+    ]);
   });
 });
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { Lexer, Parser } from "yaml";
 import { nestsDeeperThan } from "../../../src/base/yaml-nesting.ts";
 
-const nests = (text: string, levels: number): boolean => nestsDeeperThan(new Parser(), new Lexer().lex(text), levels);
+const nests = (text: string, levels: number): boolean =>
+  nestsDeeperThan(new Parser(), new Lexer().lex(text), levels);
 
 const blockMaps = (levels: number): string =>
   Array.from({ length: levels }, (_, level) => `${" ".repeat(level)}a:`).join("\n");

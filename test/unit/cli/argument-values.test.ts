@@ -8,7 +8,11 @@ describe("unknownServiceNotices", () => {
   test.each([
     ["shop", "cart", []],
     ["shop", "carts", ["warning: there is no Service shop/carts: did you mean shop/cart?"]],
-    ["default", "redis", ["warning: there is no Service default/redis: did you mean shop/redis or test/redis?"]],
+    [
+      "default",
+      "redis",
+      ["warning: there is no Service default/redis: did you mean shop/redis or test/redis?"],
+    ],
     ["test", "frontend", ["warning: there is no Service test/frontend: in that namespace: test/redis"]],
     ["nowhere", "frontend", ["warning: there is no Service nowhere/frontend"]],
   ])("for %s/%s are %j", (namespace, name, notices) => {

@@ -17,11 +17,18 @@ test("of many conflicts 20 are told, each with five of the losers, and the other
 
 const services = (count: number) =>
   Array.from({ length: count }, (_, i) =>
-    service({ name: `a/s${i}`, createdAt: i, clusterIPs: [`10.96.1.${i}`, `fd00:10:96::1:${i}`], affinitySeconds: 60 }),
+    service({
+      name: `a/s${i}`,
+      createdAt: i,
+      clusterIPs: [`10.96.1.${i}`, `fd00:10:96::1:${i}`],
+      affinitySeconds: 60,
+    }),
   );
 
 test("notices on budgets name each Service once, and count those beyond twenty", () => {
-  const notices = budgetNotices(renderAll({ services: services(30) }, testNodeContext({ maxElements: 5 * 4 + 3 })));
+  const notices = budgetNotices(
+    renderAll({ services: services(30) }, testNodeContext({ maxElements: 5 * 4 + 3 })),
+  );
   expect(notices).toHaveLength(21);
   expect(notices[0]).toMatch(
     /^error: Service a\/s\d+ is quarantined and gets no rules: all Services together can have 23 elements/,
@@ -30,7 +37,9 @@ test("notices on budgets name each Service once, and count those beyond twenty",
 });
 
 test("notices on session affinity that is not kept are warnings", () => {
-  expect(budgetNotices(renderAll({ services: services(3) }, testNodeContext({ maxStickyPorts: 4 })))).toEqual([
-    "warning: Service a/s2 is served without session affinity: the Services of a namespace can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
-  ]);
+  expect(budgetNotices(renderAll({ services: services(3) }, testNodeContext({ maxStickyPorts: 4 })))).toEqual(
+    [
+      "warning: Service a/s2 is served without session affinity: the Services of a namespace can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+    ],
+  );
 });

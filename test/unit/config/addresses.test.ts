@@ -91,7 +91,12 @@ interface SelectionOptions {
   readonly localhost?: readonly Family[];
 }
 
-function selection({ primary = false, ip = [], ip6 = [], localhost = [] }: SelectionOptions): NodePortSelection {
+function selection({
+  primary = false,
+  ip = [],
+  ip6 = [],
+  localhost = [],
+}: SelectionOptions): NodePortSelection {
   return { primary, localhost: byFamily((family) => localhost.includes(family)), cidrs: { ip, ip6 } };
 }
 
@@ -138,7 +143,9 @@ describe("parseNodePortAddresses", () => {
         for (const family of ["ip", "ip6"] as const) {
           const own = expected.filter((text) => text?.includes(":") === (family === "ip6"));
           const every = [family === "ip" ? "0.0.0.0/0" : "::/0"];
-          expect(result?.cidrs[family]).toEqual(own.length > 0 ? own.filter((text) => !isLoopback(text)) : every);
+          expect(result?.cidrs[family]).toEqual(
+            own.length > 0 ? own.filter((text) => !isLoopback(text)) : every,
+          );
           expect(result?.localhost[family]).toBe(own.some(isLoopback));
         }
       }),

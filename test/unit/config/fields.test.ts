@@ -25,7 +25,11 @@ const WORKING_FIELDS: readonly Row[] = [
   ["conntrack.min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
   ["conntrack.tcpBeLiberal", "true", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
   ["conntrack.tcpCloseWaitTimeout", "0s", { conntrack: { ...CONNTRACK, tcpCloseWaitTimeoutMs: 0 } }],
-  ["conntrack.tcpEstablishedTimeout", "1h30m", { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 5_400_000 } }],
+  [
+    "conntrack.tcpEstablishedTimeout",
+    "1h30m",
+    { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 5_400_000 } },
+  ],
   ["conntrack.udpStreamTimeout", "2m", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 120_000 } }],
   ["conntrack.udpTimeout", "3s", { conntrack: { ...CONNTRACK, udpTimeoutMs: 3_000 } }],
   ["detectLocal.bridgeInterface", "br0", {}],
@@ -137,7 +141,9 @@ interface SchemaPart {
 
 function leaves({ properties }: SchemaPart, path = ""): string[] {
   if (properties === undefined) return [path];
-  return Object.entries(properties).flatMap(([key, part]) => leaves(part, path === "" ? key : `${path}.${key}`));
+  return Object.entries(properties).flatMap(([key, part]) =>
+    leaves(part, path === "" ? key : `${path}.${key}`),
+  );
 }
 
 function fileWithField(path: string, value: string): string {
@@ -145,7 +151,8 @@ function fileWithField(path: string, value: string): string {
   return fileWith(second === undefined ? `${first}: ${value}\n` : `${first}:\n  ${second}: ${value}\n`);
 }
 
-const resolveField = (path: string, value: string) => resolveOptions({ configText: fileWithField(path, value) });
+const resolveField = (path: string, value: string) =>
+  resolveOptions({ configText: fileWithField(path, value) });
 
 describe("the schema of the configuration", () => {
   it("is a valid JSON schema of draft 7", () => {
@@ -175,7 +182,10 @@ describe("fields that have an effect:", () => {
 
   it.each(["healthzBindAddress", "metricsBindAddress"])("%s with port 0 switches the server off", (path) => {
     for (const value of ["127.0.0.1:0", '"[::]:0"'])
-      expect(resolveField(path, value)).toEqual({ options: { ...DEFAULTS, [path]: undefined }, warnings: [] });
+      expect(resolveField(path, value)).toEqual({
+        options: { ...DEFAULTS, [path]: undefined },
+        warnings: [],
+      });
   });
 
   it.each(WORKING_FIELDS)("%s: null is the default", (path) => {
@@ -187,7 +197,8 @@ describe("fields that have an effect:", () => {
   });
 
   it("a section that is null has the defaults of its fields", () => {
-    const sections = "clientConnection: null\nconntrack:\ndetectLocal:\nlogging:\nnftables:\nnftProxy:\niptables:\n";
+    const sections =
+      "clientConnection: null\nconntrack:\ndetectLocal:\nlogging:\nnftables:\nnftProxy:\niptables:\n";
     expect(resolveOptions({ configText: fileWith(sections) })).toEqual({ options: DEFAULTS, warnings: [] });
   });
 
@@ -248,7 +259,9 @@ describe("an unknown field", () => {
       "__proto__",
       "constructor",
     ]);
-    expect(warnings[1]?.message).toBe("conntrack.spare is ignored: KubeProxyConfiguration v1alpha1 has no such field");
+    expect(warnings[1]?.message).toBe(
+      "conntrack.spare is ignored: KubeProxyConfiguration v1alpha1 has no such field",
+    );
   });
 });
 
@@ -257,7 +270,9 @@ describe("the mode", () => {
     const { options, warnings } = resolveField("mode", '""');
     expect(options).toEqual(DEFAULTS);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.message).toMatch(/^mode is "", which means iptables for kube-proxy: nft-proxy always programs/);
+    expect(warnings[0]?.message).toMatch(
+      /^mode is "", which means iptables for kube-proxy: nft-proxy always programs/,
+    );
   });
 
   it.each([
@@ -293,16 +308,23 @@ describe("the section iptables", () => {
   const resolve = (mode: string, sections: string) => {
     const { options, warnings } = resolveOptions({ configText: fileWith(`mode: ${mode}\n${sections}`) });
     const { masqueradeAll: all, masqueradeBit: bit } = options;
-    return { all, bit, warnings: warnings.map(({ message }) => message).filter((text) => text.includes("masquerade")) };
+    return {
+      all,
+      bit,
+      warnings: warnings.map(({ message }) => message).filter((text) => text.includes("masquerade")),
+    };
   };
   const GIVEN = "iptables: {masqueradeAll: true, masqueradeBit: 20}\n";
 
-  it.each(['""', "iptables", "ipvs"])("decides how packets are masqueraded in mode %s, as in kube-proxy", (mode) => {
-    expect(resolve(mode, GIVEN)).toEqual({ all: true, bit: 20, warnings: [] });
-    // kubeadm writes every section.
-    const nothing = "nftables: {masqueradeAll: false, masqueradeBit: null}\n";
-    expect(resolve(mode, GIVEN + nothing)).toEqual({ all: true, bit: 20, warnings: [] });
-  });
+  it.each(['""', "iptables", "ipvs"])(
+    "decides how packets are masqueraded in mode %s, as in kube-proxy",
+    (mode) => {
+      expect(resolve(mode, GIVEN)).toEqual({ all: true, bit: 20, warnings: [] });
+      // kubeadm writes every section.
+      const nothing = "nftables: {masqueradeAll: false, masqueradeBit: null}\n";
+      expect(resolve(mode, GIVEN + nothing)).toEqual({ all: true, bit: 20, warnings: [] });
+    },
+  );
 
   it("is ignored with a reason in mode nftables, and where nftables.masqueradeBit is given", () => {
     expect(resolve("nftables", GIVEN)).toEqual({
@@ -340,13 +362,16 @@ describe("ipvs.scheduler", () => {
     expect(warningsOf(lines)).toEqual([]);
   });
 
-  it.each(["lc", "toString"])("%s, which has no counterpart, is replaced by random with one warning", (ipvs) => {
-    const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
-    expect(resolve(lines).options.scheduler).toBe("random");
-    expect(warningsOf(lines)).toEqual([
-      `ipvs.scheduler: ${ipvs} is replaced by random; there are random, round-robin, source-hash or flow-hash`,
-    ]);
-  });
+  it.each(["lc", "toString"])(
+    "%s, which has no counterpart, is replaced by random with one warning",
+    (ipvs) => {
+      const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
+      expect(resolve(lines).options.scheduler).toBe("random");
+      expect(warningsOf(lines)).toEqual([
+        `ipvs.scheduler: ${ipvs} is replaced by random; there are random, round-robin, source-hash or flow-hash`,
+      ]);
+    },
+  );
 
   it.each([
     ["mode: nftables\n", "it has an effect with mode ipvs only; nftProxy.scheduler has one in every mode"],

@@ -32,7 +32,11 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["conntrack-min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
   ["conntrack-tcp-be-liberal", "", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
   ["conntrack-tcp-timeout-close-wait", "0", { conntrack: { ...CONNTRACK, tcpCloseWaitTimeoutMs: 0 } }],
-  ["conntrack-tcp-timeout-established", "5m", { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 300_000 } }],
+  [
+    "conntrack-tcp-timeout-established",
+    "5m",
+    { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 300_000 } },
+  ],
   ["conntrack-udp-timeout", "6s", { conntrack: { ...CONNTRACK, udpTimeoutMs: 6_000 } }],
   ["conntrack-udp-timeout-stream", "7s", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 7_000 } }],
   ["daemon-socket", "/run/x.sock", { daemonSocket: "/run/x.sock" }],
@@ -88,7 +92,9 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
 
 /** These set an option only beside another flag, and have tests of their own. */
 const NEEDS_OTHERS = ["ipvs-scheduler", "pod-bridge-interface", "pod-interface-name-prefix"];
-const IGNORED_FLAGS = FLAGS.filter(({ target }) => target.kind === "ignored").map((flag) => [flag.name, flag] as const);
+const IGNORED_FLAGS = FLAGS.filter(({ target }) => target.kind === "ignored").map(
+  (flag) => [flag.name, flag] as const,
+);
 
 describe("the table of flags", () => {
   it("holds every flag of kube-proxy, and our own", () => {
@@ -108,9 +114,9 @@ describe("the table of flags", () => {
   });
 
   it("has a row in these tests for each flag that sets a field", () => {
-    const names = FLAGS.filter(({ target, successor }) => target.kind === "field" && successor === undefined).map(
-      ({ name }) => name,
-    );
+    const names = FLAGS.filter(
+      ({ target, successor }) => target.kind === "field" && successor === undefined,
+    ).map(({ name }) => name);
     expect(SETTING_FLAGS.map(([name]) => name)).toEqual(names);
   });
 });
@@ -136,12 +142,16 @@ describe("a flag that sets a field", () => {
   });
 
   it.each(["32", "-1", "1.5", "", "x"])("refuses %j as the bit for masquerading, once", (bit) => {
-    const { evidence } = errorOf(() => resolveOptions({ flags: flagsOf(`--iptables-masquerade-bit=${bit}`) }));
+    const { evidence } = errorOf(() =>
+      resolveOptions({ flags: flagsOf(`--iptables-masquerade-bit=${bit}`) }),
+    );
     expect(Object.keys(evidence)).toEqual(["--iptables-masquerade-bit"]);
   });
 
   it("sets the bridge or the interfaces of pods, together with --detect-local-mode", () => {
-    expect(optionsOf("--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0").detectLocal).toEqual({
+    expect(
+      optionsOf("--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0").detectLocal,
+    ).toEqual({
       kind: "bridge",
       interface: "br0",
     });
@@ -157,7 +167,9 @@ describe("a flag without effect", () => {
     const { options, warnings } = resolveOptions({ flags: flagsOf(...args) });
     expect(options).toEqual(DEFAULTS);
     const reason = flag.target.kind === "ignored" ? flag.target.reason : "";
-    expect(warnings).toEqual([{ subject: `--${flag.name}`, message: `--${flag.name} is ignored: ${reason}` }]);
+    expect(warnings).toEqual([
+      { subject: `--${flag.name}`, message: `--${flag.name} is ignored: ${reason}` },
+    ]);
   });
 });
 
@@ -203,8 +215,8 @@ describe("parseArguments, as Go does,", () => {
   it("takes the last value of a flag given twice, and all values of a list", () => {
     expect(optionsOf("--oom-score-adj=1", "--oom-score-adj=-2").oomScoreAdj).toBe(-2);
     expect(
-      optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8").nodePortAddresses
-        .cidrs,
+      optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8")
+        .nodePortAddresses.cidrs,
     ).toEqual({ ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["fd00::/8"] });
     expect(optionsOf("--masquerade-all", "--masquerade-all=false").masqueradeAll).toBe(false);
   });
@@ -231,9 +243,9 @@ describe("parseArguments, as Go does,", () => {
   );
 
   it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("refuses %j as a whole number", (text) => {
-    expect(errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence).toHaveProperty([
-      "--conntrack-min",
-    ]);
+    expect(
+      errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence,
+    ).toHaveProperty(["--conntrack-min"]);
   });
 
   it("takes nothing after -- for a flag", () => {
@@ -244,12 +256,17 @@ describe("parseArguments, as Go does,", () => {
     });
   });
 
-  it.each(["--no-masquerade-all", "--masqueradeAll", "--no_such_flag=yes", "-x", "-hx", "-from", "-output=json"])(
-    "reports %s as unknown",
-    (argument) => {
-      expect(parse("run", argument)).toMatchObject({ values: {}, unknown: [argument.replace(/=.*/, "")] });
-    },
-  );
+  it.each([
+    "--no-masquerade-all",
+    "--masqueradeAll",
+    "--no_such_flag=yes",
+    "-x",
+    "-hx",
+    "-from",
+    "-output=json",
+  ])("reports %s as unknown", (argument) => {
+    expect(parse("run", argument)).toMatchObject({ values: {}, unknown: [argument.replace(/=.*/, "")] });
+  });
 
   it.each([
     [["--cluster-cidr"], "--cluster-cidr needs a value: "],
@@ -260,7 +277,10 @@ describe("parseArguments, as Go does,", () => {
   });
 
   it("takes a negative number and a lone dash for values", () => {
-    expect(parse("--oom-score-adj", "-5", "-f", "-").values).toEqual({ "oom-score-adj": ["-5"], from: ["-"] });
+    expect(parse("--oom-score-adj", "-5", "-f", "-").values).toEqual({
+      "oom-score-adj": ["-5"],
+      from: ["-"],
+    });
   });
 
   it("takes several paths after --from, and one where the command takes an argument of its own", () => {
@@ -291,7 +311,10 @@ describe("a deprecated port flag", () => {
   it("completes an address without a port, and gives way to an address with one", () => {
     const { options } = resolve("--healthz-bind-address=192.0.2.1", "--healthz-port=8080");
     expect(options.healthzBindAddress).toEqual({ address: "192.0.2.1", port: 8080 });
-    const { healthzBindAddress } = resolve("--healthz-bind-address=192.0.2.1:99", "--healthz-port=8080").options;
+    const { healthzBindAddress } = resolve(
+      "--healthz-bind-address=192.0.2.1:99",
+      "--healthz-port=8080",
+    ).options;
     expect(healthzBindAddress?.port).toBe(99);
   });
 

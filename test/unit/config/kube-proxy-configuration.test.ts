@@ -11,7 +11,11 @@ function configMap(data: unknown): string {
 
 describe("the text of a configuration", () => {
   it("may be JSON", () => {
-    const document = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration", oomScoreAdj: 1 };
+    const document = {
+      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+      kind: "KubeProxyConfiguration",
+      oomScoreAdj: 1,
+    };
     expect(resolved(JSON.stringify(document)).options.oomScoreAdj).toBe(1);
   });
 

@@ -94,7 +94,10 @@ describe("a printed configuration", () => {
   it("is read back as the same options, without a warning", () => {
     fc.assert(
       fc.property(anyOptions, (options) => {
-        expect(resolveOptions({ configText: printConfiguration(options) })).toEqual({ options, warnings: [] });
+        expect(resolveOptions({ configText: printConfiguration(options) })).toEqual({
+          options,
+          warnings: [],
+        });
       }),
     );
   });

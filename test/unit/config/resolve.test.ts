@@ -18,7 +18,11 @@ describe("options from flags alone", () => {
         client: { kubeconfig: "", master: "" },
         clusterCIDRs: { ip: [], ip6: [] },
         detectLocal: { kind: "cluster-cidr" },
-        nodePortAddresses: { primary: true, localhost: { ip: false, ip6: false }, cidrs: { ip: [], ip6: [] } },
+        nodePortAddresses: {
+          primary: true,
+          localhost: { ip: false, ip6: false },
+          cidrs: { ip: [], ip6: [] },
+        },
         serviceExternalIPs: true,
         masqueradeAll: false,
         masqueradeBit: 14,
@@ -112,7 +116,10 @@ describe("the flags of kube-proxy's ipvs mode", () => {
     ["mh", "flow-hash"],
     ["", "round-robin"],
   ])("--ipvs-scheduler=%s is %s, with one warning about the mode", (ipvs, scheduler) => {
-    expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": ipvs })).toEqual({ scheduler, warnings: [MODE] });
+    expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": ipvs })).toEqual({
+      scheduler,
+      warnings: [MODE],
+    });
   });
 
   it("--ipvs-scheduler without a counterpart is replaced by random with one warning", () => {
@@ -133,18 +140,23 @@ describe("the flags of kube-proxy's ipvs mode", () => {
       ["it has an effect with --proxy-mode=ipvs only; --scheduler has one in every mode"],
     ],
     [{ "proxy-mode": "ipvs", scheduler: "flow-hash" }, "flow-hash", ["--scheduler decides"]],
-  ])("--ipvs-scheduler is ignored beside %o, with one warning that gives the reason", (flags, scheduler, reasons) => {
-    const resolved = resolve({ ...flags, "ipvs-scheduler": "rr" });
-    expect(resolved.scheduler).toBe(scheduler);
-    expect(resolved.warnings.filter((text) => text.startsWith("--ipvs-scheduler"))).toEqual(
-      reasons.map((reason) => `--ipvs-scheduler is ignored: ${reason}`),
-    );
-  });
+  ])(
+    "--ipvs-scheduler is ignored beside %o, with one warning that gives the reason",
+    (flags, scheduler, reasons) => {
+      const resolved = resolve({ ...flags, "ipvs-scheduler": "rr" });
+      expect(resolved.scheduler).toBe(scheduler);
+      expect(resolved.warnings.filter((text) => text.startsWith("--ipvs-scheduler"))).toEqual(
+        reasons.map((reason) => `--ipvs-scheduler is ignored: ${reason}`),
+      );
+    },
+  );
 
   it("--proxy-mode=iptables is accepted with one warning", () => {
     const { scheduler, warnings } = resolve({ "proxy-mode": "iptables" });
     expect(scheduler).toBe("random");
-    expect(warnings).toEqual([expect.stringContaining("--proxy-mode is iptables: nft-proxy always programs nftables")]);
+    expect(warnings).toEqual([
+      expect.stringContaining("--proxy-mode is iptables: nft-proxy always programs nftables"),
+    ]);
   });
 });
 
@@ -194,8 +206,14 @@ describe("options from a configuration file", () => {
         subject: "--bind-address-hard-fail",
         message: "--bind-address-hard-fail is ignored: the configuration file decides it",
       },
-      { subject: "--conntrack-min", message: "--conntrack-min is ignored: the configuration file decides it" },
-      { subject: "--ipvs-scheduler", message: "--ipvs-scheduler is ignored: the configuration file decides it" },
+      {
+        subject: "--conntrack-min",
+        message: "--conntrack-min is ignored: the configuration file decides it",
+      },
+      {
+        subject: "--ipvs-scheduler",
+        message: "--ipvs-scheduler is ignored: the configuration file decides it",
+      },
       { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file decides it" },
     ]);
   });

@@ -12,7 +12,12 @@ import {
 import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
-import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
+import {
+  type Protocol,
+  type ServicePortKey,
+  type ServicePortName,
+  serviceName,
+} from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
 import { cacheOf, named, port, service, slice } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -53,7 +58,11 @@ describe("isStale", () => {
     ["that is not translated, to a frontend without endpoints", "10.96.0.11 . 53", "10.96.0.11 . 53"],
     ["to an endpoint of a NodePort", `${NODE} . 30053`, "10.244.1.5 . 5300"],
     ["to the port of a NodePort at another host", "198.51.100.7 . 30053", "198.51.100.7 . 30053"],
-    ["to a server of this host, at an address without NodePorts", `${UNSELECTED} . 30053`, `${UNSELECTED} . 30053`],
+    [
+      "to a server of this host, at an address without NodePorts",
+      `${UNSELECTED} . 30053`,
+      `${UNSELECTED} . 30053`,
+    ],
     ["that others translate, at an address without NodePorts", `${UNSELECTED} . 30053`, "10.244.9.9 . 5300"],
     [
       "to a server of this host, at an address that has no NodePorts any more",
@@ -61,8 +70,16 @@ describe("isStale", () => {
       `${FORMER} . 30053`,
     ],
     ["of a range of ports, to an endpoint", "203.0.113.1 . 8472", "10.244.1.5 . 8472"],
-    ["to a server of this host, at an address where ranges are not served", `${NODE} . 8472`, `${NODE} . 8472`],
-    ["at an address that has no NodePorts any more, to a port of no NodePort", `${FORMER} . 53`, "10.244.1.5 . 5300"],
+    [
+      "to a server of this host, at an address where ranges are not served",
+      `${NODE} . 8472`,
+      `${NODE} . 8472`,
+    ],
+    [
+      "at an address that has no NodePorts any more, to a port of no NodePort",
+      `${FORMER} . 53`,
+      "10.244.1.5 . 5300",
+    ],
   ])("keeps a flow %s", (_, destination, replySource) => {
     expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(false);
   });
@@ -72,10 +89,18 @@ describe("isStale", () => {
     ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53"],
     ["that began before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53"],
     ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300"],
-    ["of a frontend without endpoints, to one with the frontend's port", "10.96.0.11 . 53", "10.244.1.5 . 53"],
+    [
+      "of a frontend without endpoints, to one with the frontend's port",
+      "10.96.0.11 . 53",
+      "10.244.1.5 . 53",
+    ],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300"],
     ["of a range of ports that began before the rules", "203.0.113.1 . 8472", "203.0.113.1 . 8472"],
-    ["of a range of ports, at an address where ranges are not served any more", `${NODE} . 8472`, "10.244.1.5 . 8472"],
+    [
+      "of a range of ports, at an address where ranges are not served any more",
+      `${NODE} . 8472`,
+      "10.244.1.5 . 8472",
+    ],
     ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`],
     ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300"],
   ])("deletes a flow %s", (_, destination, replySource) => {
@@ -87,7 +112,9 @@ describe("udpFrontends", () => {
   test("a cluster IP is that of its Service, also after another one that names it as an external IP", () => {
     const thief = { port: servicePort("udp", "10.96.0.9"), endpoints: [endpoint("10.244.1.9", true, true)] };
     const own = { port: servicePort("udp", "203.0.113.1"), endpoints: [endpoint("10.244.1.5", true, true)] };
-    expect(udpFrontends([thief, own], "virtual").get("203.0.113.1 . 53")).toEqual(new Set(["10.244.1.5 . 5300"]));
+    expect(udpFrontends([thief, own], "virtual").get("203.0.113.1 . 53")).toEqual(
+      new Set(["10.244.1.5 . 5300"]),
+    );
   });
 
   function servicePort(protocol: Protocol, clusterIP = "10.96.0.10"): ServicePort {
@@ -159,7 +186,10 @@ describe("udpFrontends", () => {
   test("judge no flow to a service port in quarantine, but to what another one has instead", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const quarantined = { port: servicePort("udp", "10.96.0.11"), endpoints: undefined };
-    const wanted = withRemoved(udpFrontends([first, quarantined], "virtual"), ["10.96.0.11 . 53", "203.0.113.1 . 53"]);
+    const wanted = withRemoved(udpFrontends([first, quarantined], "virtual"), [
+      "10.96.0.11 . 53",
+      "203.0.113.1 . 53",
+    ]);
     const isFlowStale = (to: string) => isStale(flow(to, "10.244.9.9 . 5300"), wanted, HOSTS);
     expect(["10.96.0.11 . 53", "203.0.113.1 . 53"].map(isFlowStale)).toEqual([false, true]);
   });
@@ -421,12 +451,17 @@ test.each([
   ["virtual", {}, []],
   ["all", { ranges: [{ first: 80, last: 90 }] }, []],
   ["off", { ranges: [{ first: 80, last: 90 }] }, []],
-] as const)("with --port-ranges %s, of a UDP port with %o, %o is without ranges", async (mode, spec, expected) => {
-  const cache = cacheOf({ services: [service({ ports: [port(53, { protocol: "udp", ...spec })] })] });
-  const view = new UdpServicePorts(cache);
-  view.update([named("web")]);
-  expect([...(await hostsWithoutRanges(mode, view.ports(new Set()), async () => ["192.0.2.2"]))]).toEqual(expected);
-});
+] as const)(
+  "with --port-ranges %s, of a UDP port with %o, %o is without ranges",
+  async (mode, spec, expected) => {
+    const cache = cacheOf({ services: [service({ ports: [port(53, { protocol: "udp", ...spec })] })] });
+    const view = new UdpServicePorts(cache);
+    view.update([named("web")]);
+    expect([...(await hostsWithoutRanges(mode, view.ports(new Set()), async () => ["192.0.2.2"]))]).toEqual(
+      expected,
+    );
+  },
+);
 
 describe("UdpServicePorts", () => {
   const udp = (name: string, address: string, createdAt: number) =>
@@ -446,14 +481,24 @@ describe("UdpServicePorts", () => {
     const cache = cacheOf({
       services: [udp("young", "10.96.0.53", 9), udp("old", "10.96.0.54", 1)],
       slices: [
-        slice({ service: "old", ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.11"] }),
-        slice({ service: "old", ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::11"] }),
+        slice({
+          service: "old",
+          ports: [{ name: "", protocol: "udp", port: 5353 }],
+          endpoints: ["10.244.2.11"],
+        }),
+        slice({
+          service: "old",
+          ports: [{ name: "", protocol: "udp", port: 5353 }],
+          endpoints: ["fd00:244:2::11"],
+        }),
       ],
     });
     const view = new UdpServicePorts(cache);
     view.update([named("young"), named("old")]);
     const ports = (quarantine: ReadonlySet<ServicePortKey>) =>
-      view.ports(quarantine).map(({ port: { name }, endpoints }) => [name, endpoints?.map(({ target }) => target)]);
+      view
+        .ports(quarantine)
+        .map(({ port: { name }, endpoints }) => [name, endpoints?.map(({ target }) => target)]);
     expect(ports(new Set())).toEqual([
       ["default/old:/udp", ["10.244.2.11 . 5353"]],
       ["default/young:/udp", []],

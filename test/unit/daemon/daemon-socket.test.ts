@@ -80,7 +80,9 @@ function ask<Name extends keyof DaemonAnswers>(socketPath: string, name: Name): 
     const asked = request({ socketPath, path: DAEMON_PATHS[name], agent: false }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (part) => (text += part));
-      answer.on("end", () => (answer.statusCode === 200 ? resolve(JSON.parse(text)) : reject(new Error(text))));
+      answer.on("end", () =>
+        answer.statusCode === 200 ? resolve(JSON.parse(text)) : reject(new Error(text)),
+      );
     });
     asked.on("error", reject).end();
   });

@@ -105,7 +105,9 @@ describe("Daemon", () => {
     expect(daemon.timeline.minutes(clock.now()).at(-1)?.outOfSyncMs).toBeGreaterThan(0);
     await list();
     expect(daemon.health.pendingSince).toBeUndefined();
-    const outOfSync = daemon.timeline.minutes(clock.now()).reduce((sum, { outOfSyncMs }) => sum + outOfSyncMs, 0);
+    const outOfSync = daemon.timeline
+      .minutes(clock.now())
+      .reduce((sum, { outOfSyncMs }) => sum + outOfSyncMs, 0);
     expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
@@ -174,8 +176,12 @@ describe("Daemon", () => {
 
   test("warns once of tables of other software that slow transactions down, with the time that each costs", async () => {
     const { fake, logger, pass } = await start();
-    vi.spyOn(fake.nft, "tableNames").mockResolvedValue(new Set(["ip nft-proxy", "ip kube-proxy", "inet other"]));
-    vi.spyOn(fake.nft, "setsReadingTime").mockImplementation(async (table) => (table === "ip kube-proxy" ? 26 : 4));
+    vi.spyOn(fake.nft, "tableNames").mockResolvedValue(
+      new Set(["ip nft-proxy", "ip kube-proxy", "inet other"]),
+    );
+    vi.spyOn(fake.nft, "setsReadingTime").mockImplementation(async (table) =>
+      table === "ip kube-proxy" ? 26 : 4,
+    );
     await pass(1_300_000);
     const warnings = logger.lines.filter(({ message }) => message.startsWith("sets of other software"));
     expect(warnings).toEqual([
@@ -196,11 +202,14 @@ describe("Daemon", () => {
     const { repairs } = daemon.history.snapshot();
     expect(repairs).toBeGreaterThan(5);
     expect(repairs).toBeLessThan(15);
-    expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([1, 2, 4, 8, 16, 30, 30, 30]);
+    expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([
+      1, 2, 4, 8, 16, 30, 30, 30,
+    ]);
     await pass(60_000);
     remove();
     // What a second sets off takes more turns of the event loop on a busy machine, and what follows from it waits for the clock.
-    for (let second = 0; second < 10 && daemon.history.snapshot().repairs < repairs + 2; second++) await pass(1000);
+    for (let second = 0; second < 10 && daemon.history.snapshot().repairs < repairs + 2; second++)
+      await pass(1000);
     expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 2);
   });
 
@@ -259,7 +268,9 @@ describe("Daemon", () => {
       live: true,
       reasons: [expect.stringContaining("waiting for another nft-proxy in this network namespace to end")],
     });
-    expect(logger.lines.filter(({ message }) => message.startsWith("another nft-proxy runs"))).toHaveLength(1);
+    expect(logger.lines.filter(({ message }) => message.startsWith("another nft-proxy runs"))).toHaveLength(
+      1,
+    );
     isFree = true;
     await pass(2000);
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);

@@ -6,7 +6,9 @@ import { cacheOf, endpoint, named, port, service, slice, testNodeContext } from 
 import { syncReport } from "../../support/sync-report.ts";
 
 test("stale flows are deleted after a change of a UDP Service, and after every full sync", () => {
-  const cache = cacheOf({ services: [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })] });
+  const cache = cacheOf({
+    services: [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })],
+  });
   let cleanings = 0;
   const subscriber = staleFlows(new UdpServicePorts(cache), {
     clean: async () => {
@@ -24,7 +26,9 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
 
 test("the loopback proxy is told of NodePorts when one of them changed, its owner or its endpoints, and of nothing else", () => {
   const nodeContext = testNodeContext({ loopbackNodePorts: true });
-  const cache = cacheOf({ services: [service(), nodePortService("old", 1, 2), nodePortService("new", 2, 3)] });
+  const cache = cacheOf({
+    services: [service(), nodePortService("old", 1, 2), nodePortService("new", 2, 3)],
+  });
   const renderer = new Renderer(cache, nodeContext);
   const told: string[][] = [];
   const subscriber = loopbackNodePorts({
@@ -40,7 +44,9 @@ test("the loopback proxy is told of NodePorts when one of them changed, its owne
   };
   const endpoints = (name: string, ...addresses: string[]) =>
     after(() =>
-      cache.putSlice(slice({ service: name, name, endpoints: addresses.map((one) => endpoint(one)), family: "ip" })),
+      cache.putSlice(
+        slice({ service: name, name, endpoints: addresses.map((one) => endpoint(one)), family: "ip" }),
+      ),
     );
   expect(after(() => {})).toEqual([[]]);
   expect(endpoints("web", "10.244.2.1")).toEqual([]);

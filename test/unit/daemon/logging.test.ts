@@ -35,7 +35,10 @@ describe("the log", () => {
 
   test.each(["text", "json"] as const)("as %s has no character that a terminal obeys", (format) => {
     const { lines, logger } = logged(format);
-    logger.warn({ service: "a\u009b31m", error: "\u001b[2J\u007f" }, "quarantined: \u009d0;title\u009c \u202e");
+    logger.warn(
+      { service: "a\u009b31m", error: "\u001b[2J\u007f" },
+      "quarantined: \u009d0;title\u009c \u202e",
+    );
     expect(lines[0]).toMatch(/^\P{Cc}+\n$/u);
     expect(lines[0]).not.toContain("\u202e");
     expect(lines[0]).toContain("a\\u009b31m");

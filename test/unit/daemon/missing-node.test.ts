@@ -6,7 +6,12 @@ import { node } from "../../support/build.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
 const NOTHING: SourceHandler<unknown> = { onUpsert() {}, onDelete() {}, onInvalid() {}, onSynced() {} };
-const HANDLERS: SourceHandlers = { services: NOTHING, endpointslices: NOTHING, nodes: NOTHING, servicecidrs: NOTHING };
+const HANDLERS: SourceHandlers = {
+  services: NOTHING,
+  endpointslices: NOTHING,
+  nodes: NOTHING,
+  servicecidrs: NOTHING,
+};
 
 /** A daemon on worker-11, and the names that the API server has. */
 function watching(names: readonly string[]) {
@@ -27,7 +32,9 @@ describe("a daemon whose Node does not exist", () => {
     const { nodes, lines } = watching(["control", "worker-2", "worker-1"]);
     nodes.onSynced();
     nodes.onSynced();
-    expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: ["worker-1", "worker-2", "control"] }]);
+    expect(await lines()).toEqual([
+      { level: "warn", message: WARNING, nearest: ["worker-1", "worker-2", "control"] },
+    ]);
   });
 
   test("warns with the names of the Nodes in its files", async () => {

@@ -13,7 +13,8 @@ function setUp() {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const log = new ServiceChangeLog(cache, clock, logger);
-  const sync = (...names: readonly string[]) => log.synced({ rendered: new Set<ServiceName>(names.map(named)) });
+  const sync = (...names: readonly string[]) =>
+    log.synced({ rendered: new Set<ServiceName>(names.map(named)) });
   sync("web");
   return { cache, clock, logger, sync };
 }
@@ -32,7 +33,9 @@ test("the log counts a Service's endpoints of both families once", () => {
 
 test("the log names a changed Service with its change", () => {
   const { cache, logger, sync } = setUp();
-  cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b"), on("10.244.3.12", "b")] }));
+  cache.putSlice(
+    slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b"), on("10.244.3.12", "b")] }),
+  );
   sync("web");
   cache.putService({ ...web, affinitySeconds: 60 });
   sync("web");
@@ -64,7 +67,10 @@ test("the log names 20 Services in 10 s under churn, and counts the others once"
   expect(logger.lines).toHaveLength(20);
   clock.advance(10_000);
   expect(logger.lines).toHaveLength(21);
-  expect(logger.lines[20]).toMatchObject({ fields: { others: 232 }, message: "programmed, and 232 other Services" });
+  expect(logger.lines[20]).toMatchObject({
+    fields: { others: 232 },
+    message: "programmed, and 232 other Services",
+  });
   cache.putService({ ...web, affinitySeconds: 60 });
   sync("web");
   expect(logger.lines[21]?.fields, "the next window").toMatchObject({ service: "default/web" });
@@ -77,5 +83,8 @@ test("the log counts a single other Service", () => {
     sync(`s${n}`);
   }
   clock.advance(10_000);
-  expect(logger.lines[20]).toMatchObject({ fields: { others: 1 }, message: "programmed, and 1 other Service" });
+  expect(logger.lines[20]).toMatchObject({
+    fields: { others: 1 },
+    message: "programmed, and 1 other Service",
+  });
 });

@@ -17,7 +17,11 @@ test("a private file is its owner's alone, also where there was one for all, and
     }
     expect(() => writePrivateFile("/dev/null", "secret")).not.toThrow();
     expect(() => writePrivateFile(join(directory, "none", "file"), "secret", "try -")).toThrow(
-      expect.objectContaining({ code: "HOST", message: expect.stringContaining("no such file"), hint: "try -" }),
+      expect.objectContaining({
+        code: "HOST",
+        message: expect.stringContaining("no such file"),
+        hint: "try -",
+      }),
     );
   } finally {
     rmSync(directory, { recursive: true });

@@ -6,7 +6,13 @@ import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, named, port, renderAll, service, testNodeContext } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
-import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport, syncReports } from "../../support/sync-report.ts";
+import {
+  LOST_ELEMENTS,
+  MISSING_TABLE,
+  syncFailure,
+  syncReport,
+  syncReports,
+} from "../../support/sync-report.ts";
 
 function setUp() {
   const logger = memoryLogger();
@@ -19,7 +25,9 @@ function setUp() {
 test("a partial sync is logged for debugging only", () => {
   const { logger, log } = setUp();
   log.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS] }));
-  expect(logger.lines).toMatchObject([{ level: "debug", message: "synced", fields: { chains: 0, elements: 3 } }]);
+  expect(logger.lines).toMatchObject([
+    { level: "debug", message: "synced", fields: { chains: 0, elements: 3 } },
+  ]);
 });
 
 test("a full sync without drift is logged as information", () => {
@@ -161,12 +169,17 @@ test("conflicts and quarantined Services of one namespace are logged ten at once
   const services = [...Array.from({ length: 200 }, (_, i) => numbered("tenant", i)), numbered("zoo", 200)];
   const { state } = renderAll({ services });
   const key = (name: string) => `ip ${name}:/tcp` as ServicePortKey;
-  log.synced(syncReport({ state, quarantined: new Map(services.map(({ name }) => [key(name), "too much"])) }));
+  log.synced(
+    syncReport({ state, quarantined: new Map(services.map(({ name }) => [key(name), "too much"])) }),
+  );
   const lines = (level: string) => logger.lines.filter((line) => line.level === level);
   const [warnings, errors] = [lines("warn"), lines("error")];
   expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(10);
   expect(warnings.at(-2)?.fields).toMatchObject({ loser: "zoo/s200:/tcp" });
-  expect(warnings.at(-1)).toMatchObject({ fields: { others: 189 }, message: "conflicts of 189 further Services" });
+  expect(warnings.at(-1)).toMatchObject({
+    fields: { others: 189 },
+    message: "conflicts of 189 further Services",
+  });
   expect(errors.filter(({ fields }) => String(fields.servicePort).includes("tenant/"))).toHaveLength(10);
   expect(errors.at(-2)?.fields).toEqual({ servicePort: key("zoo/s200") });
   expect(errors.at(-1)).toMatchObject({ message: "service ports quarantined of 190 further Services" });
@@ -181,7 +194,9 @@ test("an excluded family is named when its exclusion begins and ends", () => {
   for (const families of [excludedFamilies, excludedFamilies, new Map()]) {
     log.synced(syncReport({ kind: "partial", excludedFamilies: families }));
   }
-  expect(logger.lines.filter(({ level }) => level !== "debug").map(({ level, fields }) => [level, fields])).toEqual([
+  expect(
+    logger.lines.filter(({ level }) => level !== "debug").map(({ level, fields }) => [level, fields]),
+  ).toEqual([
     ["error", { family: "IPv6", error: "not supported" }],
     ["info", { family: "IPv6" }],
   ]);

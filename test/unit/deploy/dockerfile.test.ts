@@ -47,11 +47,15 @@ describe("the Dockerfile", () => {
   });
 
   test("copies files that exist and that .dockerignore lets through", () => {
-    const sources = of("COPY").flatMap((line) => (line.startsWith("--from") ? [] : line.split(" ").slice(0, -1)));
+    const sources = of("COPY").flatMap((line) =>
+      line.startsWith("--from") ? [] : line.split(" ").slice(0, -1),
+    );
     const ignore = readFileSync(`${ROOT}.dockerignore`, "utf8").split("\n");
     for (const source of sources) {
       expect(existsSync(ROOT + source), source).toBe(true);
-      expect(ignore.some((line) => line === `!${source}` || source.startsWith(`${line.slice(1)}/`))).toBe(true);
+      expect(ignore.some((line) => line === `!${source}` || source.startsWith(`${line.slice(1)}/`))).toBe(
+        true,
+      );
     }
   });
 

@@ -94,5 +94,9 @@ test("the krew plugin ends with exit code 2 for a --node without a name, and wit
     stdout: "",
     stderr: "kubectl-nft_proxy: --node needs the name of a node",
   });
-  expect(await run("diff", "--node", "node-8")).toEqual({ exitCode: 2, stdout: "", stderr: "connection refused" });
+  expect(await run("diff", "--node", "node-8")).toEqual({
+    exitCode: 2,
+    stdout: "",
+    stderr: "connection refused",
+  });
 });

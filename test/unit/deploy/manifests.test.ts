@@ -7,7 +7,14 @@ import { FLAGS } from "../../../src/cli/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
-import { buildOverlay, buildOwn, buildWithComponent, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
+import {
+  buildOverlay,
+  buildOwn,
+  buildWithComponent,
+  CLEANUP,
+  DEPLOY,
+  OVERLAYS,
+} from "../../support/overlays.ts";
 
 function podOf(manifests: readonly Manifest[]): V1PodSpec {
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet") as unknown as V1DaemonSet;
@@ -28,7 +35,9 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
 
   test("mounts each of its volumes, and volumes and ConfigMaps that exist", () => {
     const volumes = (pod.volumes ?? []).map(({ name }) => name);
-    const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(({ volumeMounts = [] }) => volumeMounts);
+    const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(
+      ({ volumeMounts = [] }) => volumeMounts,
+    );
     expect([...new Set(mounted.map(({ name }) => name))].sort()).toEqual(volumes.sort());
     for (const { configMap } of pod.volumes ?? []) {
       if (configMap?.name !== undefined && configMap.name !== "kube-proxy") {
@@ -42,7 +51,8 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
       const flags = args.slice(1).map((argument) => /^--([a-z-]+)/.exec(argument)?.[1]);
       expect(args[0]).toBe("run");
       expect(FLAGS.map(({ name }) => name)).toEqual(expect.arrayContaining(flags));
-      const config = args.find((argument) => argument.startsWith("--config="))?.slice("--config=".length) ?? "";
+      const config =
+        args.find((argument) => argument.startsWith("--config="))?.slice("--config=".length) ?? "";
       expect(volumeMounts.some(({ mountPath }) => config.startsWith(`${mountPath}/`))).toBe(true);
     }
   });
@@ -141,17 +151,23 @@ describe("the overlay cleanup", () => {
 
 test("the patches of the guide for many nodes choose nodes by their label, and pods to replace by hand", () => {
   const guide = readFileSync(join(DEPLOY, "../docs/install/large-clusters.md"), "utf8");
-  const [own, patches] = [...guide.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, block = ""]) => parse(block));
+  const [own, patches] = [...guide.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, block = ""]) =>
+    parse(block),
+  );
   const resources = own.resources.map((path: string) => path.replace("nft-proxy/deploy/", "../"));
   const manifests = buildOwn({ resources, patches: [...own.patches, ...patches] });
   expect(manifests.flatMap(manifestFaults)).toEqual([]);
   expect(podOf(manifests).nodeSelector).toEqual({ "kubernetes.io/os": "linux", "nft-proxy.io/node": "true" });
-  expect(named(manifests, "DaemonSet", "nft-proxy")).toMatchObject({ spec: { updateStrategy: { type: "OnDelete" } } });
+  expect(named(manifests, "DaemonSet", "nft-proxy")).toMatchObject({
+    spec: { updateStrategy: { type: "OnDelete" } },
+  });
 });
 
 describe("a faulty overlay", () => {
   test("is not built without the control plane's address", () => {
-    expect(() => buildKustomization(join(DEPLOY, "overlays/explicit-control-plane"))).toThrow("control-plane.env");
+    expect(() => buildKustomization(join(DEPLOY, "overlays/explicit-control-plane"))).toThrow(
+      "control-plane.env",
+    );
   });
 
   test("is found by a field's wrong name or type", () => {

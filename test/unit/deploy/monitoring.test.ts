@@ -139,7 +139,10 @@ describe("the component monitoring", () => {
     expect(Object.keys(spec.selector.matchLabels)).toContain(spec.jobLabel);
     const ports = podOf(daemonSet).containers[0]?.ports ?? [];
     const [endpoint] = spec.podMetricsEndpoints;
-    expect(ports.find(({ name }) => name === endpoint?.port)).toMatchObject({ containerPort: 10249, hostPort: 10249 });
+    expect(ports.find(({ name }) => name === endpoint?.port)).toMatchObject({
+      containerPort: 10249,
+      hostPort: 10249,
+    });
     expect(manifestFaults(named("DaemonSet", "nft-proxy"))).toEqual([]);
   });
 

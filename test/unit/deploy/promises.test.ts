@@ -16,7 +16,10 @@ function filesWith(pattern: RegExp): string[] {
 
 /** What SECURITY.md says of all the code there is. */
 test("the code starts programs in two places, with argument lists and without a shell", () => {
-  expect(filesWith(/from "(?:execa|node:child_process)"/)).toEqual(["kernel/process.ts", "kernel/stream-lines.ts"]);
+  expect(filesWith(/from "(?:execa|node:child_process)"/)).toEqual([
+    "kernel/process.ts",
+    "kernel/stream-lines.ts",
+  ]);
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 

@@ -17,7 +17,9 @@ function permission(verb: string, path: string): string {
 }
 
 function granted({ apiGroups = [], resources: names = [], verbs }: V1PolicyRule): string[] {
-  return apiGroups.flatMap((group) => names.flatMap((name) => verbs.map((verb) => `${verb} ${group}/${name}`)));
+  return apiGroups.flatMap((group) =>
+    names.flatMap((name) => verbs.map((verb) => `${verb} ${group}/${name}`)),
+  );
 }
 
 /** What recording an Event and its repetition asks of the API server. */
@@ -51,7 +53,9 @@ test("the ClusterRole grants exactly what the code uses", async () => {
 });
 
 test("the ClusterRole is bound to the service account of the pods", () => {
-  const binding = manifests.find(({ kind }) => kind === "ClusterRoleBinding") as unknown as V1ClusterRoleBinding;
+  const binding = manifests.find(
+    ({ kind }) => kind === "ClusterRoleBinding",
+  ) as unknown as V1ClusterRoleBinding;
   expect(binding.roleRef).toMatchObject({ kind: "ClusterRole", name: "nft-proxy" });
   expect(binding.subjects).toEqual([{ kind: "ServiceAccount", name: "nft-proxy", namespace: "kube-system" }]);
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet");

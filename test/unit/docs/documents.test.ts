@@ -44,7 +44,9 @@ function anchors(text: string): string[] {
 function leadsNowhere(document: string, link: string): boolean {
   const [path = "", anchor] = link.split("#");
   const target = path === "" ? join(ROOT, document) : join(ROOT, dirname(document), path);
-  return !existsSync(target) || (anchor !== undefined && !anchors(readFileSync(target, "utf8")).includes(anchor));
+  return (
+    !existsSync(target) || (anchor !== undefined && !anchors(readFileSync(target, "utf8")).includes(anchor))
+  );
 }
 
 describe.each(DOCUMENTS)("%s", (document) => {
@@ -95,7 +97,9 @@ describe("CONTRIBUTING.md", () => {
 
   test("describes every folder of src and every kind of test", () => {
     for (const folder of readdirSync(join(ROOT, "src"))) expect(words).toContain(`src/${folder}`);
-    const kinds = readdirSync(join(ROOT, "test")).filter((name) => !["demo", "fixtures", "support"].includes(name));
+    const kinds = readdirSync(join(ROOT, "test")).filter(
+      (name) => !["demo", "fixtures", "support"].includes(name),
+    );
     for (const kind of kinds) expect(words).toContain(`test/${kind}`);
   });
 
@@ -113,14 +117,16 @@ describe("CONTRIBUTING.md", () => {
 describe("docs/design.md", () => {
   test("links to every decision", () => {
     const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
-    for (const page of readdirSync(join(ROOT, "docs/decisions"))) expect(text).toContain(`](decisions/${page})`);
+    for (const page of readdirSync(join(ROOT, "docs/decisions")))
+      expect(text).toContain(`](decisions/${page})`);
   });
 });
 
 describe("deploy/README.md", () => {
   test("describes every overlay", () => {
     const words = code(readFileSync(join(DEPLOY, "README.md"), "utf8"));
-    for (const overlay of readdirSync(join(DEPLOY, "overlays"))) expect(words).toContain(`overlays/${overlay}`);
+    for (const overlay of readdirSync(join(DEPLOY, "overlays")))
+      expect(words).toContain(`overlays/${overlay}`);
   });
 });
 
@@ -153,15 +159,20 @@ describe("deploy/ci/github-workflow.yaml", () => {
 describe("the forms for issues", () => {
   const folder = join(ROOT, ".github/ISSUE_TEMPLATE");
 
-  test.each(["bug.yaml", "feature.yaml"])("%s has a name, a description and fields with ids of their own", (form) => {
-    const { name, description, body } = parse(readFileSync(join(folder, form), "utf8"));
-    expect([name, description].every((text) => typeof text === "string" && text !== "")).toBe(true);
-    const fields = (body as { type: string; id?: string; attributes: { label?: string } }[]).filter(
-      ({ type }) => type !== "markdown",
-    );
-    expect(fields.every(({ id, attributes }) => id !== undefined && attributes.label !== undefined)).toBe(true);
-    expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
-  });
+  test.each(["bug.yaml", "feature.yaml"])(
+    "%s has a name, a description and fields with ids of their own",
+    (form) => {
+      const { name, description, body } = parse(readFileSync(join(folder, form), "utf8"));
+      expect([name, description].every((text) => typeof text === "string" && text !== "")).toBe(true);
+      const fields = (body as { type: string; id?: string; attributes: { label?: string } }[]).filter(
+        ({ type }) => type !== "markdown",
+      );
+      expect(fields.every(({ id, attributes }) => id !== undefined && attributes.label !== undefined)).toBe(
+        true,
+      );
+      expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
+    },
+  );
 
   test("link to the repository that package.json names", () => {
     const { contact_links: links } = parse(readFileSync(join(folder, "config.yml"), "utf8"));

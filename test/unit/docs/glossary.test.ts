@@ -21,7 +21,10 @@ const TEXTS = new Map(
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
       .map((path) => `${folder}/${path}`)
       .filter((path) => path.endsWith(".ts") && path !== OWN_NAME)
-      .map((path) => [path, readFileSync(join(ROOT, path), "utf8").replaceAll(/\s+(?:\*|\/\/)?\s*/g, " ")] as const),
+      .map(
+        (path) =>
+          [path, readFileSync(join(ROOT, path), "utf8").replaceAll(/\s+(?:\*|\/\/)?\s*/g, " ")] as const,
+      ),
   ),
 );
 

@@ -47,7 +47,9 @@ function usedBy(flag: Flag): string {
 async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics("0");
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }));
+  metrics.readFrom(
+    scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }),
+  );
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }
@@ -63,7 +65,9 @@ function leafPaths({ properties = {} }: SchemaPart, prefix = ""): string[] {
 }
 
 /** How fields are honoured whose meaning differs from kube-proxy's, by path. */
-const NOTES = new Map(FIELDS.flatMap(({ path, note }) => (note === undefined ? [] : [[path, note] as const])));
+const NOTES = new Map(
+  FIELDS.flatMap(({ path, note }) => (note === undefined ? [] : [[path, note] as const])),
+);
 
 function fieldRows(): string[][] {
   const reasons = new Map(IGNORED_FIELDS.map(({ path, reason }) => [path, reason]));

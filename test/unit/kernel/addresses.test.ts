@@ -56,7 +56,9 @@ describe("interfaceAddresses", () => {
   test("gives the addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
     const lo = { address: "127.0.0.1" };
     expect(await interfaceAddresses("ip", files, { lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
-    expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual(["127.0.0.1"]);
+    expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual([
+      "127.0.0.1",
+    ]);
     expect(await interfaceAddresses("ip", files, { eth0: [{ address: "192.0.2.9" }], eth1: [] })).toEqual([
       "192.0.2.9",
     ]);

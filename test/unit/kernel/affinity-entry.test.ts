@@ -17,7 +17,9 @@ const SPEC: SetSpec = {
 function holding(element: Partial<ListedElement> & Pick<ListedElement, "key">) {
   return {
     element: async (family: string, spec: SetSpec, key: string) =>
-      family === "ip" && spec === SPEC && key === element.key ? { value: String(0xc000_5234), ...element } : undefined,
+      family === "ip" && spec === SPEC && key === element.key
+        ? { value: String(0xc000_5234), ...element }
+        : undefined,
   };
 }
 
@@ -26,17 +28,20 @@ test.each([
   [600_000, "10m"],
   [10_921_000, "3h2m1s"],
   [824, "0s"],
-])("affinityEntry gives the remaining time of an entry in whole seconds (%i ms)", async (expiresMs, expires) => {
-  const key = `${ID} . ${CLIENT}`;
-  const tables = holding({ key, timeoutMs: 600_000, expiresMs });
-  expect(await affinityEntry(tables, "ip", SPEC, CLIENT, ID)).toEqual({
-    family: "ip",
-    map: "affinity-clients",
-    key,
-    value: String(0xc000_5234),
-    expires,
-  });
-});
+])(
+  "affinityEntry gives the remaining time of an entry in whole seconds (%i ms)",
+  async (expiresMs, expires) => {
+    const key = `${ID} . ${CLIENT}`;
+    const tables = holding({ key, timeoutMs: 600_000, expiresMs });
+    expect(await affinityEntry(tables, "ip", SPEC, CLIENT, ID)).toEqual({
+      family: "ip",
+      map: "affinity-clients",
+      key,
+      value: String(0xc000_5234),
+      expires,
+    });
+  },
+);
 
 test("affinityEntry is undefined for a client without an entry", async () => {
   const tables = holding({ key: `${ID} . 10.0.0.2` });

@@ -9,7 +9,9 @@ const TRANSLATED =
 const COUNTED =
   "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1 id=7";
 
-const OFFLOADED = TRANSLATED.replace("17 29", "17").replace("[UNREPLIED] ", "").replace("mark", "[OFFLOAD] mark");
+const OFFLOADED = TRANSLATED.replace("17 29", "17")
+  .replace("[UNREPLIED] ", "")
+  .replace("mark", "[OFFLOAD] mark");
 const ZONED = TRANSLATED.replace("mark=0", "mark=0 zone=7");
 
 function fakeTool(lines: readonly string[]) {
@@ -95,8 +97,16 @@ describe("Conntrack", () => {
   });
 
   test.each([
-    ["takes flows that ended by themselves for deleted", "conntrack v1.4.7: 0 flow entries have been deleted.", true],
-    ["throws what conntrack says when it cannot delete flows", "Operation failed: sorry, you must be root", false],
+    [
+      "takes flows that ended by themselves for deleted",
+      "conntrack v1.4.7: 0 flow entries have been deleted.",
+      true,
+    ],
+    [
+      "throws what conntrack says when it cannot delete flows",
+      "Operation failed: sorry, you must be root",
+      false,
+    ],
   ])("%s", async (_, stderr, isDone) => {
     const deleted = failing(stderr).deleteFlowsLike(flows);
     await (isDone ? deleted : expect(deleted).rejects.toThrow(stderr));

@@ -6,8 +6,10 @@ import { followLines } from "../../../src/kernel/stream-lines.ts";
 describe("followLines", () => {
   test("hands over the lines of a program as they come, until it is stopped", async () => {
     const lines: string[] = [];
-    const program = followLines("sh", ["-c", "echo $$ $NFT_PROXY_STARTED_BY; printf 'a\\nb'; exec sleep 60"], (line) =>
-      lines.push(line),
+    const program = followLines(
+      "sh",
+      ["-c", "echo $$ $NFT_PROXY_STARTED_BY; printf 'a\\nb'; exec sleep 60"],
+      (line) => lines.push(line),
     );
     await expect.poll(() => lines).toEqual([`${program.pid} ${process.pid}`, "a"]);
     program.stop();

@@ -63,7 +63,12 @@ describe("the interfaces with a fast path", () => {
     });
     const { devices, excluded } = await interfaceReader(files, [])();
     expect([devices.length, excluded.length]).toEqual([256, 49]);
-    expect(devices.filter((name) => !name.startsWith("cali"))).toEqual(["ens5", "eth0", "flannel.1", "vxlan6"]);
+    expect(devices.filter((name) => !name.startsWith("cali"))).toEqual([
+      "ens5",
+      "eth0",
+      "flannel.1",
+      "vxlan6",
+    ]);
     expect(excluded.at(-1), "of neither").toBe("eth1");
   });
 

@@ -99,6 +99,9 @@ describe("the memory of programs", () => {
     await vi.waitFor(async () => expect(await seen()).toBeDefined(), { timeout: 30_000 });
     writeFileSync(flag, "");
     expect((await run).exitCode).toBe(0);
-    expect(await seen()).toMatchObject({ resident: 0, peak: expect.toSatisfy((bytes: number) => bytes > 100_000) });
+    expect(await seen()).toMatchObject({
+      resident: 0,
+      peak: expect.toSatisfy((bytes: number) => bytes > 100_000),
+    });
   });
 });

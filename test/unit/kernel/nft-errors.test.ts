@@ -43,8 +43,20 @@ const refused = (reason: string): Partial<ProgramEnd> => ({
 
 /** Each as nft 1.1.3 prints it, or as the kernel's word for the error would come through it. */
 test.each<[string, Partial<ProgramEnd>, string, string, string]>([
-  ["is missing", cannotStart("ENOENT"), "NFT_MISSING", 'cannot start nft at "nft" (ENOENT)', "install nftables"],
-  ["may not be run", cannotStart("EACCES"), "NFT_MISSING", 'cannot start nft at "nft" (EACCES)', "install nftables"],
+  [
+    "is missing",
+    cannotStart("ENOENT"),
+    "NFT_MISSING",
+    'cannot start nft at "nft" (ENOENT)',
+    "install nftables",
+  ],
+  [
+    "may not be run",
+    cannotStart("EACCES"),
+    "NFT_MISSING",
+    'cannot start nft at "nft" (EACCES)',
+    "install nftables",
+  ],
   [
     "finds no process",
     cannotStart("EAGAIN"),
@@ -90,8 +102,20 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     "not allowed to use nftables: Operation not permitted (you must be root)",
     "CAP_NET_ADMIN",
   ],
-  ["gets no memory of the kernel", refused("Cannot allocate memory"), "NFT_FAILED", "Cannot allocate memory", "memory"],
-  ["has no room to send", refused("No buffer space available"), "NFT_FAILED", "No buffer space available", "wmem_max"],
+  [
+    "gets no memory of the kernel",
+    refused("Cannot allocate memory"),
+    "NFT_FAILED",
+    "Cannot allocate memory",
+    "memory",
+  ],
+  [
+    "has no room to send",
+    refused("No buffer space available"),
+    "NFT_FAILED",
+    "No buffer space available",
+    "wmem_max",
+  ],
   ["may not send so much", refused("Message too long"), "NFT_FAILED", "Message too long", "wmem_max"],
   [
     "finds no nftables in the kernel",
@@ -100,14 +124,17 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     "Unable to initialize Netlink socket",
     "CONFIG_NF_TABLES",
   ],
-])("an nft that %s is told from a refusal, whatever it was asked", async (_what, end, code, message, hint) => {
-  const expected = { code, message: expect.stringContaining(message), hint: expect.stringContaining(hint) };
-  const nft = ending(end, '{"nftables": [{"meta');
-  await expect(nft.apply(TRANSACTION)).rejects.toMatchObject(expected);
-  await expect(nft.check(TRANSACTION)).rejects.toMatchObject(expected);
-  await expect(nft.listTable("ip")).rejects.toMatchObject(expected);
-  await expect(streamed(nft)).rejects.toMatchObject(expected);
-});
+])(
+  "an nft that %s is told from a refusal, whatever it was asked",
+  async (_what, end, code, message, hint) => {
+    const expected = { code, message: expect.stringContaining(message), hint: expect.stringContaining(hint) };
+    const nft = ending(end, '{"nftables": [{"meta');
+    await expect(nft.apply(TRANSACTION)).rejects.toMatchObject(expected);
+    await expect(nft.check(TRANSACTION)).rejects.toMatchObject(expected);
+    await expect(nft.listTable("ip")).rejects.toMatchObject(expected);
+    await expect(streamed(nft)).rejects.toMatchObject(expected);
+  },
+);
 
 test.each(["Invalid argument", "File exists", "Device or resource busy", "Too many open files in system"])(
   "a refusal stays one: %s",

@@ -39,7 +39,9 @@ test("nft is limited for a large transaction, and started as it is for a small o
   const nft = new Nft({ path: "nft", run, memoryBytes: 5000 });
   const withElements = (count: number): Transaction => {
     const elem = Array.from({ length: count }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
-    return { nftables: [{ add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem } } }] };
+    return {
+      nftables: [{ add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem } } }],
+    };
   };
   await nft.apply(withElements(1));
   await nft.apply(withElements(100_000));

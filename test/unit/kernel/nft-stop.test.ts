@@ -27,11 +27,17 @@ describe("Nft.stopReading", () => {
 
   test("ends the listings and checks that are under way, and lets a transaction end by itself", async () => {
     const nft = new Nft({ path });
-    const reading = [nft.listTable("ip"), nft.check(NOTHING), firstPiece(nft.streamSet("ip", "map", "services"))];
+    const reading = [
+      nft.listTable("ip"),
+      nft.check(NOTHING),
+      firstPiece(nft.streamSet("ip", "map", "services")),
+    ];
     const applied = nft.apply(NOTHING);
     const results = Promise.allSettled(reading);
     nft.stopReading();
-    expect(await results).toEqual(reading.map(() => ({ status: "rejected", reason: expect.any(NftStoppedError) })));
+    expect(await results).toEqual(
+      reading.map(() => ({ status: "rejected", reason: expect.any(NftStoppedError) })),
+    );
     expect((await applied).bytes).toBeGreaterThan(0);
   });
 

@@ -6,14 +6,22 @@ import type { Command, Transaction } from "../../../src/nft/ast/json.ts";
 type Family = "ip" | "ip6";
 const element = (family: Family): Command => ({
   add: {
-    element: { family, table: "nft-proxy", name: "cluster-ips", elem: [family === "ip" ? "10.0.0.1" : "fd00::1"] },
+    element: {
+      family,
+      table: "nft-proxy",
+      name: "cluster-ips",
+      elem: [family === "ip" ? "10.0.0.1" : "fd00::1"],
+    },
   },
 });
 const table = (family: Family): Command => ({ add: { table: { family, name: "nft-proxy" } } });
 const LISTING = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 
 /** An nft that refuses what `refuses` says, and what it was sent. */
-function recording(refuses: (commands: readonly unknown[]) => boolean = () => false, error = "Error: unknown command") {
+function recording(
+  refuses: (commands: readonly unknown[]) => boolean = () => false,
+  error = "Error: unknown command",
+) {
   const sent: (readonly unknown[])[] = [];
   const timeouts: number[] = [];
   const run: RunProcess = async (_path, _args, input, { timeoutMs }) => {
@@ -21,14 +29,21 @@ function recording(refuses: (commands: readonly unknown[]) => boolean = () => fa
     const { nftables } = JSON.parse(input) as { nftables: readonly unknown[] };
     sent.push(nftables);
     const exitCode = refuses(nftables) ? 1 : 0;
-    const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
+    const ended = {
+      startError: undefined,
+      signal: undefined,
+      stdout: "",
+      timedOut: false,
+      tooMuchOutput: false,
+    };
     return { ...ended, exitCode, stderr: exitCode === 0 ? "" : error, aborted: false, durationMs: 1 };
   };
   return { nft: new Nft({ path: "nft", run }), sent, timeouts };
 }
 
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
-const hasListing = (commands: readonly unknown[]) => JSON.stringify(commands.at(-1)) === JSON.stringify(LISTING);
+const hasListing = (commands: readonly unknown[]) =>
+  JSON.stringify(commands.at(-1)) === JSON.stringify(LISTING);
 
 describe("a transaction", () => {
   test("of one family ends with a listing of its table, so that nft reads the sets of no other", async () => {
@@ -41,7 +56,12 @@ describe("a transaction", () => {
     const { nft, timeouts } = recording();
     const elements = (count: number): Command => ({
       add: {
-        element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: Array(count).fill("10.123.123.123") },
+        element: {
+          family: "ip",
+          table: "nft-proxy",
+          name: "cluster-ips",
+          elem: Array(count).fill("10.123.123.123"),
+        },
       },
     });
     for (const count of [1, 100_000, 1_000_000]) await nft.apply(of(elements(count)));
@@ -99,7 +119,13 @@ describe("a commit is ours", () => {
       pid++;
       onStart?.(pid);
       for (const look of whileRunning) look(pid);
-      const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
+      const ended = {
+        startError: undefined,
+        signal: undefined,
+        stdout: "",
+        timedOut: false,
+        tooMuchOutput: false,
+      };
       return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1, ...end() };
     };
     return { nft: new Nft({ path: "nft", run }), whileRunning };
@@ -123,7 +149,11 @@ describe("a commit is ours", () => {
   });
 
   test("also when its process was killed, which may have been after the commit, and where it was sent twice", async () => {
-    const ends = [{ exitCode: undefined, timedOut: true }, { exitCode: 1, stderr: "Error: unknown command" }, {}];
+    const ends = [
+      { exitCode: undefined, timedOut: true },
+      { exitCode: 1, stderr: "Error: unknown command" },
+      {},
+    ];
     const { nft } = numbered(() => ends.shift() ?? {});
     await expect(nft.apply(of(element("ip")))).rejects.toThrow();
     await nft.apply(of(element("ip")));

@@ -6,13 +6,24 @@ const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
 test("runProcess gives a program its input and collects what it prints", async () => {
   const input = "gr\u00fc\u00dfe ".repeat(20_000);
   const result = await runProcess("cat", [], input, LIMITS);
-  expect(result).toMatchObject({ exitCode: 0, signal: undefined, stdout: input, stderr: "", startError: undefined });
+  expect(result).toMatchObject({
+    exitCode: 0,
+    signal: undefined,
+    stdout: input,
+    stderr: "",
+    startError: undefined,
+  });
   expect([result.timedOut, result.tooMuchOutput]).toEqual([false, false]);
   expect(result.durationMs).toBeGreaterThan(0);
 });
 
 test("runProcess reports exit code and standard error, and passes arguments unchanged", async () => {
-  const result = await runProcess("sh", ["-c", 'echo "$1 $LC_ALL" >&2; exit 3', "sh", "$(id); *"], "unread", LIMITS);
+  const result = await runProcess(
+    "sh",
+    ["-c", 'echo "$1 $LC_ALL" >&2; exit 3', "sh", "$(id); *"],
+    "unread",
+    LIMITS,
+  );
   expect(result).toMatchObject({ exitCode: 3, stdout: "", stderr: "$(id); * C\n" });
 });
 
@@ -32,7 +43,12 @@ test("runProcess kills a program when its signal says so", async () => {
   const stop = new AbortController();
   const running = runProcess("sleep", ["60"], "", { ...LIMITS, signal: stop.signal });
   stop.abort();
-  expect(await running).toMatchObject({ exitCode: undefined, signal: "SIGKILL", aborted: true, timedOut: false });
+  expect(await running).toMatchObject({
+    exitCode: undefined,
+    signal: "SIGKILL",
+    aborted: true,
+    timedOut: false,
+  });
 });
 
 test("runProcess ends a program that prints too much", async () => {

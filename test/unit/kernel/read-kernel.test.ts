@@ -31,8 +31,14 @@ describe("compareKernel", () => {
   });
 
   test.each<[string, (fake: FakeNft) => void]>([
-    ["other elements and chains", (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after)))],
-    ["a missing table", ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]))],
+    [
+      "other elements and chains",
+      (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after))),
+    ],
+    [
+      "a missing table",
+      ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }])),
+    ],
     ["missing tables", ({ kernel }) => Object.assign(kernel, { ruleset: {} })],
   ])("finds the same differences as a comparison of whole tables, given %s", async (_what, change) => {
     const fake = programmed();
@@ -56,8 +62,14 @@ describe("compareKernel", () => {
 
 describe("actualTables", () => {
   test.each<[string, (fake: FakeNft) => void]>([
-    ["other elements and chains", (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after)))],
-    ["a missing table", ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]))],
+    [
+      "other elements and chains",
+      (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after))),
+    ],
+    [
+      "a missing table",
+      ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }])),
+    ],
     ["no differences", () => {}],
   ])(
     "gives the kernel's tables from the desired ones, as JSON, and the differences, given %s",

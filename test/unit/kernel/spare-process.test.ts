@@ -82,15 +82,18 @@ function killUnnoticed(pid: number): void {
 test.each([
   ["short", "0\n"],
   ["longer than a pipe takes at once", `0\n${"x".repeat(1_000_000)}`],
-])("SpareProcess starts a process for a %s input when the end of its spare is noticed only then", async (_, input) => {
-  await run();
-  clock.advance(3);
-  const [dead = 0] = children();
-  killUnnoticed(dead);
-  const { exitCode, stdout } = await spare.run("sh", ARGS, input, LIMITS);
-  expect(exitCode).toBe(0);
-  expect(Number(stdout)).not.toBe(dead);
-});
+])(
+  "SpareProcess starts a process for a %s input when the end of its spare is noticed only then",
+  async (_, input) => {
+    await run();
+    clock.advance(3);
+    const [dead = 0] = children();
+    killUnnoticed(dead);
+    const { exitCode, stdout } = await spare.run("sh", ARGS, input, LIMITS);
+    expect(exitCode).toBe(0);
+    expect(Number(stdout)).not.toBe(dead);
+  },
+);
 
 test("SpareProcess repeats nothing that a spare with all of its input may have done before it was killed", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));

@@ -23,14 +23,21 @@ describe("streamText", () => {
 
   test("waits for a program that closes its output before it ends", async () => {
     expect(await collect("sh", ["-c", "echo all; exec >&-; sleep 0.2"])).toBe("all\n");
-    await expect(collect("sh", ["-c", "exec >&-; sleep 0.2; exit 3"])).rejects.toThrow("sh failed: exit code 3");
+    await expect(collect("sh", ["-c", "exec >&-; sleep 0.2; exit 3"])).rejects.toThrow(
+      "sh failed: exit code 3",
+    );
   });
 
   test.each([
     ["throws the words of a program that fails", "sh", ["-c", "echo no >&2; exit 3"], "sh failed: no"],
     ["throws the exit code of a program that says nothing", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
     ["kills a program that takes too long", "sleep", ["60"], "sleep failed: it took too long"],
-    ["throws the reason for a program that cannot be started", "/etc/passwd", [], "cannot start /etc/passwd (EACCES)"],
+    [
+      "throws the reason for a program that cannot be started",
+      "/etc/passwd",
+      [],
+      "cannot start /etc/passwd (EACCES)",
+    ],
   ])("%s", async (_what, path, args, message) => {
     const limits = { timeoutMs: path === "sleep" ? 50 : 10_000 };
     await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });

@@ -19,7 +19,12 @@ const ENDS = {
 
 describe("parseConnection", () => {
   test.each([
-    [`tcp      6 431999 ESTABLISHED ${FORWARD} ${REPLY} [ASSURED] mark=0 use=1`, "tcp", "established", 431_999],
+    [
+      `tcp      6 431999 ESTABLISHED ${FORWARD} ${REPLY} [ASSURED] mark=0 use=1`,
+      "tcp",
+      "established",
+      431_999,
+    ],
     [`tcp      6 9 CLOSE ${FORWARD} ${REPLY} [ASSURED] mark=0 use=1`, "tcp", "close", 9],
     [`tcp      6 119 SYN_SENT ${FORWARD} [UNREPLIED] ${REPLY} mark=0 use=1`, "tcp", "syn_sent", 119],
     [`tcp      6 ${FORWARD} ${REPLY} [OFFLOAD] mark=0 use=2`, "tcp", "offloaded", undefined],
@@ -32,7 +37,12 @@ describe("parseConnection", () => {
       "assured",
       119,
     ],
-    [`sctp     132 431 ESTABLISHED ${FORWARD} ${REPLY} [ASSURED] mark=0 zone=1 use=1`, "sctp", "established", 431],
+    [
+      `sctp     132 431 ESTABLISHED ${FORWARD} ${REPLY} [ASSURED] mark=0 zone=1 use=1`,
+      "sctp",
+      "established",
+      431,
+    ],
   ])('reads "%s"', (line, protocol, state, remaining) => {
     expect(parseConnection(line)).toEqual({ protocol, state, remaining, ...ENDS });
   });
@@ -56,7 +66,14 @@ describe("parseConnection", () => {
             `tcp      6 ${remaining} ${name} src=${client.address} dst=${destination.address} sport=${client.port} ` +
             `dport=${destination.port} ${count}src=${replySource.address} dst=${client.address} ` +
             `sport=${replySource.port} dport=${client.port} ${count}[ASSURED] mark=0 use=1`;
-          const wanted = { protocol: "tcp", state: name.toLowerCase(), client, destination, replySource, remaining };
+          const wanted = {
+            protocol: "tcp",
+            state: name.toLowerCase(),
+            client,
+            destination,
+            replySource,
+            remaining,
+          };
           expect(parseConnection(line)).toEqual(wanted);
         },
       ),
@@ -64,14 +81,27 @@ describe("parseConnection", () => {
   });
 
   test("takes no other line for a connection, and never throws", () => {
-    const words = fc.constantFrom("tcp", "udp", "6", "17", "9", "CLOSE", "src=1.2.3.4", "dst=::1", "sport=1", "dport=");
+    const words = fc.constantFrom(
+      "tcp",
+      "udp",
+      "6",
+      "17",
+      "9",
+      "CLOSE",
+      "src=1.2.3.4",
+      "dst=::1",
+      "sport=1",
+      "dport=",
+    );
     const garbage = fc.array(fc.oneof(words, fc.string()), { maxLength: 12 }).map((parts) => parts.join(" "));
     fc.assert(
       fc.property(garbage, (line) => {
         expect(parseConnection(line)).toBeUndefined();
       }),
     );
-    expect(parseConnection("conntrack v1.4.8 (conntrack-tools): 2 flow entries have been shown.")).toBeUndefined();
+    expect(
+      parseConnection("conntrack v1.4.8 (conntrack-tools): 2 flow entries have been shown."),
+    ).toBeUndefined();
     expect(parseConnection("icmp     1 29 src=10.0.0.1 dst=10.0.0.2 type=8 code=0 id=1")).toBeUndefined();
   });
 });
@@ -95,7 +125,8 @@ describe("translatedConnections", () => {
       calls.push(args.join(" "));
       yield "";
     };
-    for await (const connection of translatedConnections("ct", undefined, stream)) expect(connection).toBeUndefined();
+    for await (const connection of translatedConnections("ct", undefined, stream))
+      expect(connection).toBeUndefined();
     expect(calls).toEqual(["-L -f ipv4 --dst-nat", "-L -f ipv6 --dst-nat"]);
   });
 });

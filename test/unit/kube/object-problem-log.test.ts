@@ -32,7 +32,9 @@ describe("problems of objects", () => {
     for (let number = 0; number < 100; number++) add(`Service tenant/web-${number}`);
     for (const object of ["Service shop/web", "Node node-1"]) add(object);
     expect(logger.lines).toHaveLength(22);
-    expect(logger.lines.flatMap(({ fields }, index) => (fields.hint === undefined ? [] : [index]))).toEqual([19]);
+    expect(logger.lines.flatMap(({ fields }, index) => (fields.hint === undefined ? [] : [index]))).toEqual([
+      19,
+    ]);
     clock.advance(60_000);
     for (let number = 100; number < 110; number++) add(`Service tenant/web-${number}`);
     expect(logger.lines).toHaveLength(23);
@@ -40,7 +42,8 @@ describe("problems of objects", () => {
 
   test("are remembered of 1,000 objects, those that were told of last", () => {
     const { logger, clock, add } = setUp();
-    const namespaces = (count: number, from = 0) => Array.from({ length: count }, (_, i) => `Service n${from + i}/web`);
+    const namespaces = (count: number, from = 0) =>
+      Array.from({ length: count }, (_, i) => `Service n${from + i}/web`);
     for (const object of namespaces(1001)) {
       add(object);
       clock.advance(60_000);

@@ -22,7 +22,11 @@ describe("endpointsOf", () => {
     const slices = [
       slice({
         name: "a",
-        ports: [slicePort(53, { name: "dns" }), slicePort(5353, { name: "dns", protocol: "udp" }), slicePort(9153)],
+        ports: [
+          slicePort(53, { name: "dns" }),
+          slicePort(5353, { name: "dns", protocol: "udp" }),
+          slicePort(9153),
+        ],
         endpoints: ["10.0.0.1"],
       }),
       slice({ name: "b", ports: [slicePort(1053, { name: "dns" })], endpoints: ["10.0.0.1"] }),
@@ -37,15 +41,27 @@ describe("endpointsOf", () => {
   test.each([
     ["a ready entry before a draining one", endpoint("10.0.0.1"), endpoint("10.0.0.1", DRAINING)],
     ["a draining entry before one that is gone", endpoint("10.0.0.1", DRAINING), endpoint("10.0.0.1", GONE)],
-    ["a ready entry before a local one that terminates", endpoint("10.0.0.1"), localEndpoint("10.0.0.1", DRAINING)],
+    [
+      "a ready entry before a local one that terminates",
+      endpoint("10.0.0.1"),
+      localEndpoint("10.0.0.1", DRAINING),
+    ],
     [
       "an unready entry before one that terminates",
       endpoint("10.0.0.1", { ready: false }),
       endpoint("10.0.0.1", DRAINING),
     ],
     ["a local entry before one elsewhere", localEndpoint("10.0.0.1"), endpoint("10.0.0.1")],
-    ["a ready entry before a local one that is not", endpoint("10.0.0.1"), localEndpoint("10.0.0.1", { ready: false })],
-    ["of two that terminate the one that serves", endpoint("10.0.0.1", DRAINING), localEndpoint("10.0.0.1", GONE)],
+    [
+      "a ready entry before a local one that is not",
+      endpoint("10.0.0.1"),
+      localEndpoint("10.0.0.1", { ready: false }),
+    ],
+    [
+      "of two that terminate the one that serves",
+      endpoint("10.0.0.1", DRAINING),
+      localEndpoint("10.0.0.1", GONE),
+    ],
     [
       "of two that are ready the one that serves",
       endpoint("10.0.0.1", { zone: "b" }),
@@ -66,7 +82,10 @@ describe("endpointsOf", () => {
   test("takes the port by name and protocol from a slice with hundreds of ports", () => {
     const ports = Array.from({ length: 300 }, (_, i) => slicePort(1000 + i, { name: `port-${i}` }));
     const slices = [
-      slice({ ports: [...ports, slicePort(9999, { name: "port-7", protocol: "udp" })], endpoints: ["10.0.0.1"] }),
+      slice({
+        ports: [...ports, slicePort(9999, { name: "port-7", protocol: "udp" })],
+        endpoints: ["10.0.0.1"],
+      }),
     ];
     expect(targets(slices, portOf("port-7", "tcp"), HERE.name)).toEqual(["10.0.0.1 . 1007"]);
     expect(targets(slices, portOf("port-7", "udp"), HERE.name)).toEqual(["10.0.0.1 . 9999"]);

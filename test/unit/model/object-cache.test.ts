@@ -48,7 +48,9 @@ describe("the object cache", () => {
 
   test("keeps each of a hundred slices of a Service once, and none that was deleted", () => {
     const cache = quiet();
-    const slices = Array.from({ length: 100 }, (_, i) => slice({ name: `web-${i}`, endpoints: [`10.0.0.${i}`] }));
+    const slices = Array.from({ length: 100 }, (_, i) =>
+      slice({ name: `web-${i}`, endpoints: [`10.0.0.${i}`] }),
+    );
     for (const each of [...slices, ...slices]) cache.putSlice(each);
     expect(cache.slices(named("web"))).toHaveLength(100);
     expect(cache.allSlices()).toHaveLength(100);

@@ -66,7 +66,12 @@ test.each<[string, ServiceOptions, { outside: boolean; cluster: boolean; local: 
 
 test("precedence for a cluster IP goes to its Service, also before an older one that names it as an external IP", () => {
   const own = servicePort({ name: "own", createdAt: 2, clusterIPs: ["10.96.0.7"] });
-  const older = servicePort({ name: "older", createdAt: 1, clusterIPs: ["10.96.0.8"], externalIPs: ["10.96.0.7"] });
+  const older = servicePort({
+    name: "older",
+    createdAt: 1,
+    clusterIPs: ["10.96.0.8"],
+    externalIPs: ["10.96.0.7"],
+  });
   expect(comparePrecedenceFor("10.96.0.7", own, older)).toBeLessThan(0);
   expect(comparePrecedenceFor("10.96.0.7", older, own)).toBeGreaterThan(0);
   expect(comparePrecedenceFor("203.0.113.7", own, older)).toBeGreaterThan(0);
@@ -76,7 +81,11 @@ test.each<[string, ServiceOptions, ServiceOptions]>([
   ["the older Service", { name: "z", createdAt: 1 }, { name: "a", createdAt: 2 }],
   ["the namespace that sorts first, at the same age", { name: "a/z" }, { name: "b/a" }],
   ["the name that sorts first, at the same age and namespace", { name: "web" }, { name: "web-2" }],
-  ["the port whose name sorts first, in one Service", { ports: [port(80)] }, { ports: [port(81, { name: "b" })] }],
+  [
+    "the port whose name sorts first, in one Service",
+    { ports: [port(80)] },
+    { ports: [port(81, { name: "b" })] },
+  ],
 ])("precedence goes to %s", (_, first, second) => {
   expect(comparePrecedence(servicePort(first), servicePort(second))).toBeLessThan(0);
   expect(comparePrecedence(servicePort(second), servicePort(first))).toBeGreaterThan(0);

@@ -246,7 +246,11 @@ describe("chooseEndpoints takes", () => {
 });
 
 describe("whyExcluded says", () => {
-  const reasons = (options: ServiceOptions, policy: "cluster" | "local", endpoints: readonly SliceEndpoint[]) => {
+  const reasons = (
+    options: ServiceOptions,
+    policy: "cluster" | "local",
+    endpoints: readonly SliceEndpoint[],
+  ) => {
     const chosen = choose(options, endpoints);
     return chosen.endpoints.map((each) => whyExcluded(each, chosen.choice, policy, HERE));
   };
@@ -263,11 +267,20 @@ describe("whyExcluded says", () => {
       endpoint("10.0.0.3", DRAINING),
       endpoint("10.0.0.4", GONE),
     ];
-    expect(reasons(cluster, "cluster", endpoints)).toEqual([undefined, "not-ready", "terminating", "terminating"]);
+    expect(reasons(cluster, "cluster", endpoints)).toEqual([
+      undefined,
+      "not-ready",
+      "terminating",
+      "terminating",
+    ]);
   });
 
   test("that an endpoint does not serve, while others drain", () => {
-    const endpoints = [endpoint("10.0.0.1", DRAINING), endpoint("10.0.0.2", GONE), endpoint("10.0.0.3", STARTING)];
+    const endpoints = [
+      endpoint("10.0.0.1", DRAINING),
+      endpoint("10.0.0.2", GONE),
+      endpoint("10.0.0.3", STARTING),
+    ];
     expect(reasons(cluster, "cluster", endpoints)).toEqual([undefined, "not-serving", "not-serving"]);
   });
 
@@ -276,14 +289,17 @@ describe("whyExcluded says", () => {
       undefined,
       "other-zone",
     ]);
-    expect(reasons(cluster, "cluster", [nodes("10.0.0.1", ["node-1"]), nodes("10.0.0.2", ["node-2"])])).toEqual([
-      undefined,
-      "other-node",
-    ]);
+    expect(
+      reasons(cluster, "cluster", [nodes("10.0.0.1", ["node-1"]), nodes("10.0.0.2", ["node-2"])]),
+    ).toEqual([undefined, "other-node"]);
   });
 
   test("that an endpoint is elsewhere, before all else", () => {
-    const endpoints = [localEndpoint("10.0.0.1"), endpoint("10.0.0.2", STARTING), localEndpoint("10.0.0.3", DRAINING)];
+    const endpoints = [
+      localEndpoint("10.0.0.1"),
+      endpoint("10.0.0.2", STARTING),
+      localEndpoint("10.0.0.3", DRAINING),
+    ];
     expect(reasons(externalLocal, "local", endpoints)).toEqual([undefined, "not-local", "terminating"]);
   });
 
@@ -320,7 +336,13 @@ describe("drained endpoints", () => {
       "2",
       "",
     ],
-    ["serve where all are drained", cluster, [[0, [endpoint("10.244.1.1"), endpoint("10.244.1.2")]]], "1 2", ""],
+    [
+      "serve where all are drained",
+      cluster,
+      [[0, [endpoint("10.244.1.1"), endpoint("10.244.1.2")]]],
+      "1 2",
+      "",
+    ],
     [
       "serve before those that terminate",
       cluster,

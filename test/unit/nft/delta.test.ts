@@ -7,12 +7,27 @@ import { rulesetText } from "../../support/ruleset-text.ts";
 
 const HOOK: BaseChain = { type: "filter", hook: "forward", prio: 0, policy: "accept" };
 
-function set(name: string, elements: Record<string, string> = {}, options: Partial<SetSpec> = {}): ElementSet {
-  const spec: SetSpec = { name, key: ["ipv4_addr"], value: "verdict", dynamic: false, counter: false, ...options };
+function set(
+  name: string,
+  elements: Record<string, string> = {},
+  options: Partial<SetSpec> = {},
+): ElementSet {
+  const spec: SetSpec = {
+    name,
+    key: ["ipv4_addr"],
+    value: "verdict",
+    dynamic: false,
+    counter: false,
+    ...options,
+  };
   return { spec, elements: new Map(Object.entries(elements)) };
 }
 
-const drops = (name: string, base?: BaseChain): Chain => ({ name, ...(base && { base }), rules: [[{ drop: null }]] });
+const drops = (name: string, base?: BaseChain): Chain => ({
+  name,
+  ...(base && { base }),
+  rules: [[{ drop: null }]],
+});
 
 function ruleset(chains: readonly Chain[], sets: readonly ElementSet[] = []): Ruleset {
   return {
@@ -75,7 +90,10 @@ describe("the difference of two rulesets", () => {
 
   test("deletes what is not desired, also chains that lead to each other", () => {
     const chain = (name: string, target: string): Chain => ({ name, rules: [[{ jump: { target } }]] });
-    turn(ruleset([drops("z"), chain("y", "z"), chain("x", "y")], [set("n", { "10.0.0.1": "goto x" })]), ruleset([]));
+    turn(
+      ruleset([drops("z"), chain("y", "z"), chain("x", "y")], [set("n", { "10.0.0.1": "goto x" })]),
+      ruleset([]),
+    );
   });
 
   test.each<[string, Ruleset, Ruleset]>([
@@ -100,8 +118,14 @@ describe("the difference of two rulesets", () => {
 
   test("adds a flow table before the rules that use it, and deletes it after them", () => {
     const none = ruleset([drops("x")]);
-    expect(turn(none, withFlowtable())).toMatchObject({ mode: "change", addedFlowtable: { name: "fast-path" } });
-    expect(turn(withFlowtable(), none)).toMatchObject({ mode: "change", deletedFlowtable: { name: "fast-path" } });
+    expect(turn(none, withFlowtable())).toMatchObject({
+      mode: "change",
+      addedFlowtable: { name: "fast-path" },
+    });
+    expect(turn(withFlowtable(), none)).toMatchObject({
+      mode: "change",
+      deletedFlowtable: { name: "fast-path" },
+    });
     expect(turn(withFlowtable(), withFlowtable())).toBeUndefined();
   });
 
@@ -128,7 +152,10 @@ test("withoutChainDeletions puts the deletion of chains into a second transactio
   const { main, deletions } = withoutChainDeletions(diffRuleset(one, other));
   kernel.apply(toTransaction(main));
   expect([...(kernel.ruleset.ip?.chains.keys() ?? [])].sort()).toEqual(["x", "y"]);
-  expect(toTransaction(deletions).nftables.map((command) => Object.keys(command)[0])).toEqual(["flush", "delete"]);
+  expect(toTransaction(deletions).nftables.map((command) => Object.keys(command)[0])).toEqual([
+    "flush",
+    "delete",
+  ]);
   kernel.apply(toTransaction(deletions));
   expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
 });
@@ -184,7 +211,10 @@ describe("the differences that are in both of two comparisons", () => {
 
   test("are the elements that are wrong in both", () => {
     const earlier = found({ "10.0.0.9": "drop" }, { "10.0.0.8": "drop" });
-    const later = found({ "10.0.0.2": "drop", "10.0.0.9": "drop", "10.0.0.7": "drop" }, { "10.0.0.8": "drop" });
+    const later = found(
+      { "10.0.0.2": "drop", "10.0.0.9": "drop", "10.0.0.7": "drop" },
+      { "10.0.0.8": "drop" },
+    );
     expect(keys(inBoth(later, earlier))).toEqual([
       ["m", ["10.0.0.9"], ["10.0.0.1"]],
       ["n", ["10.0.0.8"], []],
@@ -199,12 +229,12 @@ describe("the differences that are in both of two comparisons", () => {
 
   test("are none where either found nothing, or each something else", () => {
     const [one, other] = [found({ "10.0.0.1": "drop" }), found({ "10.0.0.2": "drop" })];
-    expect([inBoth([], one), inBoth(one, []), inBoth(one, other), inBoth(one, found(whole, { a: "drop" }))]).toEqual([
-      [],
-      [],
-      [],
-      [],
-    ]);
+    expect([
+      inBoth([], one),
+      inBoth(one, []),
+      inBoth(one, other),
+      inBoth(one, found(whole, { a: "drop" })),
+    ]).toEqual([[], [], [], []]);
   });
 
   test("are declarations of the earlier one, which the later one may not have looked at", () => {
@@ -221,7 +251,8 @@ describe("the differences that are in both of two comparisons", () => {
   });
 
   test("are those of each family", () => {
-    const ofIPv6 = (deltas: readonly TableDelta[]) => deltas.map((delta) => ({ ...delta, family: "ip6" as const }));
+    const ofIPv6 = (deltas: readonly TableDelta[]) =>
+      deltas.map((delta) => ({ ...delta, family: "ip6" as const }));
     const [one, other] = [found({ "10.0.0.1": "drop" }), found({ "10.0.0.2": "drop" })];
     expect(inBoth([...ofIPv6(one), ...other], [...one, ...ofIPv6(one)])).toEqual(ofIPv6(one));
   });

@@ -18,7 +18,12 @@ const endpoints: SetSpec = {
   key: ["ipv6_addr", "inet_proto", "inet_service", "classid"],
   value: ["ipv6_addr", "inet_service"],
 };
-const services: SetSpec = { ...plain, name: "services", key: ["inet_proto", "inet_service"], value: "verdict" };
+const services: SetSpec = {
+  ...plain,
+  name: "services",
+  key: ["inet_proto", "inet_service"],
+  value: "verdict",
+};
 const addresses: SetSpec = { ...plain, name: "addresses", key: ["ipv4_addr"] };
 const ids: SetSpec = { ...plain, name: "ids", key: ["inet_service"], value: ["classid"] };
 

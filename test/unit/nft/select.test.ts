@@ -15,7 +15,9 @@ const { state } = renderAll({
       sourceRanges: ["192.0.2.0/24"],
     }),
   ],
-  slices: ["web", "sticky", "fenced"].map((name) => slice({ service: name, endpoints: ["10.244.1.1", "10.244.1.2"] })),
+  slices: ["web", "sticky", "fenced"].map((name) =>
+    slice({ service: name, endpoints: ["10.244.1.1", "10.244.1.2"] }),
+  ),
 });
 
 function selected(name: string): Table {

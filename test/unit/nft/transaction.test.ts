@@ -41,7 +41,10 @@ describe("a transaction of changes", () => {
   test("leaves the deletion of chains to a second transaction where the kernel needs that", () => {
     const { main, deletions } = withoutChainDeletions(deltas);
     expect(lines(toTransaction(main).nftables)).not.toContain("delete chain balance-1");
-    expect(lines(toTransaction(deletions).nftables)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
+    expect(lines(toTransaction(deletions).nftables)).toEqual([
+      "flush chain balance-1",
+      "delete chain balance-1",
+    ]);
   });
 });
 
@@ -52,12 +55,19 @@ test("an element that ends by itself is added before it is deleted, for the kern
   expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished"]);
   state.committed();
   state.families.ip?.setVanished(new Set());
-  expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished", "delete element vanished"]);
-  expect(deltaText(state.pending())).toContain("add element ip nft-proxy vanished {\n\t10.244.1.1 . 8080\n}\ndelete");
+  expect(lines(toTransaction(state.pending()).nftables)).toEqual([
+    "add element vanished",
+    "delete element vanished",
+  ]);
+  expect(deltaText(state.pending())).toContain(
+    "add element ip nft-proxy vanished {\n\t10.244.1.1 . 8080\n}\ndelete",
+  );
 });
 
 test("sets are deleted in the second transaction, after the chains that look into them", () => {
-  const [before, after] = [true, false].map((resetVanished) => renderAll({}, testNodeContext({ resetVanished })).state);
+  const [before, after] = [true, false].map(
+    (resetVanished) => renderAll({}, testNodeContext({ resetVanished })).state,
+  );
   const deltas = diffRuleset(before?.ruleset ?? {}, after?.ruleset ?? {});
   const { main, deletions } = withoutChainDeletions(deltas);
   expect(lines(toTransaction(main).nftables)).not.toContain("delete set vanished");
@@ -76,11 +86,19 @@ test("a cold start adds elements in chunks of the given size, and hooks with the
   );
   const { declaration, elements, activation } = creationSteps(deltas, 2);
   const sizes = [...elements].map(({ nftables }) =>
-    nftables.flatMap((command) => ("add" in command && "element" in command.add ? command.add.element.elem : [])),
+    nftables.flatMap((command) =>
+      "add" in command && "element" in command.add ? command.add.element.elem : [],
+    ),
   );
   expect(sizes.map(({ length }) => length)).toEqual([2, 2, 2, 2]);
-  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"hook"'))).toEqual([false, true]);
-  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"element"'))).toEqual([false, false]);
+  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"hook"'))).toEqual([
+    false,
+    true,
+  ]);
+  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"element"'))).toEqual([
+    false,
+    false,
+  ]);
 });
 
 test("a rebuild empties all chains and sets, except for those that packets fill", () => {

@@ -21,7 +21,9 @@ function element(...elem: unknown[]): unknown {
 }
 
 function statement(value: unknown): unknown {
-  return { nftables: [{ add: { rule: { family: "ip", table: "nft-proxy", chain: "services", expr: [value] } } }] };
+  return {
+    nftables: [{ add: { rule: { family: "ip", table: "nft-proxy", chain: "services", expr: [value] } } }],
+  };
 }
 
 test("the schema of transactions is a valid JSON schema", () => {
@@ -71,9 +73,17 @@ describe("validateTransaction refuses, with path and reason,", () => {
       "elem[0][0].concat[0]",
     ],
     ["a host name for a value", element("10.0.0.1", "localhost"), "elem[1]"],
-    ["an unknown protocol", element([{ concat: ["10.0.0.1", "icmp"] }, { drop: null }]), "elem[0][0].concat[1]"],
+    [
+      "an unknown protocol",
+      element([{ concat: ["10.0.0.1", "icmp"] }, { drop: null }]),
+      "elem[0][0].concat[1]",
+    ],
     ["a fraction", element([{ concat: ["10.0.0.1", 80.5] }, { drop: null }]), "elem[0][0].concat[1]"],
-    ["a number of 33 bits", element([{ concat: ["10.0.0.1", 4294967296] }, { drop: null }]), "elem[0][0].concat[1]"],
+    [
+      "a number of 33 bits",
+      element([{ concat: ["10.0.0.1", 4294967296] }, { drop: null }]),
+      "elem[0][0].concat[1]",
+    ],
     ["two verdicts", element([{ concat: ["10.0.0.1", 80] }, { drop: null, accept: null }]), "elem[0][1]"],
     [
       "a chain name with a blank",
@@ -97,7 +107,11 @@ describe("validateTransaction refuses, with path and reason,", () => {
 
   test.each([
     ["a chain name with a newline", statement({ jump: { target: "a\nb" } }), "expr[0].jump.target"],
-    ["a chain name of 256 characters", statement({ jump: { target: "a".repeat(256) } }), "expr[0].jump.target"],
+    [
+      "a chain name of 256 characters",
+      statement({ jump: { target: "a".repeat(256) } }),
+      "expr[0].jump.target",
+    ],
     ["an unknown statement", statement({ log: {} }), "expr[0]"],
     ["two verdicts in one statement", statement({ accept: null, drop: null }), "expr[0]"],
     ["an empty statement", statement({}), "expr[0]"],

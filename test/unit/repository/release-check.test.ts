@@ -42,7 +42,10 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 async function check(...args: readonly string[]) {
   const script = join(ROOT, "scripts/release-check.mjs");
-  const { exitCode, stdout, stderr } = await execa(process.execPath, [script, ...args], { cwd: folder, reject: false });
+  const { exitCode, stdout, stderr } = await execa(process.execPath, [script, ...args], {
+    cwd: folder,
+    reject: false,
+  });
   return { exitCode, stdout, stderr };
 }
 
@@ -52,7 +55,10 @@ function change(file: string, from: string | RegExp, to: string): void {
 }
 
 test("release-check passes a project whose versions agree and whose changelog has a dated section", async () => {
-  expect(await check(`v${version}`)).toMatchObject({ exitCode: 0, stdout: `${version} is ready to be released` });
+  expect(await check(`v${version}`)).toMatchObject({
+    exitCode: 0,
+    stdout: `${version} is ready to be released`,
+  });
 });
 
 test("release-check --notes prints the version's section without empty headings", async () => {
@@ -60,7 +66,10 @@ test("release-check --notes prints the version's section without empty headings"
 });
 
 test("release-check refuses a tag of another version", async () => {
-  expect(await check("v9.9.9")).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("the tag is v9.9.9") });
+  expect(await check("v9.9.9")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("the tag is v9.9.9"),
+  });
 });
 
 test.each([
@@ -70,12 +79,20 @@ test.each([
   ["deploy/ci/github-workflow.yaml", /(NFT_PROXY: \S+):\S+/, "$1:0.0.9"],
 ])("release-check refuses another version in %s", async (file, from, to) => {
   change(file, from, to);
-  expect(await check()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(`${file} names version 0.0.9`) });
+  expect(await check()).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining(`${file} names version 0.0.9`),
+  });
 });
 
 test.each([
   ["without a dated section", ` - 2026-12-01`, "", "has no heading"],
-  ["with entries under Unreleased", "### Commands\n\n##", "### Commands\n\n- Later.\n\n##", "under Unreleased"],
+  [
+    "with entries under Unreleased",
+    "### Commands\n\n##",
+    "### Commands\n\n- Later.\n\n##",
+    "under Unreleased",
+  ],
   ["without entries", "- A command.\n", "", "lists nothing"],
 ])("release-check refuses a changelog %s", async (_, from, to, reason) => {
   change("CHANGELOG.md", from, to);

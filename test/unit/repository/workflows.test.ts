@@ -44,9 +44,13 @@ describe.each([
   test("runs scripts and names files that exist", () => {
     const scripts = [...commands.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name);
     expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(scripts));
-    const files = [...commands.matchAll(/(?:^|\s)((?:\.ci|deploy|scripts)\/[\w./-]+)/gm)].map(([, file]) => file ?? "");
+    const files = [...commands.matchAll(/(?:^|\s)((?:\.ci|deploy|scripts)\/[\w./-]+)/gm)].map(
+      ([, file]) => file ?? "",
+    );
     // Written by the workflow itself, from the example beside it.
-    const missing = files.filter((file) => !existsSync(join(ROOT, file)) && !existsSync(join(ROOT, `${file}.example`)));
+    const missing = files.filter(
+      (file) => !existsSync(join(ROOT, file)) && !existsSync(join(ROOT, `${file}.example`)),
+    );
     expect(missing).toEqual([]);
   });
 });

@@ -6,7 +6,11 @@ describe("excessEntries", () => {
   test.each<[string, Record<string, number>, Record<string, number>]>([
     ["of a map that is 90 % full are none", { a: 80, b: 10 }, {}],
     ["of a fuller one are those of the service port with the most", { a: 81, b: 10 }, { a: 11 }],
-    ["are those of several that have as many as each other then", { a: 50, b: 40, c: 5, d: 1 }, { a: 13, b: 3 }],
+    [
+      "are those of several that have as many as each other then",
+      { a: 50, b: 40, c: 5, d: 1 },
+      { a: 13, b: 3 },
+    ],
     ["leave all as many where all have as many", { a: 50, b: 50 }, { a: 10, b: 10 }],
   ])("%s", (_, counts, excess) => {
     expect(Object.fromEntries(excessEntries(new Map(Object.entries(counts)), 100))).toEqual(excess);

@@ -72,7 +72,9 @@ describe("a shared budget", () => {
 
   test("costs nothing where amounts stay, and while it is enough no look at others", () => {
     const limits = { all: 10_000, namespace: 10_000 };
-    const budget = budgetOf(...Array.from({ length: 10_000 }, (_, i) => [`ns-${i % 10}/a${i}`, i, 1] as const));
+    const budget = budgetOf(
+      ...Array.from({ length: 10_000 }, (_, i) => [`ns-${i % 10}/a${i}`, i, 1] as const),
+    );
     budget.decide(limits);
     const change = (amount: number) =>
       countOperations(() => {

@@ -25,7 +25,9 @@ test.each<[string, Partial<Balancer>]>([
 
 const REGISTER = { meta: { key: "priority" } };
 const SERVICE_PORT = { "&": [REGISTER, 0xffff_c000] };
-const TRANSPORT = { match: { op: "==", left: { meta: { key: "l4proto" } }, right: { set: ["sctp", "tcp", "udp"] } } };
+const TRANSPORT = {
+  match: { op: "==", left: { meta: { key: "l4proto" } }, right: { set: ["sctp", "tcp", "udp"] } },
+};
 const numgen = (mode: string, mod: number, offset = 0) => ({ numgen: { mode, mod, offset } });
 const toEndpoint = (number: object) => ({
   dnat: { family: "ip", addr: { map: { key: { concat: [REGISTER, number] }, data: "@endpoints" } } },
@@ -38,35 +40,63 @@ describe("a balancer's chain", () => {
     [
       "hashes the client's address for source-hash",
       { scheduler: "source-hash", slots: true, count: 251 },
-      { jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr: { payload: { protocol: "ip", field: "saddr" } } } },
+      {
+        jhash: {
+          mod: 251,
+          seed: 0x6e667470,
+          offset: 0,
+          expr: { payload: { protocol: "ip", field: "saddr" } },
+        },
+      },
     ],
     [
       "hashes addresses and ports, as bits of the packet, for flow-hash",
       { scheduler: "flow-hash", slots: true, count: 251 },
-      { jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr: { payload: { base: "nh", offset: 96, len: 96 } } } },
+      {
+        jhash: {
+          mod: 251,
+          seed: 0x6e667470,
+          offset: 0,
+          expr: { payload: { base: "nh", offset: 96, len: 96 } },
+        },
+      },
     ],
-  ])("without affinity %s and goes to the endpoint that has it, or else to the first", (_, options, number) => {
-    expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([
-      [TRANSPORT, toEndpoint(number)],
+  ])(
+    "without affinity %s and goes to the endpoint that has it, or else to the first",
+    (_, options, number) => {
+      expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([
+        [TRANSPORT, toEndpoint(number)],
+        [TRANSPORT, toEndpoint(numgen("random", 1))],
+      ]);
+    },
+  );
+
+  test("for one endpoint is one rule", () => {
+    expect(balancerChain("ip", { ...plain, count: 1 }).rules).toEqual([
       [TRANSPORT, toEndpoint(numgen("random", 1))],
     ]);
   });
 
-  test("for one endpoint is one rule", () => {
-    expect(balancerChain("ip", { ...plain, count: 1 }).rules).toEqual([[TRANSPORT, toEndpoint(numgen("random", 1))]]);
-  });
-
   test("hashes longer addresses for flow-hash in IPv6", () => {
-    const text = JSON.stringify(balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }));
+    const text = JSON.stringify(
+      balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }),
+    );
     expect(text).toContain('{"payload":{"base":"nh","offset":64,"len":288}}');
   });
 
   test("with affinity keeps a client, else forgets, draws and remembers, and needs no room in the map at last", () => {
     const client = { concat: [SERVICE_PORT, { payload: { protocol: "ip", field: "saddr" } }] };
     const remember = {
-      map: { op: "update", elem: { elem: { val: client, timeout: 60 } }, data: REGISTER, map: "@affinity-clients" },
+      map: {
+        op: "update",
+        elem: { elem: { val: client, timeout: 60 } },
+        data: REGISTER,
+        map: "@affinity-clients",
+      },
     };
-    const assign = (key: object, map: string) => ({ mangle: { key: REGISTER, value: { map: { key, data: map } } } });
+    const assign = (key: object, map: string) => ({
+      mangle: { key: REGISTER, value: { map: { key, data: map } } },
+    });
     const drawn = { concat: [SERVICE_PORT, numgen("random", 3)] };
     const endpoint = toEndpoint(numgen("random", 1));
     expect(balancerChain("ip", { ...plain, affinitySeconds: 60 }).rules).toEqual([

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import { canonicalRule } from "../../../src/nft/canonical/canonical-rule.ts";
-import { type ContextOptions, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import {
+  type ContextOptions,
+  port,
+  renderAll,
+  service,
+  slice,
+  testNodeContext,
+} from "../../support/build.ts";
 
 const NODE_CONTEXTS: readonly (readonly [string, ContextOptions])[] = [
   ["as usual", {}],
@@ -21,7 +28,9 @@ const guarded = service({
 test.each(NODE_CONTEXTS)("every rule is rendered in canonical form, %s", (_, options) => {
   const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
   const { ruleset } = renderAll(objects, testNodeContext(options)).state;
-  const rules = Object.values(ruleset).flatMap((table) => [...table.chains.values()].flatMap((chain) => chain.rules));
+  const rules = Object.values(ruleset).flatMap((table) =>
+    [...table.chains.values()].flatMap((chain) => chain.rules),
+  );
   expect(rules.length).toBeGreaterThan(40);
   for (const rule of rules) expect(rule).toEqual(canonicalRule(rule));
 });

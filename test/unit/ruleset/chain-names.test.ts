@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { type Balancer, balancerName, firewallNames, parseChainName } from "../../../src/ruleset/chain-names.ts";
+import {
+  type Balancer,
+  balancerName,
+  firewallNames,
+  parseChainName,
+} from "../../../src/ruleset/chain-names.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { familyContext } from "../../support/build.ts";
 
@@ -53,5 +58,7 @@ describe("parseChainName", () => {
     "source-hash-0",
     "firewall-x",
     "firewall-shop/cart/tcp/http",
-  ])("gives undefined for %j, which is no name of ours", (name) => expect(parseChainName(name)).toBeUndefined());
+  ])("gives undefined for %j, which is no name of ours", (name) =>
+    expect(parseChainName(name)).toBeUndefined(),
+  );
 });

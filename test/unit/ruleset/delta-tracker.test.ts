@@ -3,7 +3,13 @@ import type { Chain, SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
 
 const SET: SetSpec = { name: "cluster-ips", key: ["ipv4_addr"], dynamic: false, counter: false };
-const MAP: SetSpec = { name: "service-ips", key: ["ipv4_addr"], value: "verdict", dynamic: false, counter: false };
+const MAP: SetSpec = {
+  name: "service-ips",
+  key: ["ipv4_addr"],
+  value: "verdict",
+  dynamic: false,
+  counter: false,
+};
 const chain = (name: string, count = 1): Chain => ({
   name,
   rules: Array.from({ length: count }, () => [{ drop: null }]),
@@ -99,7 +105,9 @@ describe("a delta tracker", () => {
     tracker.committed();
     tracker.deleteSet(ranges.name);
     expect(tracker.pending()).toMatchObject({ addedSets: [], deletedSets: [ranges], elements: [] });
-    expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual(["10.0.0.0/8"]);
+    expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual([
+      "10.0.0.0/8",
+    ]);
     tracker.putSet(ranges, ["10.0.0.0/8"]);
     expect(tracker.pending()).toBeUndefined();
   });

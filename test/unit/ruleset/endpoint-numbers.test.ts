@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import { endpointIds, placed } from "../../../src/ruleset/endpoint-numbers.ts";
 import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 
-const values = fc.uniqueArray(fc.constantFrom(..."abcdefghijklmnop"), { minLength: 1 }).map((list) => list.sort());
+const values = fc
+  .uniqueArray(fc.constantFrom(..."abcdefghijklmnop"), { minLength: 1 })
+  .map((list) => list.sort());
 
 describe("placed", () => {
   test("leaves a list without a history as it is", () => {
@@ -44,7 +46,8 @@ describe("placed", () => {
 });
 
 const NONE = new Map<string, number>();
-const targets = (count: number) => Array.from({ length: count }, (_, i) => `10.244.${i >> 8}.${i & 255} . 8080`);
+const targets = (count: number) =>
+  Array.from({ length: count }, (_, i) => `10.244.${i >> 8}.${i & 255} . 8080`);
 
 describe("endpointIds", () => {
   test.each([1, 1000, MOST_STICKY_ENDPOINTS])("are unique and above the ways (%s endpoints)", (count) => {

@@ -14,7 +14,8 @@ import {
 const ADDRESSES = Array.from({ length: 5000 }, (_, i) => `10.244.${Math.floor(i / 250)}.${i % 250}`);
 const NEW_ADDRESS = "10.245.0.1";
 
-const endpoints = (addresses: readonly string[]) => slice({ endpoints: addresses.map((one) => localEndpoint(one)) });
+const endpoints = (addresses: readonly string[]) =>
+  slice({ endpoints: addresses.map((one) => localEndpoint(one)) });
 
 /** What the kernel is sent when the endpoints of a Service become others. */
 function cost(options: ServiceOptions, before: readonly string[], after: readonly string[]) {

@@ -85,7 +85,12 @@ describe("the pieces of ranges of ports", () => {
         .sort();
     };
     expect(explicit()).toEqual(["80", "8003"]);
-    const other = service({ name: "b", clusterIPs: ["10.96.1.2"], externalIPs: ["203.0.113.1"], ports: [port(8003)] });
+    const other = service({
+      name: "b",
+      clusterIPs: ["10.96.1.2"],
+      externalIPs: ["203.0.113.1"],
+      ports: [port(8003)],
+    });
     cache.putService(other);
     expect(explicit()).toEqual(["80", "8003"]);
     for (const _ of renderer.changingContext(apiServer(8005)));
@@ -105,7 +110,10 @@ describe("the pieces of ranges of ports", () => {
         Array.from({ length: 100 }, (_, n) => range(1000 + 500 * n + i, 1000 + 500 * n + i)),
       ),
     );
-    const objects = { services: services.reverse(), slices: slices(...services.map(({ name }) => name.slice(8))) };
+    const objects = {
+      services: services.reverse(),
+      slices: slices(...services.map(({ name }) => name.slice(8))),
+    };
     const keys = keysOf(objects).filter((key) => key.startsWith("203.0.113.1"));
     expect(keys).toHaveLength(2000);
     expect(keys).not.toContain(external("1020-1020"));
@@ -139,7 +147,11 @@ describe("the pieces of ranges of ports", () => {
     ]);
     const conflicts = renderAll(objects).state.conflicts();
     expect(
-      conflicts.map(({ frontend, winner, losers }) => [frontend, winner.name, losers.map(({ name }) => name)]),
+      conflicts.map(({ frontend, winner, losers }) => [
+        frontend,
+        winner.name,
+        losers.map(({ name }) => name),
+      ]),
     ).toEqual([
       [external("8005-8009"), "default/a:/tcp", ["default/b:/tcp"]],
       [external("8012-8012"), "default/a:/tcp", ["default/b:/tcp"]],
@@ -161,7 +173,10 @@ describe("the pieces of ranges of ports", () => {
 
   test("without endpoints are refused, and guarded ones checked, with the whole range alike", () => {
     const services = [
-      ranged("a", 1, [range(8000, 8009)], { loadBalancerIPs: ["203.0.113.2"], sourceRanges: ["192.0.2.0/24"] }),
+      ranged("a", 1, [range(8000, 8009)], {
+        loadBalancerIPs: ["203.0.113.2"],
+        sourceRanges: ["192.0.2.0/24"],
+      }),
     ];
     const keys = keysOf({ services });
     expect(keys).toEqual([own(1, "8000-8009"), external("8000-8009"), "203.0.113.2 . tcp . 8000-8009"]);
@@ -193,7 +208,8 @@ describe("the tables", () => {
     renderer.update(cache.takeDirty());
     renderer.state.committed();
     const before = JSON.stringify(renderer.state.pending());
-    const names = () => [...(renderer.state.ruleset.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("range-"));
+    const names = () =>
+      [...(renderer.state.ruleset.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("range-"));
     expect(names()).toEqual([]);
     cache.putService(withRange.services[0] as (typeof withRange.services)[0]);
     renderer.update(cache.takeDirty());
@@ -217,7 +233,10 @@ describe("the tables", () => {
 
   test("keep every range when the last endpoint goes and the first one comes", () => {
     const externalIPs = Array.from({ length: 20 }, (_, i) => `203.0.113.${i + 1}`);
-    const cache = cacheOf({ ...withRange, services: [ranged("web", 1, [range(8000, 8009)], { externalIPs })] });
+    const cache = cacheOf({
+      ...withRange,
+      services: [ranged("web", 1, [range(8000, 8009)], { externalIPs })],
+    });
     const renderer = new Renderer(cache, testNodeContext());
     const changed = () => {
       renderer.update(cache.takeDirty());
@@ -244,19 +263,24 @@ describe("the tables", () => {
     ]);
   });
 
-  test.each([0, 600])("give ranges the ids of their Service port when its affinity becomes %d s", (affinitySeconds) => {
-    const options = (seconds: number) => ({ affinitySeconds: seconds, externalIPs: [] });
-    const cache = cacheOf({
-      services: [ranged("web", 1, [range(8000, 8009)], options(600 - affinitySeconds))],
-      slices: slices("web"),
-    });
-    const renderer = new Renderer(cache, testNodeContext());
-    renderer.update(cache.takeDirty());
-    cache.putService(ranged("web", 1, [range(8000, 8009)], options(affinitySeconds)));
-    renderer.update(cache.takeDirty());
-    const values = (set: string) => [...(renderer.state.ruleset.ip?.sets.get(set)?.elements.values() ?? [])];
-    expect(values(RANGE_LISTS)).toEqual(values("lists"));
-  });
+  test.each([0, 600])(
+    "give ranges the ids of their Service port when its affinity becomes %d s",
+    (affinitySeconds) => {
+      const options = (seconds: number) => ({ affinitySeconds: seconds, externalIPs: [] });
+      const cache = cacheOf({
+        services: [ranged("web", 1, [range(8000, 8009)], options(600 - affinitySeconds))],
+        slices: slices("web"),
+      });
+      const renderer = new Renderer(cache, testNodeContext());
+      renderer.update(cache.takeDirty());
+      cache.putService(ranged("web", 1, [range(8000, 8009)], options(affinitySeconds)));
+      renderer.update(cache.takeDirty());
+      const values = (set: string) => [
+        ...(renderer.state.ruleset.ip?.sets.get(set)?.elements.values() ?? []),
+      ];
+      expect(values(RANGE_LISTS)).toEqual(values("lists"));
+    },
+  );
 });
 
 test("a range of one port leads where the port leads, to endpoints without ports", () => {
@@ -281,7 +305,9 @@ test("a range of one port leads where the port leads, to endpoints without ports
       const elements = (set: string) => [...(sets?.get(set)?.elements ?? [])];
       const atRange = (key: string) => key.replace(/ tcp \. 80$/, " tcp . 8080-8080");
       const served = elements(PORT_MAPS.lists).filter(([key]) => !sets?.get(NO_ENDPOINTS)?.elements.has(key));
-      expect(elements(RANGE_MAPS.lists)).toEqual(expect.arrayContaining(served.map(([key, id]) => [atRange(key), id])));
+      expect(elements(RANGE_MAPS.lists)).toEqual(
+        expect.arrayContaining(served.map(([key, id]) => [atRange(key), id])),
+      );
       for (const key of elements(RANGE_MAPS.lists).map(([range]) => range)) {
         const ofPort = sets?.get(NO_ENDPOINTS)?.elements.get(key.replace(" 8080-8080", " 80"));
         expect(refusalAt({ sets: sets ?? new Map() }, key)).toBe(ofPort);

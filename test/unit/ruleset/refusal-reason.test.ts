@@ -25,7 +25,9 @@ const objects = {
       sourceRanges: ["198.51.100.0/24"],
     }),
   ],
-  slices: ["web", "far", "guarded"].map((name) => slice({ service: name, endpoints: [endpoint("10.244.2.12")] })),
+  slices: ["web", "far", "guarded"].map((name) =>
+    slice({ service: name, endpoints: [endpoint("10.244.2.12")] }),
+  ),
 };
 
 /** `default/web no-endpoints` */

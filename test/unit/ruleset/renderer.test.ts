@@ -23,7 +23,10 @@ const COUNT = 100 * (501 + 16_381 + 1) + 1;
 
 function rendered(maxServiceElements?: number) {
   const cache = cacheOf(OBJECTS);
-  const renderer = new Renderer(cache, testNodeContext(maxServiceElements === undefined ? {} : { maxServiceElements }));
+  const renderer = new Renderer(
+    cache,
+    testNodeContext(maxServiceElements === undefined ? {} : { maxServiceElements }),
+  );
   return { cache, renderer };
 }
 
@@ -37,7 +40,9 @@ describe("a Service of more elements than its budget", () => {
     renderer.update(cache.takeDirty());
     expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
     expect(new Set(renderer.excess.values())).toEqual(
-      new Set([`a Service can have 150000 elements in the kernel (--max-service-elements), and this one has ${COUNT}`]),
+      new Set([
+        `a Service can have 150000 elements in the kernel (--max-service-elements), and this one has ${COUNT}`,
+      ]),
     );
     expect(renderer.excess.size).toBe(100);
   });
@@ -154,7 +159,10 @@ describe("an update that may write so many elements", () => {
     expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], []]);
     cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
     expect(update(20)).toBe(20);
-    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], ["default/neighbour"]]);
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([
+      ["default/large"],
+      ["default/neighbour"],
+    ]);
     expect(text()).toContain("10.244.2.2");
     for (let left = 61; left > 0; left -= 20) expect(update(20)).toBe(Math.min(20, left));
     expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([[], ["default/large"]]);
@@ -166,7 +174,10 @@ describe("an update that may write so many elements", () => {
     cache.deleteService(LARGE.name);
     cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
     update(20);
-    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], ["default/neighbour"]]);
+    expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([
+      ["default/large"],
+      ["default/neighbour"],
+    ]);
     expect(text()).toContain("10.244.2.2");
     for (let left = 1000; renderer.waiting.size > 0 && left > 0; left--) update(20);
     expect(served(renderer)).toEqual(new Set(["default/neighbour"]));

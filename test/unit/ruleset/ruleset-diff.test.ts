@@ -1,7 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { diffText } from "../../../src/cli/commands/diff-text.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
-import { localEndpoint, type Objects, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import {
+  localEndpoint,
+  type Objects,
+  port,
+  renderAll,
+  service,
+  slice,
+  testNodeContext,
+} from "../../support/build.ts";
 
 function side(objects: Objects, options: Parameters<typeof testNodeContext>[0] = {}): Required<OwnedRuleset> {
   const { state } = renderAll(objects, testNodeContext(options));

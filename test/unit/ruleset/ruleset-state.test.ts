@@ -18,7 +18,13 @@ import {
 const CONTESTED = "203.0.113.1";
 
 function candidate(name: string, createdAt: number, options: ServiceOptions = {}): Service {
-  return service({ name, createdAt, clusterIPs: [`10.96.1.${createdAt}`], externalIPs: [CONTESTED], ...options });
+  return service({
+    name,
+    createdAt,
+    clusterIPs: [`10.96.1.${createdAt}`],
+    externalIPs: [CONTESTED],
+    ...options,
+  });
 }
 
 /** One endpoint for the first, two for the second, and so on: the number of endpoints shows who has a frontend. */
@@ -80,29 +86,37 @@ describe("two Services that want one frontend", () => {
         losers: losers.map(({ name }) => name),
       })),
     ).toEqual([
-      { family: "ip", frontend: "203.0.113.1 . tcp . 80", winner: "default/old:/tcp", losers: ["default/new:/tcp"] },
+      {
+        family: "ip",
+        frontend: "203.0.113.1 . tcp . 80",
+        winner: "default/old:/tcp",
+        losers: ["default/new:/tcp"],
+      },
     ]);
   });
 
   test.each([
     ["the older first", ["thief", "own"]],
     ["the newer first", ["own", "thief"]],
-  ])("give a cluster IP to its own Service, also when an older one names it as an external IP (%s)", (_, names) => {
-    const cache = cacheOf({ slices: slicesOf("own", "thief") });
-    const renderer = new Renderer(cache, testNodeContext());
-    for (const name of names) {
-      cache.putService(
-        name === "own"
-          ? service({ name, createdAt: 2, clusterIPs: ["10.96.1.9"] })
-          : service({ name, createdAt: 1, clusterIPs: ["10.96.1.8"], externalIPs: ["10.96.1.9"] }),
-      );
-      renderer.update(cache.takeDirty());
-    }
-    expect(frontendsAt(renderer, "10.96.1.9")).toEqual(["10.96.1.9 . tcp . 80: 1"]);
-    expect(renderer.state.conflicts()).toMatchObject([
-      { winner: { name: "default/own:/tcp" }, losers: [{ name: "default/thief:/tcp" }] },
-    ]);
-  });
+  ])(
+    "give a cluster IP to its own Service, also when an older one names it as an external IP (%s)",
+    (_, names) => {
+      const cache = cacheOf({ slices: slicesOf("own", "thief") });
+      const renderer = new Renderer(cache, testNodeContext());
+      for (const name of names) {
+        cache.putService(
+          name === "own"
+            ? service({ name, createdAt: 2, clusterIPs: ["10.96.1.9"] })
+            : service({ name, createdAt: 1, clusterIPs: ["10.96.1.8"], externalIPs: ["10.96.1.9"] }),
+        );
+        renderer.update(cache.takeDirty());
+      }
+      expect(frontendsAt(renderer, "10.96.1.9")).toEqual(["10.96.1.9 . tcp . 80: 1"]);
+      expect(renderer.state.conflicts()).toMatchObject([
+        { winner: { name: "default/own:/tcp" }, losers: [{ name: "default/thief:/tcp" }] },
+      ]);
+    },
+  );
 
   test("leave nothing of the loser, except for its own cluster IP", () => {
     const renderer = renderAll(objects);
@@ -144,7 +158,12 @@ describe("two Services that want one frontend", () => {
 
   test("can be in conflict over a NodePort like over an address", () => {
     const services = ["a", "b"].map((name, index) =>
-      service({ name, createdAt: index, clusterIPs: [`10.96.1.${index}`], ports: [port(80, { nodePort: 30080 })] }),
+      service({
+        name,
+        createdAt: index,
+        clusterIPs: [`10.96.1.${index}`],
+        ports: [port(80, { nodePort: 30080 })],
+      }),
     );
     const renderer = renderAll({ services, slices: slicesOf("a", "b") });
     expect(frontendsAt(renderer, "0.0.0.0")).toEqual(["0.0.0.0 . tcp . 30080: 1"]);

@@ -30,7 +30,9 @@ describe("the chains of schedulers", () => {
     ["source-hash is named", "source-hash", 3, "source-hash-251"],
     ["flow-hash is named for 26 endpoints", "flow-hash", 26, "flow-hash-1021"],
   ])("are a single one where %s", (_, scheduler, count, name) => {
-    expect(balancers(objects(scheduler === undefined ? {} : { scheduler }, addresses(count)))).toEqual([name]);
+    expect(balancers(objects(scheduler === undefined ? {} : { scheduler }, addresses(count)))).toEqual([
+      name,
+    ]);
   });
 
   test("follow the default of all Services, unless one names its own", () => {
@@ -42,7 +44,10 @@ describe("the chains of schedulers", () => {
     const [first = "", ...rest] = addresses(3);
     const weighted = (weight: number): Objects => ({
       services: [service({})],
-      slices: [slice({ name: "a", endpoints: [first], weight }), slice({ name: "b", endpoints: rest, weight: 2 })],
+      slices: [
+        slice({ name: "a", endpoints: [first], weight }),
+        slice({ name: "b", endpoints: rest, weight: 2 }),
+      ],
     });
     expect(balancers(weighted(2))).toEqual(["balance-3"]);
     expect(balancers(weighted(1))).toEqual(["slots-251"]);

@@ -57,7 +57,12 @@ describe("a cluster IP", () => {
   test.each<[string, ServiceOptions, Endpoints, readonly string[]]>([
     ["leads to the endpoints of the cluster", {}, [elsewhere, "10.244.2.2"], ["cluster"]],
     ["is refused without endpoints", {}, [], ["no way", "no-endpoint-services: goto reject-chain"]],
-    ["leads to local endpoints by internal Local policy", { internal: "Local" }, [elsewhere, here], ["local"]],
+    [
+      "leads to local endpoints by internal Local policy",
+      { internal: "Local" },
+      [elsewhere, here],
+      ["local"],
+    ],
     [
       "is dropped by internal Local policy with endpoints elsewhere only",
       { internal: "Local" },
@@ -123,7 +128,11 @@ describe("the lists of a service port", () => {
     const names = [59, 60, 61].map((affinitySeconds) =>
       Object.keys(lists({ affinitySeconds }, [elsewhere], { maxAffinitySeconds: 60 })),
     );
-    expect(names).toEqual([["cluster by affinity-1-59"], ["cluster by affinity-1-60"], ["cluster by affinity-1-60"]]);
+    expect(names).toEqual([
+      ["cluster by affinity-1-59"],
+      ["cluster by affinity-1-60"],
+      ["cluster by affinity-1-60"],
+    ]);
   });
 
   test("with affinity have chains of their own, as clients must not stay where a policy forbids it", () => {

@@ -74,7 +74,9 @@ test("viewService names the Service that won a conflict", () => {
     service({ name: "old", clusterIPs: ["10.96.0.11"], externalIPs: ["192.0.2.9"], createdAt: 1 }),
     service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
   ];
-  expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)");
+  expect(frontendsOf(view({ services }))).toContain(
+    "external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)",
+  );
 });
 
 test("viewService gives each endpoint the lists that use it, or the reason for its exclusion", () => {
@@ -90,7 +92,9 @@ test("viewService gives each endpoint the lists that use it, or the reason for i
     }),
   ];
   const [shown] = view({ services, slices });
-  expect(shown?.endpoints.map(({ endpoint: { address }, cluster, local }) => [address, cluster, local])).toEqual([
+  expect(
+    shown?.endpoints.map(({ endpoint: { address }, cluster, local }) => [address, cluster, local]),
+  ).toEqual([
     ["10.244.1.1", "used", "used"],
     ["10.244.1.2", "not-ready", "not-ready"],
     ["10.244.1.3", "terminating", "terminating"],

@@ -24,7 +24,11 @@ const one = (name: string, number: number, more: Parameters<typeof service>[0] =
 const sliceOf = (name: string, number: number) => slice({ service: name, endpoints: [`10.244.0.${number}`] });
 
 /** A renderer of Services of these names, the oldest first. */
-function rendered(names: readonly string[], options: ContextOptions, more: Parameters<typeof service>[0] = {}) {
+function rendered(
+  names: readonly string[],
+  options: ContextOptions,
+  more: Parameters<typeof service>[0] = {},
+) {
   const cache = cacheOf({
     services: names.map((name, i) => one(name, i + 1, more)),
     slices: names.map((name, i) => sliceOf(name, i + 1)),
@@ -75,7 +79,9 @@ describe("more elements than all Services may have", () => {
 
   test("are not those of a Service beyond its own budget", () => {
     const { cache, update } = rendered(["a/huge", "b/one", "c/two"], { ...budget, maxServiceElements: 10 });
-    cache.putService(one("a/huge", 1, { externalIPs: Array.from({ length: 20 }, (_, i) => `203.0.113.${i}`) }));
+    cache.putService(
+      one("a/huge", 1, { externalIPs: Array.from({ length: 20 }, (_, i) => `203.0.113.${i}`) }),
+    );
     expect(update()).toEqual(["b/one", "c/two"]);
   });
 });
@@ -154,7 +160,11 @@ describe("more service ports with session affinity than there are ids", () => {
       return sticky(renderer).toSorted();
     };
     cache.putSlice(
-      slice({ service: "z/old", ports: two.map(({ name }) => slicePort(8, { name })), endpoints: ["10.1.0.1"] }),
+      slice({
+        service: "z/old",
+        ports: two.map(({ name }) => slicePort(8, { name })),
+        endpoints: ["10.1.0.1"],
+      }),
     );
     cache.putService(one("y/mid", 2, { ...affinity, ports: [port(80), port(81, { name: "more" })] }));
     cache.putService(old());

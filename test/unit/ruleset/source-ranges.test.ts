@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { sourceRanges } from "../../../src/ruleset/source-ranges.ts";
-import { type ContextOptions, familyContext, port, type ServiceOptions, servicePort } from "../../support/build.ts";
+import {
+  type ContextOptions,
+  familyContext,
+  port,
+  type ServiceOptions,
+  servicePort,
+} from "../../support/build.ts";
 
 const IP = "203.0.113.10";
 const base: ServiceOptions = { loadBalancerIPs: [IP], ports: [port(80, { name: "http" })] };
@@ -32,7 +38,13 @@ describe("sourceRanges", () => {
           ],
         ],
       },
-      set: { name: `source-ranges-${hash}`, key: ["ipv4_addr"], dynamic: false, counter: false, interval: true },
+      set: {
+        name: `source-ranges-${hash}`,
+        key: ["ipv4_addr"],
+        dynamic: false,
+        counter: false,
+        interval: true,
+      },
       ranges: ["198.51.100.0/24"],
     });
   });
@@ -49,7 +61,14 @@ describe("sourceRanges", () => {
   });
 
   test("that overlap or touch are joined, in any order", () => {
-    const ranges = ["10.0.0.0/9", "10.1.0.0/16", "10.128.0.0/9", "198.51.100.7/32", "192.0.0.1/32", "192.0.0.2/31"];
+    const ranges = [
+      "10.0.0.0/9",
+      "10.1.0.0/16",
+      "10.128.0.0/9",
+      "198.51.100.7/32",
+      "192.0.0.1/32",
+      "192.0.0.2/31",
+    ];
     const joined = ["10.0.0.0/8", "192.0.0.1-192.0.0.3", "198.51.100.7"];
     expect(allowed({ sourceRanges: ranges })).toEqual(joined);
     expect(allowed({ sourceRanges: ranges.toReversed() })).toEqual(joined);
@@ -64,8 +83,14 @@ describe("sourceRanges", () => {
   test.each([
     ["no ranges", {}],
     ["ranges of the other family only", { sourceRanges: ["fd00::/8"] }],
-    ["no load balancer's address of this family", { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: ["fd00::1"] }],
-    ["external IPs, which are not guarded", { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: [], externalIPs: [IP] }],
+    [
+      "no load balancer's address of this family",
+      { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: ["fd00::1"] },
+    ],
+    [
+      "external IPs, which are not guarded",
+      { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: [], externalIPs: [IP] },
+    ],
     ["ranges that allow everything", { sourceRanges: ["10.0.0.0/8", "0.0.0.0/0"] }],
     ["ranges that allow everything in two halves", { sourceRanges: ["128.0.0.0/1", "0.0.0.0/1"] }],
   ])("guard nothing for %s", (_, options) => {

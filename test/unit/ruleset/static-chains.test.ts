@@ -17,7 +17,9 @@ const toClusterIP = { match: { op: "==", left: daddr, right: "@cluster-ips" } };
 const mark = { meta: { key: "mark" } };
 const setMark = { mangle: { key: mark, value: { "|": [mark, 0x4000] } } };
 const podRange = { prefix: { addr: "10.244.0.0", len: 16 } };
-const fromLocal = { match: { op: "==", left: { fib: { flags: ["saddr"], result: "type" } }, right: "local" } };
+const fromLocal = {
+  match: { op: "==", left: { fib: { flags: ["saddr"], result: "type" } }, right: "local" },
+};
 const register = { meta: { key: "priority" } };
 const toBalancer = { vmap: { key: register, data: "@balancers" } };
 const toList = (mask: number) => ({ mangle: { key: register, value: { "&": [register, mask] } } });
@@ -28,7 +30,9 @@ const listOf = (address: object) => ({
     key: register,
     value: {
       map: {
-        key: { concat: [address, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }] },
+        key: {
+          concat: [address, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }],
+        },
         data: "@lists",
       },
     },
@@ -71,7 +75,10 @@ describe("the way to an endpoint", () => {
   });
 
   test("is closed to packets that bear the key of a NodePort as their destination", () => {
-    expect(rules("services")[0]).toEqual([{ match: { op: "==", left: daddr, right: "0.0.0.0" } }, { return: null }]);
+    expect(rules("services")[0]).toEqual([
+      { match: { op: "==", left: daddr, right: "0.0.0.0" } },
+      { return: null },
+    ]);
     const destination = { payload: { protocol: "ip6", field: "daddr" } };
     const closed = [{ match: { op: "==", left: destination, right: "::" } }, { return: null }];
     expect(rules("services", {}, "ip6")[0]).toEqual(closed);
@@ -120,7 +127,10 @@ describe("pods are told from others", () => {
   test("not at all where nothing is known: nothing is masqueraded for its origin, and the node alone is short-cut", () => {
     const localTraffic: LocalTraffic = { kind: "unknown" };
     expect(JSON.stringify(rules("services", { localTraffic }))).not.toContain("cluster-ips");
-    expect(rules("external-local", { localTraffic })).toEqual([[fromLocal, setMark, ...toClusterList], toOwnList]);
+    expect(rules("external-local", { localTraffic })).toEqual([
+      [fromLocal, setMark, ...toClusterList],
+      toOwnList,
+    ]);
   });
 
   test.each<LocalTraffic>([{ kind: "unknown" }, { kind: "sources", cidrs: ["10.244.0.0/16"] }])(
@@ -136,11 +146,14 @@ test("another masquerade bit is set, checked and cleared", () => {
   expect(chains).not.toContain("16384");
   expect(chains).toContain('"|":[{"meta":{"key":"mark"}},2]');
   expect(chains).toContain('"&":[{"meta":{"key":"mark"}},2]');
-  expect(JSON.stringify(rules("masquerading", { masqueradeMark: 2 }))).toContain('"^":[{"meta":{"key":"mark"}},2]');
+  expect(JSON.stringify(rules("masquerading", { masqueradeMark: 2 }))).toContain(
+    '"^":[{"meta":{"key":"mark"}},2]',
+  );
 });
 
 describe("NodePorts answer", () => {
-  const toNodePorts = (options: ContextOptions, family: Family = "ip") => rules("services", options, family).at(-1);
+  const toNodePorts = (options: ContextOptions, family: Family = "ip") =>
+    rules("services", options, family).at(-1);
   test("on chosen addresses", () => {
     expect(toNodePorts({})?.[0]).toEqual({ match: { op: "==", left: daddr, right: "@nodeport-ips" } });
   });
@@ -176,27 +189,39 @@ test("addresses that no Service has are dropped within the ServiceCIDRs", () => 
 describe("refused packets", () => {
   const CHAINS = ["reject-chain", "drop-chain", "cluster-ips-check"];
 
-  test.each(CHAINS)("are recorded by a rule before each rule of %s that refuses, and by no other", (chain) => {
-    const all = rules(chain, { serviceCIDRs: ["10.96.0.0/16"] });
-    for (const [index, rule] of all.entries()) {
-      const refuses = rule.some((statement) => "reject" in statement || "drop" in statement);
-      expect(refuses).toBe(index % 2 === 1);
-      expect(rule.some((statement) => "set" in statement)).toBe(index % 2 === 0);
-      // A record for all that is refused, and for nothing else.
-      if (refuses) expect(all[index - 1]?.slice(0, rule.length - 1)).toEqual(rule.slice(0, -1));
-    }
-  });
+  test.each(CHAINS)(
+    "are recorded by a rule before each rule of %s that refuses, and by no other",
+    (chain) => {
+      const all = rules(chain, { serviceCIDRs: ["10.96.0.0/16"] });
+      for (const [index, rule] of all.entries()) {
+        const refuses = rule.some((statement) => "reject" in statement || "drop" in statement);
+        expect(refuses).toBe(index % 2 === 1);
+        expect(rule.some((statement) => "set" in statement)).toBe(index % 2 === 0);
+        // A record for all that is refused, and for nothing else.
+        if (refuses) expect(all[index - 1]?.slice(0, rule.length - 1)).toEqual(rule.slice(0, -1));
+      }
+    },
+  );
 
   test("are not recorded with a log size of 0", () => {
-    for (const chain of CHAINS) expect(JSON.stringify(rules(chain, { refusalLogSize: 0 }))).not.toContain("@refused");
-    expect(setSpecs(familyContext("ip", { refusalLogSize: 0 })).map(({ name }) => name)).not.toContain("refused");
+    for (const chain of CHAINS)
+      expect(JSON.stringify(rules(chain, { refusalLogSize: 0 }))).not.toContain("@refused");
+    expect(setSpecs(familyContext("ip", { refusalLogSize: 0 })).map(({ name }) => name)).not.toContain(
+      "refused",
+    );
   });
 });
 
 test("input, forward and output look at new connections alone, reset our priorities and no others, and accept what was translated", () => {
   const notNew = [{ match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } }, { accept: null }];
-  const reset = [{ match: { op: ">=", left: register, right: 0x8000_0000 } }, { mangle: { key: register, value: 0 } }];
-  const translated = [{ match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } }, { accept: null }];
+  const reset = [
+    { match: { op: ">=", left: register, right: 0x8000_0000 } },
+    { mangle: { key: register, value: 0 } },
+  ];
+  const translated = [
+    { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } },
+    { accept: null },
+  ];
   for (const family of ["ip", "ip6"] as const) {
     for (const chain of ["filter-input", "filter-forward", "filter-output"]) {
       expect(rules(chain, {}, family).slice(0, 3)).toEqual([notNew, reset, translated]);

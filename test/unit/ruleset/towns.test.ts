@@ -21,7 +21,9 @@ describe.each(scenarios)(
     test("every probe so that no mark and no priority leaves the node", () => {
       const left = probes.flatMap((probe) =>
         evaluate(ruleset, LAB_NODE, packetOf(probe)).flatMap((outcome) =>
-          outcome.kind === "delivered" && !outcome.local ? [{ mark: outcome.mark, priority: outcome.priority }] : [],
+          outcome.kind === "delivered" && !outcome.local
+            ? [{ mark: outcome.mark, priority: outcome.priority }]
+            : [],
         ),
       );
       expect(left.length).toBeGreaterThan(100);

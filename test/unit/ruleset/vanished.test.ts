@@ -6,7 +6,14 @@ import { setSpecs } from "../../../src/ruleset/sets.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
-import { type ContextOptions, familyContext, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import {
+  type ContextOptions,
+  familyContext,
+  renderAll,
+  service,
+  slice,
+  testNodeContext,
+} from "../../support/build.ts";
 
 function rules(chain: string, options: ContextOptions = {}, family: Family = "ip") {
   const found = staticChains(familyContext(family, options)).find(({ name }) => name === chain);

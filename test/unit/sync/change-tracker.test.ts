@@ -49,12 +49,20 @@ describe("ChangeTracker", () => {
     handlers.endpointslices.onUpsert("default/web-ip", endpoints, undefined);
     handlers.servicecidrs.onUpsert("a", cidr, undefined);
     handlers.nodes.onUpsert("node-1", node(), undefined);
-    expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([web, [endpoints], [cidr]]);
+    expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([
+      web,
+      [endpoints],
+      [cidr],
+    ]);
     expect([cache.node.zone, changes()]).toEqual(["zone-a", 4]);
     handlers.services.onDelete("default/web", web);
     handlers.endpointslices.onDelete("default/web-ip", endpoints);
     handlers.servicecidrs.onDelete("a", cidr);
-    expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([undefined, [], []]);
+    expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([
+      undefined,
+      [],
+      [],
+    ]);
   });
 
   test("keeps what it knows of this host when its Node is deleted", () => {
@@ -78,7 +86,10 @@ describe("ChangeTracker", () => {
     const both = tracker.take();
     handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
     tracker.synced(both, new Set());
-    expect([tracker.services, tracker.endpoints], "the first sync failed, the second had its changes too").toEqual([
+    expect(
+      [tracker.services, tracker.endpoints],
+      "the first sync failed, the second had its changes too",
+    ).toEqual([
       { total: 3, unsynced: 0 },
       { total: 2, unsynced: 1 },
     ]);
@@ -110,7 +121,8 @@ describe("ChangeTracker", () => {
   test("keeps the times of Services that wait for a later sync, and counts all changes until nothing waits", () => {
     const { tracker, handlers } = setUp();
     const at = (name: string) => ({ ...slice({ service: name, family: "ip" }), lastChangeTriggerTime: 5 });
-    for (const name of ["large", "small"]) handlers.endpointslices.onUpsert(`default/${name}`, at(name), undefined);
+    for (const name of ["large", "small"])
+      handlers.endpointslices.onUpsert(`default/${name}`, at(name), undefined);
     const waiting = new Set([named("large")]);
     const services = (times: readonly { readonly service?: ServiceName | undefined }[]) =>
       times.map(({ service: name }) => name);
@@ -118,7 +130,10 @@ describe("ChangeTracker", () => {
     expect([services(triggerTimes), services(receivedAt)]).toEqual([["default/small"], ["default/small"]]);
     expect(tracker.endpoints.unsynced).toBe(2);
     const rest = tracker.synced(tracker.take(), new Set());
-    expect([services(rest.triggerTimes), services(rest.receivedAt)]).toEqual([["default/large"], ["default/large"]]);
+    expect([services(rest.triggerTimes), services(rest.receivedAt)]).toEqual([
+      ["default/large"],
+      ["default/large"],
+    ]);
     expect(tracker.endpoints.unsynced).toBe(0);
   });
 
@@ -142,7 +157,11 @@ describe("ChangeTracker", () => {
     };
     changed(1);
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
-    expect(tracker.take()).toMatchObject({ services: new Set(["default/web"]), triggerTimes: [], receivedAt: [] });
+    expect(tracker.take()).toMatchObject({
+      services: new Set(["default/web"]),
+      triggerTimes: [],
+      receivedAt: [],
+    });
     for (let at = 1; at <= 10_001; at++) changed(at);
     const { triggerTimes, receivedAt } = tracker.take();
     expect([triggerTimes.length, receivedAt.length]).toEqual([10_000, 10_000]);
@@ -177,7 +196,11 @@ describe("ChangeTracker", () => {
     expect(logger.lines).toEqual([
       {
         level: "warn",
-        fields: { resource: "services", object: "default/odd", error: "spec.ports[0].port must be 1 to 65535" },
+        fields: {
+          resource: "services",
+          object: "default/odd",
+          error: "spec.ports[0].port must be 1 to 65535",
+        },
         message: "invalid object ignored",
       },
     ]);

@@ -18,12 +18,27 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 function clusterIP(op: "new" | "delete", address: string): TableMessage {
   const spec = { name: "cluster-ips", key: ["ipv4_addr"], dynamic: false, counter: false } as const;
   const element = { ...encodedElement(spec, address, "", endianness()), isCatchAll: false };
-  return { kind: "elements", op, portId: 1, family: "ip", table: "nft-proxy", set: spec.name, elements: [element] };
+  return {
+    kind: "elements",
+    op,
+    portId: 1,
+    family: "ip",
+    table: "nft-proxy",
+    set: spec.name,
+    elements: [element],
+  };
 }
 
 const AUTHOR = "other (process 99)";
 const EXTRA = clusterIP("new", "192.0.2.1");
-const RULE = { kind: "rule", op: "delete", portId: 1, family: "ip", table: "nft-proxy", name: "services" } as const;
+const RULE = {
+  kind: "rule",
+  op: "delete",
+  portId: 1,
+  family: "ip",
+  table: "nft-proxy",
+  name: "services",
+} as const;
 const STRANGE: TableMessage = {
   ...EXTRA,
   elements: [{ key: "long", isEnd: true, isCatchAll: false, value: "x" }],
@@ -61,7 +76,9 @@ async function setUp() {
     loop: {
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
       requestRepair: (found, { compared, author } = {}) => {
-        const why = [compared, author === undefined ? undefined : `by ${author}`].filter((one) => one !== undefined);
+        const why = [compared, author === undefined ? undefined : `by ${author}`].filter(
+          (one) => one !== undefined,
+        );
         asked.push([...found.flatMap(inWords), ...why].join(", ") || "nothing");
       },
     },
@@ -131,7 +148,10 @@ describe("DriftRepair", () => {
   test("takes account of commits that come while chains are compared", async () => {
     const { foreign, asked, kernel } = await setUp();
     kernel.meanwhile = () => {
-      kernel.commits = [...(kernel.commits ?? []), { messages: [clusterIP("delete", "192.0.2.1")], author: "x" }];
+      kernel.commits = [
+        ...(kernel.commits ?? []),
+        { messages: [clusterIP("delete", "192.0.2.1")], author: "x" },
+      ];
     };
     await foreign(RULE, EXTRA);
     expect(asked).toEqual(["compare declarations", expect.not.stringContaining("192.0.2.1")]);

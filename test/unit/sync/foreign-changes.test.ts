@@ -21,7 +21,12 @@ function message(op: "new" | "delete", family: Family, set: string, key: string,
   return rawMessage(op, family, set, { ...encodedElement(spec, key, value, endianness()), ...beside });
 }
 
-function rawMessage(op: "new" | "delete", family: Family, set: string, ...elements: RawElement[]): TableMessage {
+function rawMessage(
+  op: "new" | "delete",
+  family: Family,
+  set: string,
+  ...elements: RawElement[]
+): TableMessage {
   return { ...PLACE, kind: "elements", op, family, set, elements };
 }
 
@@ -41,7 +46,9 @@ const [BALANCER = "", TARGET = ""] = [...(desired.ip?.sets.get("balancers")?.ele
 
 describe("committedChanges", () => {
   test("finds an element that was deleted, and one that was added", () => {
-    expect(found(message("delete", "ip", "lists", FRONTEND, LIST))).toEqual([`+ ip lists ${FRONTEND} => ${LIST}`]);
+    expect(found(message("delete", "ip", "lists", FRONTEND, LIST))).toEqual([
+      `+ ip lists ${FRONTEND} => ${LIST}`,
+    ]);
     expect(found(message("new", "ip6", "cluster-ips", "fd00::68"))).toEqual(["- ip6 cluster-ips fd00::68"]);
   });
 
@@ -77,10 +84,16 @@ describe("committedChanges", () => {
       found(message("delete", "ip", "lists", FRONTEND, LIST), message("new", "ip", "lists", FRONTEND, LIST)),
     ).toEqual([]);
     expect(
-      found(message("new", "ip", "cluster-ips", "192.0.2.1"), message("delete", "ip", "cluster-ips", "192.0.2.1")),
+      found(
+        message("new", "ip", "cluster-ips", "192.0.2.1"),
+        message("delete", "ip", "cluster-ips", "192.0.2.1"),
+      ),
     ).toEqual([]);
     expect(
-      found(message("delete", "ip", "cluster-ips", "192.0.2.1"), message("new", "ip", "cluster-ips", "192.0.2.1")),
+      found(
+        message("delete", "ip", "cluster-ips", "192.0.2.1"),
+        message("new", "ip", "cluster-ips", "192.0.2.1"),
+      ),
       "the other way round",
     ).toEqual(["- ip cluster-ips 192.0.2.1"]);
   });
@@ -111,9 +124,9 @@ describe("committedChanges", () => {
       const touched: TableMessage = { ...PLACE, kind, op: "new", family: "ip", name: "services" };
       const changes = committedChanges([message("new", "ip", "cluster-ips", "192.0.2.1"), touched], desired);
       expect([changes?.areDeclarations, changes?.deltas.length]).toEqual([true, 1]);
-      expect(committedChanges([message("new", "ip", "cluster-ips", "192.0.2.1")], desired)?.areDeclarations).toBe(
-        false,
-      );
+      expect(
+        committedChanges([message("new", "ip", "cluster-ips", "192.0.2.1")], desired)?.areDeclarations,
+      ).toBe(false);
     },
   );
 
@@ -136,7 +149,9 @@ describe("committedChanges", () => {
   });
 
   test("does not know what changed with bounds of intervals", () => {
-    const [ranges = ""] = [...(desired.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("source-ranges-"));
+    const [ranges = ""] = [...(desired.ip?.sets.keys() ?? [])].filter((name) =>
+      name.startsWith("source-ranges-"),
+    );
     expect(found(rawMessage("new", "ip", ranges, good))).toBeUndefined();
   });
 
@@ -147,7 +162,10 @@ describe("committedChanges", () => {
     const { spec, elements } = ip.sets.get(name) ?? { spec: undefined, elements: new Map<string, string>() };
     if (spec === undefined) throw new Error("no set");
     const fewer = new Map([...elements].filter(([one]) => one !== key));
-    const kernel = { ...desired, ip: { ...ip, sets: new Map([...ip.sets, [name, { spec, elements: fewer }]]) } };
+    const kernel = {
+      ...desired,
+      ip: { ...ip, sets: new Map([...ip.sets, [name, { spec, elements: fewer }]]) },
+    };
     expect(committedChanges([message("delete", "ip", name, key)], desired)?.deltas).toEqual(
       diffRuleset(kernel, desired),
     );

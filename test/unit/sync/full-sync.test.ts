@@ -53,7 +53,8 @@ test("a cold start has three nft at work, and waits for them before it removes w
     if (run !== "apply") return;
     underWay.push(++now);
     // The first of three chunks is refused while the others are under way.
-    for (let turns = fake.count("apply"); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = fake.count("apply"); turns > 0; turns--)
+      await new Promise((resolve) => setImmediate(resolve));
     now--;
   };
   fake.refuses = '"element"';
@@ -66,7 +67,11 @@ test("a cold start has three nft at work, and waits for them before it removes w
 
 test("a full sync leaves right tables alone", async () => {
   const fake = programmed();
-  expect(await fullSync(fake.nft, fake.tables, ruleset)).toEqual({ deltas: [], unreadable: undefined, applied: [] });
+  expect(await fullSync(fake.nft, fake.tables, ruleset)).toEqual({
+    deltas: [],
+    unreadable: undefined,
+    applied: [],
+  });
   expect(fake.transactions).toEqual([]);
 });
 
@@ -113,7 +118,9 @@ test.each([
   await fullSync(fake.nft, fake.tables, desired);
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
   const text = JSON.stringify(fake.transactions);
-  expect(text.includes('{"delete":{"map":{"family":"ip","table":"nft-proxy","name":"range-lists"')).toBe(isAnew);
+  expect(text.includes('{"delete":{"map":{"family":"ip","table":"nft-proxy","name":"range-lists"')).toBe(
+    isAnew,
+  );
   expect(text.includes('{"delete":{"element"')).toBe(!isAnew);
 });
 
@@ -145,9 +152,13 @@ test("a second map that was left behind goes with the next full sync", async () 
 
 test("a full sync changes the rules of chains and many elements in one transaction, after new chains", async () => {
   const fake = new FakeNft();
-  fake.kernel.apply(rebuildTransaction(renderAll({}, testNodeContext({ masqueradeAll: true })).state.ruleset));
+  fake.kernel.apply(
+    rebuildTransaction(renderAll({}, testNodeContext({ masqueradeAll: true })).state.ruleset),
+  );
   await fullSync(fake.nft, fake.tables, ruleset, { chunkSize: 2 });
-  const [chains = [], others = [], ...more] = fake.transactions.map(({ nftables }) => JSON.stringify(nftables));
+  const [chains = [], others = [], ...more] = fake.transactions.map(({ nftables }) =>
+    JSON.stringify(nftables),
+  );
   expect(chains).toContain("balance-");
   expect(chains).not.toContain('"element"');
   expect(chains).not.toContain("nat-prerouting");
@@ -178,7 +189,9 @@ test("tables that are made anew translate once more behind the chains whose plac
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const natChains: (readonly [string, number, string])[][] = [];
   fake.before = (run) => {
-    const chains = [...(fake.kernel.ruleset.ip?.chains.values() ?? [])].filter(({ base }) => base?.type === "nat");
+    const chains = [...(fake.kernel.ruleset.ip?.chains.values() ?? [])].filter(
+      ({ base }) => base?.type === "nat",
+    );
     if (run === "apply") {
       natChains.push(chains.map(({ name, base, rules }) => [name, base?.prio ?? 0, JSON.stringify(rules)]));
     }

@@ -51,7 +51,10 @@ describe("KernelEvents", () => {
     expect(foreign).toEqual([{ author: AUTHOR, deletedTables: [] }]);
     expect(await events.isIntactSince(clock.monotonic()), "at this moment").toBe(false);
     await pass(1);
-    expect([await events.isIntactSince(0), await events.isIntactSince(clock.monotonic())]).toEqual([false, true]);
+    expect([await events.isIntactSince(0), await events.isIntactSince(clock.monotonic())]).toEqual([
+      false,
+      true,
+    ]);
   });
 
   test("names our tables that were deleted, and no others", async () => {
@@ -108,7 +111,14 @@ describe("KernelEvents", () => {
   test("has not seen a commit whose end was not told", async () => {
     const { foreign, kernel, events } = await setUp();
     const { onMessage } = kernel.last.handlers;
-    onMessage({ kind: "table", op: "delete", portId: 99, family: "ip", table: "nft-proxy", name: "nft-proxy" });
+    onMessage({
+      kind: "table",
+      op: "delete",
+      portId: 99,
+      family: "ip",
+      table: "nft-proxy",
+      name: "nft-proxy",
+    });
     expect([foreign, events.recentCommits]).toEqual([[], []]);
     kernel.commit([]);
     expect(foreign).toHaveLength(1);
@@ -116,7 +126,11 @@ describe("KernelEvents", () => {
 
   test("knows nothing of what was before it listened", async () => {
     const { events, kernel, foreign, state, clock } = await setUp({ isReady: false });
-    expect([events.isTrusted, events.recentCommits, await events.isIntactSince(0)]).toEqual([false, undefined, false]);
+    expect([events.isTrusted, events.recentCommits, await events.isIntactSince(0)]).toEqual([
+      false,
+      undefined,
+      false,
+    ]);
     kernel.commit([elements()]);
     clock.advance(500);
     kernel.last.ready(true);
@@ -128,7 +142,14 @@ describe("KernelEvents", () => {
   test("forgets the beginning of a commit that was told before it was ready", async () => {
     const { kernel, foreign } = await setUp({ isReady: false });
     const { onMessage } = kernel.last.handlers;
-    onMessage({ kind: "table", op: "delete", portId: 99, family: "ip", table: "nft-proxy", name: "nft-proxy" });
+    onMessage({
+      kind: "table",
+      op: "delete",
+      portId: 99,
+      family: "ip",
+      table: "nft-proxy",
+      name: "nft-proxy",
+    });
     kernel.last.ready(true);
     await turn();
     kernel.commit([]);

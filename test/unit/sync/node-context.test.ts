@@ -16,7 +16,11 @@ const host: HostView = {
 function cache(): ObjectCache {
   const made = new ObjectCache(HERE.name);
   made.putNode(
-    node({ addresses: { ip: "192.0.2.2", ip6: "" }, podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] }, zone: "zone-c" }),
+    node({
+      addresses: { ip: "192.0.2.2", ip6: "" },
+      podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] },
+      zone: "zone-c",
+    }),
   );
   made.putServiceCIDR(serviceCIDR("b", ["10.97.0.0/16"]));
   made.putServiceCIDR(serviceCIDR("a", ["10.96.0.0/16", "fd00:10:96::/112"]));
@@ -102,13 +106,18 @@ test.each([
   ["198.51.100.2", "198.51.100.2", ""],
   ["fd00:c0::2", "192.0.2.2", "fd00:c0::2"],
 ])("the bind address %s makes the node's addresses %s and '%s'", (bindAddress, ip, ip6) => {
-  expect([contextOf({ bindAddress }).nodeAddress, contextOf({ bindAddress }, "ip6").nodeAddress]).toEqual([ip, ip6]);
+  expect([contextOf({ bindAddress }).nodeAddress, contextOf({ bindAddress }, "ip6").nodeAddress]).toEqual([
+    ip,
+    ip6,
+  ]);
 });
 
 describe("pods are told from others", () => {
   const clusterCIDRs = { ip: ["10.244.0.0/16"], ip6: [] };
   const unknown = { kind: "unknown" } as const;
-  test.each<[string, ProxyOptions["detectLocal"], FamilyContext["localTraffic"], FamilyContext["localTraffic"]]>([
+  test.each<
+    [string, ProxyOptions["detectLocal"], FamilyContext["localTraffic"], FamilyContext["localTraffic"]]
+  >([
     [
       "by the cluster's CIDR, where the family has one",
       { kind: "cluster-cidr" },
@@ -147,7 +156,9 @@ describe("pods are told from others", () => {
 
 const NO_LOCALHOST = { localhost: { ip: false, ip6: false } };
 
-test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]>([
+test.each<
+  [string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]
+>([
   [
     "primary",
     { primary: true, ...NO_LOCALHOST, cidrs: { ip: [], ip6: [] } },
@@ -173,8 +184,8 @@ test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"]
     { kind: "addresses", addresses: [] },
   ],
 ])("NodePorts answer on %s addresses", (_, nodePortAddresses, ip, ip6) => {
-  expect([contextOf({ nodePortAddresses }).nodePorts, contextOf({ nodePortAddresses }, "ip6").nodePorts]).toEqual([
-    ip,
-    ip6,
-  ]);
+  expect([
+    contextOf({ nodePortAddresses }).nodePorts,
+    contextOf({ nodePortAddresses }, "ip6").nodePorts,
+  ]).toEqual([ip, ip6]);
 });

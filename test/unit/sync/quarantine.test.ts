@@ -57,6 +57,8 @@ describe("refusedFamily", () => {
   });
 
   test("gives none when there is only one", async () => {
-    expect(await refusedFamily({ ...(ruleset.ip && { ip: ruleset.ip }) }, answering(false, false))).toBeUndefined();
+    expect(
+      await refusedFamily({ ...(ruleset.ip && { ip: ruleset.ip }) }, answering(false, false)),
+    ).toBeUndefined();
   });
 });

@@ -50,7 +50,11 @@ describe("a sync", () => {
       const { cache, reconciler } = setUp();
       let now = 0;
       const clock = vi.spyOn(performance, "now").mockImplementation(() => (now += 30));
-      const syncing = reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty(), atOnce });
+      const syncing = reconciler.sync({
+        nodeContext: testNodeContext(),
+        services: cache.takeDirty(),
+        atOnce,
+      });
       const ports = () => [...(reconciler.state.families.ip?.allServicePortRules() ?? [])];
       expect(ports()).toHaveLength(rendered);
       await syncing;
@@ -77,7 +81,12 @@ describe("a sync", () => {
     const listed = parts.fake.count("list");
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.11", "10.244.2.13"] }));
     const change = await parts.sync();
-    expect(summary(change)).toEqual({ kind: "partial", reason: undefined, refused: [], rendered: ["default/web"] });
+    expect(summary(change)).toEqual({
+      kind: "partial",
+      reason: undefined,
+      refused: [],
+      rendered: ["default/web"],
+    });
     expect(missing(parts)).toEqual([]);
     expect(parts.fake.count("list"), "nothing is listed on the way").toBe(listed);
     expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", rendered: [] });
@@ -196,7 +205,9 @@ describe("drift", () => {
 });
 
 describe("a repair", () => {
-  const FLUSH = { nftables: [{ flush: { chain: { family: "ip", table: "nft-proxy", name: "services" } } } as const] };
+  const FLUSH = {
+    nftables: [{ flush: { chain: { family: "ip", table: "nft-proxy", name: "services" } } } as const],
+  };
   const MISSING = { ...onlyElements({ family: "ip", table: "nft-proxy" }, []), mode: "create" } as const;
 
   /** A kernel that somebody changed, and what is wrong in it. */
@@ -224,7 +235,10 @@ describe("a repair", () => {
     const parts = await changed(FLUSH);
     parts.reconciler.requestRepair(parts.found, { compared: "periodic" });
     const report = await parts.sync();
-    expect([summary(report), report.drift]).toMatchObject([{ kind: "full", reason: "periodic" }, parts.found]);
+    expect([summary(report), report.drift]).toMatchObject([
+      { kind: "full", reason: "periodic" },
+      parts.found,
+    ]);
     parts.reconciler.requestRepair([], { compared: "periodic" });
     expect(await parts.sync()).toMatchObject({ kind: "full", reason: "periodic", drift: [], applied: [] });
     expect(parts.fake.count("list")).toBe(parts.listed);
@@ -252,7 +266,9 @@ describe("a repair", () => {
 
   test("leaves what our own changes touch to them", async () => {
     const parts = await changed({
-      nftables: [{ add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.99"] } } }],
+      nftables: [
+        { add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.99"] } } },
+      ],
     });
     const [, extra] = [parts.cache.deleteService(web.name), parts.found];
     parts.reconciler.requestRepair(extra);
@@ -367,7 +383,9 @@ describe("quarantine", () => {
     expect(
       missing(parts).flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key))),
     ).toEqual(["10.96.6.66", "10.96.6.66 . tcp . 80"]);
-    expect([...parts.reconciler.quarantined]).toEqual([["ip default/bad:/tcp", "the kernel refuses its rules"]]);
+    expect([...parts.reconciler.quarantined]).toEqual([
+      ["ip default/bad:/tcp", "the kernel refuses its rules"],
+    ]);
 
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
     expect(summary(await parts.sync()), "others go on as ever").toMatchObject({
@@ -387,14 +405,18 @@ describe("quarantine", () => {
     const parts = setUp();
     await parts.sync();
     parts.cache.putService(service({ name: "late", clusterIPs: ["10.96.0.99"] }));
-    parts.cache.putSlice(slice({ service: "late", endpoints: ["10.244.2.13", "10.244.2.14", "10.244.2.15"] }));
+    parts.cache.putSlice(
+      slice({ service: "late", endpoints: ["10.244.2.13", "10.244.2.14", "10.244.2.15"] }),
+    );
     parts.fake.refuses = "10.244.2.15";
     const sent = parts.fake.transactions.length;
     const report = await parts.sync();
     expect(parts.fake.transactions.length - sent).toBeGreaterThan(2);
     expect(report.refused).toEqual(["ip default/late:/tcp"]);
     expect(report.drift).toEqual([]);
-    expect(JSON.stringify([...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])])).not.toContain("balance-3");
+    expect(JSON.stringify([...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])])).not.toContain(
+      "balance-3",
+    );
   });
 
   test("takes out a service port that our own schema refuses, before anything is sent", async () => {
@@ -407,14 +429,20 @@ describe("quarantine", () => {
 
   test("takes out a service port that exceeds a limit, with the limit as the reason, until it does no longer", async () => {
     const sticky = service({ name: "sticky", clusterIPs: ["10.96.7.7"], affinitySeconds: 60 });
-    const endpoints = Array.from({ length: MOST_STICKY_ENDPOINTS + 1 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
+    const endpoints = Array.from(
+      { length: MOST_STICKY_ENDPOINTS + 1 },
+      (_, i) => `10.244.${i >> 8}.${i & 255}`,
+    );
     const parts = setUp(
       cacheOf({ services: [web, sticky], slices: [webSlice, slice({ service: "sticky", endpoints })] }),
       CHUNK_SIZE,
     );
     await parts.sync();
     expect([...parts.reconciler.quarantined]).toEqual([
-      ["ip default/sticky:/tcp", "a Service with session affinity can have 16380 endpoints, and this one has 16381"],
+      [
+        "ip default/sticky:/tcp",
+        "a Service with session affinity can have 16380 endpoints, and this one has 16381",
+      ],
     ]);
     expect(JSON.stringify(parts.fake.transactions)).not.toContain("10.96.7.7");
     parts.cache.putSlice(slice({ service: "sticky", endpoints: endpoints.slice(1) }));
@@ -592,12 +620,9 @@ describe("an nft that is killed", () => {
     parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
     expect(await syncUntilDone(parts)).toBe(2);
     expect([...parts.reconciler.quarantined]).toEqual([["ip default/c:/tcp", REASON]]);
-    expect(["10.96.1.0", "10.96.1.1", "10.96.1.3", "10.96.1.4"].map((address) => has(parts, address))).toEqual([
-      true,
-      true,
-      true,
-      true,
-    ]);
+    expect(
+      ["10.96.1.0", "10.96.1.1", "10.96.1.3", "10.96.1.4"].map((address) => has(parts, address)),
+    ).toEqual([true, true, true, true]);
     expect(has(parts, "10.96.1.2")).toBe(false);
   });
 

@@ -31,7 +31,13 @@ function setUp() {
     readHost: async () => view,
   });
   const runner = new BoundedFrequencyRunner(clock, INTERVAL);
-  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs: false });
+  const tracker = new ChangeTracker({
+    cache,
+    clock,
+    logger,
+    onChange: () => runner.request(),
+    awaitsPodCIDRs: false,
+  });
   const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables });
   const reports: SyncReport[] = [];
   const failures: SyncFailure[] = [];
@@ -69,7 +75,21 @@ function setUp() {
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
     await pass(0);
   };
-  return { cache, fake, clock, logger, options, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
+  return {
+    cache,
+    fake,
+    clock,
+    logger,
+    options,
+    tracker,
+    loop,
+    handlers,
+    reports,
+    failures,
+    cleanUps,
+    pass,
+    list,
+  };
 }
 
 describe("SyncLoop", () => {
@@ -149,7 +169,11 @@ describe("SyncLoop", () => {
     fake.before = () => {
       fake.before = () => {};
       clock.advance(300);
-      handlers.services.onUpsert("default/dns", service({ name: "dns", clusterIPs: ["10.96.0.53"] }), undefined);
+      handlers.services.onUpsert(
+        "default/dns",
+        service({ name: "dns", clusterIPs: ["10.96.0.53"] }),
+        undefined,
+      );
     };
     await list();
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, pendingSince: 100_300 }]);
@@ -218,7 +242,9 @@ describe("SyncLoop", () => {
   test("reports stale chains that cannot be deleted to subscribers", async () => {
     const { loop, fake, handlers, cleanUps, list, pass } = setUp();
     await list();
-    const [two, one] = [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]].map((endpoints) => slice({ endpoints }));
+    const [two, one] = [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]].map((endpoints) =>
+      slice({ endpoints }),
+    );
     handlers.endpointslices.onUpsert("default/web-ip", two as never, undefined);
     await pass(1000);
     handlers.endpointslices.onUpsert("default/web-ip", one as never, two as never);
@@ -234,7 +260,11 @@ describe("SyncLoop", () => {
   test("tries again what the kernel refused, if there is anything", async () => {
     const { loop, fake, handlers, reports, list, pass } = setUp();
     fake.refuses = "10.96.6.66";
-    handlers.services.onUpsert("default/bad", service({ name: "bad", clusterIPs: ["10.96.6.66"] }), undefined);
+    handlers.services.onUpsert(
+      "default/bad",
+      service({ name: "bad", clusterIPs: ["10.96.6.66"] }),
+      undefined,
+    );
     await list();
     expect(reports[0]?.quarantined.size).toBe(1);
     fake.refuses = undefined;

@@ -6,7 +6,12 @@ import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { deltaSize } from "../../../src/nft/delta.ts";
 import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { allSlicesOf, VANISHED_DELAY, VanishedEndpoints, vanishedTimer } from "../../../src/sync/vanished-endpoints.ts";
+import {
+  allSlicesOf,
+  VANISHED_DELAY,
+  VanishedEndpoints,
+  vanishedTimer,
+} from "../../../src/sync/vanished-endpoints.ts";
 import {
   cacheOf,
   DRAINING,
@@ -202,8 +207,10 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
     ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY })
     : undefined;
   const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
-  const sync = () => reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
-  const serve = (...addresses: readonly string[]) => cache.putSlice(slice({ endpoints: addresses, family: "ip" }));
+  const sync = () =>
+    reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
+  const serve = (...addresses: readonly string[]) =>
+    cache.putSlice(slice({ endpoints: addresses, family: "ip" }));
   return { clock, vanished, reconciler, sync, serve };
 }
 
@@ -211,7 +218,12 @@ const inKernel = (fake: FakeNft) => [...(fake.kernel.ruleset.ip?.sets.get(VANISH
 
 /** What somebody else does to the set. */
 function changeSet(fake: FakeNft, command: "add" | "delete", address: string): void {
-  const element = { family: "ip", table: "nft-proxy", name: VANISHED, elem: [{ concat: [address, 8080] }] } as const;
+  const element = {
+    family: "ip",
+    table: "nft-proxy",
+    name: VANISHED,
+    elem: [{ concat: [address, 8080] }],
+  } as const;
   fake.kernel.apply({ nftables: [{ [command]: { element } }] } as unknown as Transaction);
 }
 
@@ -306,7 +318,12 @@ test("without the option the set, the chain and the rule that leads to it go, an
 });
 
 test("readEndingTargets reads the time that remains, in whole seconds", async () => {
-  const spec = { name: VANISHED, key: ["ipv4_addr", "inet_service"], dynamic: false, counter: false } as const;
+  const spec = {
+    name: VANISHED,
+    key: ["ipv4_addr", "inet_service"],
+    dynamic: false,
+    counter: false,
+  } as const;
   const tables: Pick<TableReader, "elements"> = {
     async *elements() {
       yield [{ key: at(A), value: "", expiresMs: 959_001 }];
@@ -323,7 +340,12 @@ test("resetPackets counts the packets of rules with a reset alone", () => {
   const rule = (reject: unknown, packets: number) => ({
     rule: { expr: [{ counter: { packets, bytes: 1 } }, { reject }] },
   });
-  const objects = [rule({ type: "tcp reset" }, 3), rule({ type: "tcp reset" }, 4), rule(null, 100), { chain: {} }];
+  const objects = [
+    rule({ type: "tcp reset" }, 3),
+    rule({ type: "tcp reset" }, 4),
+    rule(null, 100),
+    { chain: {} },
+  ];
   expect(resetPackets(JSON.stringify({ nftables: objects }))).toBe(7);
 });
 

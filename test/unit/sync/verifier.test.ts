@@ -104,7 +104,11 @@ describe("Verifier", () => {
     events.isIntact = true;
     lose();
     for (let n = 0; n < 3; n++) await pass(PERIOD);
-    expect([verified.slice(1), found, fake.count("list")]).toEqual([[130_300, 160_300, 190_300, 220_300], [], listed]);
+    expect([verified.slice(1), found, fake.count("list")]).toEqual([
+      [130_300, 160_300, 190_300, 220_300],
+      [],
+      listed,
+    ]);
     events.isIntact = false;
     await verify();
     expect(addedIn(found)).toEqual(["10.96.0.10"]);
@@ -227,21 +231,24 @@ describe("Verifier", () => {
     expect(found).toEqual([]);
   });
 
-  test.each(["fails", "is a full one"])("reports nothing when a sync %s during the comparison", async (how) => {
-    const { clock, fake, verifier, found, lose, verify } = await setUp();
-    lose();
-    let isUnderWay = false;
-    fake.before = (run) => {
-      if (run !== "list" || isUnderWay) return;
-      isUnderWay = true;
-      if (how === "fails") verifier.failed();
-      else verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
-    };
-    await verify();
-    expect([isUnderWay, found]).toEqual([true, []]);
-    await verify();
-    expect(addedIn(found)).toEqual(["10.96.0.10"]);
-  });
+  test.each(["fails", "is a full one"])(
+    "reports nothing when a sync %s during the comparison",
+    async (how) => {
+      const { clock, fake, verifier, found, lose, verify } = await setUp();
+      lose();
+      let isUnderWay = false;
+      fake.before = (run) => {
+        if (run !== "list" || isUnderWay) return;
+        isUnderWay = true;
+        if (how === "fails") verifier.failed();
+        else verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
+      };
+      await verify();
+      expect([isUnderWay, found]).toEqual([true, []]);
+      await verify();
+      expect(addedIn(found)).toEqual(["10.96.0.10"]);
+    },
+  );
 
   test("goes on when the wall clock is set back", async () => {
     const { clock, verified, pass } = await setUp();
@@ -254,7 +261,9 @@ describe("Verifier", () => {
     const { cache, fake, reconciler, found, verify } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
     fake.timesOut = true;
-    await expect(reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() })).rejects.toThrow();
+    await expect(
+      reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() }),
+    ).rejects.toThrow();
     fake.timesOut = false;
     expect(diffRuleset(fake.kernel.ruleset, reconciler.state.ruleset)).not.toEqual([]);
     await verify();
@@ -313,7 +322,11 @@ describe("Verifier", () => {
         fields: { error: expect.stringContaining("nft did not end within"), hint: expect.any(String) },
         message: "cannot read our tables to verify them, retrying (logged once)",
       },
-      { level: "info", fields: { failed: 3, seconds: 90 }, message: "our tables can be read and verified again" },
+      {
+        level: "info",
+        fields: { failed: 3, seconds: 90 },
+        message: "our tables can be read and verified again",
+      },
     ]);
   });
 
@@ -466,9 +479,13 @@ describe("Verifier.recheck", () => {
   test("reads no elements where declarations are asked for", async () => {
     const { fake, verifier, lose } = await setUp();
     lose();
-    fake.kernel.apply({ nftables: [{ add: { chain: { family: "ip6", table: "nft-proxy", name: "stranger" } } }] });
+    fake.kernel.apply({
+      nftables: [{ add: { chain: { family: "ip6", table: "nft-proxy", name: "stranger" } } }],
+    });
     const listed = fake.count("list");
-    expect(await verifier.recheck("declarations")).toMatchObject([{ family: "ip6", deletedChains: ["stranger"] }]);
+    expect(await verifier.recheck("declarations")).toMatchObject([
+      { family: "ip6", deletedChains: ["stranger"] },
+    ]);
     expect(fake.count("list") - listed).toBe(2);
   });
 

@@ -1,6 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
-import { evaluateAnswer, evaluatePrepared, evaluateTables, prepareTables } from "../../../src/trace/evaluate.ts";
+import {
+  evaluateAnswer,
+  evaluatePrepared,
+  evaluateTables,
+  prepareTables,
+} from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
 
@@ -56,7 +61,15 @@ const SETS = [
   { set: { ...at, name: "flags", type: "tcp_flag", elem: ["syn"] } },
   { set: { ...at, name: "strange", type: "ipv4_addr", elem: [{ unheard: "of" }] } },
   // nft 1.1.3 lists `limit rate over 1/second` of a set's elements so.
-  { set: { ...at, name: "limited", type: "ipv4_addr", stmt: [RATE], elem: [{ elem: { val: "10.96.0.1", ...RATE } }] } },
+  {
+    set: {
+      ...at,
+      name: "limited",
+      type: "ipv4_addr",
+      stmt: [RATE],
+      elem: [{ elem: { val: "10.96.0.1", ...RATE } }],
+    },
+  },
   { set: { ...at, name: "slow", type: "ipv4_addr", elem: [{ elem: { val: "10.96.0.1", ...RATE } }] } },
   { set: { ...at, name: "counted", type: "ipv4_addr", stmt: [{ counter: null }], elem: ["10.96.0.1"] } },
 ];
@@ -65,7 +78,9 @@ const SETS = [
 function tablesWith(expr: readonly unknown[], chain: object = {}) {
   const base = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept", ...chain };
   const rule = { rule: { ...at, chain: "base", handle: 7, expr } };
-  return anyTables({ objects: [{ table: { family: "inet", name: "other" } }, { chain: base }, ...SETS, rule] });
+  return anyTables({
+    objects: [{ table: { family: "inet", name: "other" } }, { chain: base }, ...SETS, rule],
+  });
 }
 
 function kindOf(expr: readonly unknown[], packet = tcp, chain: object = {}): string | undefined {
@@ -165,7 +180,10 @@ describe("a reverse path filter", () => {
 });
 
 describe("the hooks of the node's own packets and of those to the node", () => {
-  const routed = { ...host, interfaceTo: (address: string) => (address.startsWith("10.244.") ? "cali1" : "eth0") };
+  const routed = {
+    ...host,
+    interfaceTo: (address: string) => (address.startsWith("10.244.") ? "cali1" : "eth0"),
+  };
   const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
   const translation = [{ dnat: { family: "ip", addr: "10.244.1.11" } }];
 
@@ -189,12 +207,16 @@ describe("the hooks of the node's own packets and of those to the node", () => {
     ["from outside", { address: "192.0.2.1", at: "outside", iifname: "eth0" }, "dropped"],
     ["of the node itself, which passed postrouting", { address: "192.0.2.2", at: "node" }, "delivered"],
   ])("a nat chain of input sees connections %s: %s", (_, from, kind) => {
-    expect(kindOf([drop], { ...tcp, from, to: "192.0.2.2" }, { type: "nat", hook: "input", prio: 100 })).toBe(kind);
+    expect(kindOf([drop], { ...tcp, from, to: "192.0.2.2" }, { type: "nat", hook: "input", prio: 100 })).toBe(
+      kind,
+    );
   });
 });
 
 test("the empty interface of the node's own packets is a part of a concatenation like any other", () => {
-  const data = { set: [[{ concat: ["*", { prefix: { addr: "10.96.0.0", len: 16 } }, { range: [80, 90] }] }, drop]] };
+  const data = {
+    set: [[{ concat: ["*", { prefix: { addr: "10.96.0.0", len: 16 } }, { range: [80, 90] }] }, drop]],
+  };
   const key = { concat: [meta("iifname"), field("ip", "daddr"), field("tcp", "dport")] };
   const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
   expect(kindOf([{ vmap: { key, data } }], own, { hook: "output" })).toBe("dropped");
@@ -202,7 +224,10 @@ test("the empty interface of the node's own packets is a part of a concatenation
 
 describe("the answer to a first packet", () => {
   const at = { family: "inet", table: "other" };
-  const routed = { ...host, interfaceTo: (address: string) => (address.startsWith("10.244.1.") ? "cali1" : "eth0") };
+  const routed = {
+    ...host,
+    interfaceTo: (address: string) => (address.startsWith("10.244.1.") ? "cali1" : "eth0"),
+  };
   const outside: Packet = { ...tcp, from: { address: "203.0.113.9", at: "outside", iifname: "eth0" } };
 
   /** The end of the answer by tables that translate to 10.244.1.12:8080, and masquerade what comes from outside. */
@@ -216,7 +241,10 @@ describe("the answer to a first packet", () => {
         base: { type: "nat", hook: "postrouting", prio: 100 },
         expr: [is(meta("iifname"), "eth0"), { masquerade: null }],
       },
-      checked: { base: { type: "filter", hook, prio }, expr: [is(ct("state"), "established", "in"), ...expr, drop] },
+      checked: {
+        base: { type: "filter", hook, prio },
+        expr: [is(ct("state"), "established", "in"), ...expr, drop],
+      },
     };
     const objects = Object.entries(chains).flatMap(([name, { base, expr }]) => [
       { chain: { ...at, name, policy: "accept", ...base } },
@@ -248,8 +276,22 @@ describe("the answer to a first packet", () => {
     ],
     ["comes from the endpoint", tcp, "forward", [is(field("ip", "saddr"), "10.244.1.12")], 0, "dropped"],
     ["comes from the endpoint's port", tcp, "forward", [is(field("tcp", "sport"), 8080)], 0, "dropped"],
-    ["comes in by the endpoint's interface", outside, "prerouting", [is(meta("iifname"), "cali1")], 0, "dropped"],
-    ["goes to a port that is not known", tcp, "forward", [is(field("tcp", "dport"), 80)], 0, "not-understood"],
+    [
+      "comes in by the endpoint's interface",
+      outside,
+      "prerouting",
+      [is(meta("iifname"), "cali1")],
+      0,
+      "dropped",
+    ],
+    [
+      "goes to a port that is not known",
+      tcp,
+      "forward",
+      [is(field("tcp", "dport"), 80)],
+      0,
+      "not-understood",
+    ],
     ["goes to the client", outside, "forward", [is(field("ip", "daddr"), "203.0.113.9")], 0, "dropped"],
     [
       "goes to an address of the node first",
@@ -421,9 +463,9 @@ describe("verdicts of other software's rules", () => {
 
   const dnat = (addr: unknown, more: object = {}) => [{ dnat: { family: "ip", addr, ...more } }];
   const destinations = (expr: readonly unknown[]) =>
-    summarize(evaluateTables(tablesWith(expr, { type: "nat", hook: "prerouting" }), host, tcp)).destinations.map(
-      ({ address, port, probability }) => `${address} ${port} ${probability}`,
-    );
+    summarize(
+      evaluateTables(tablesWith(expr, { type: "nat", hook: "prerouting" }), host, tcp),
+    ).destinations.map(({ address, port, probability }) => `${address} ${port} ${probability}`);
   const members = {
     set: [
       [0, { concat: ["10.0.0.1", 8080] }],
@@ -459,14 +501,22 @@ describe("verdicts of other software's rules", () => {
 
   test("nat chains run at the kernel's place of translation, whatever their priority", () => {
     const [nat] = tablesWith(dnat("10.0.0.1"), { type: "nat", hook: "prerouting", prio: -150 });
-    const [filter] = tablesWith([is(field("ip", "daddr"), "10.96.0.1"), drop], { hook: "prerouting", prio: -120 });
+    const [filter] = tablesWith([is(field("ip", "daddr"), "10.96.0.1"), drop], {
+      hook: "prerouting",
+      prio: -120,
+    });
     if (nat === undefined || filter === undefined) throw new Error("no tables");
-    expect(evaluateTables([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([{ kind: "dropped" }]);
+    expect(evaluateTables([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([
+      { kind: "dropped" },
+    ]);
   });
 
   test("a node's packet that is masqueraded towards a pod has a source that is not known", () => {
     const [nat] = tablesWith([{ masquerade: null }], { type: "nat", hook: "postrouting", prio: 100 });
-    const [filter] = tablesWith([is(field("ip", "saddr"), "192.0.2.2"), drop], { hook: "postrouting", prio: 150 });
+    const [filter] = tablesWith([is(field("ip", "saddr"), "192.0.2.2"), drop], {
+      hook: "postrouting",
+      prio: 150,
+    });
     if (nat === undefined || filter === undefined) throw new Error("no tables");
     const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
     const kinds = (to: string) =>

@@ -50,7 +50,8 @@ const nat = (hook: string, prio = -100) => ({ type: "nat", hook, prio, policy: "
 
 /** Where a packet ends when `chains` are walked from `base`, a filter chain of the prerouting hook. */
 function kind(chains: Parts["chains"], policy = "accept"): string | undefined {
-  return evaluate(ruleset({ hooks: { base: filter("prerouting", 0, policy) }, chains }), host, packet())[0]?.kind;
+  return evaluate(ruleset({ hooks: { base: filter("prerouting", 0, policy) }, chains }), host, packet())[0]
+    ?.kind;
 }
 
 describe("chains", () => {
@@ -78,7 +79,11 @@ describe("chains", () => {
 
   test("an accept does not skip the hook's next base chain", () => {
     const hooks = { late: filter("prerouting", 5), early: filter("prerouting", -5) };
-    const outcomes = evaluate(ruleset({ hooks, chains: { late: [[drop]], early: [[accept]] } }), host, packet());
+    const outcomes = evaluate(
+      ruleset({ hooks, chains: { late: [[drop]], early: [[accept]] } }),
+      host,
+      packet(),
+    );
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["dropped"]);
   });
 });
@@ -123,7 +128,9 @@ describe("comparisons", () => {
 
 describe("route through the hooks", () => {
   const visited = (rules: Ruleset, sent: Packet): string[] =>
-    (evaluate(rules, host, sent)[0]?.steps ?? []).flatMap((step) => (step.kind === "hook" ? [step.hook] : []));
+    (evaluate(rules, host, sent)[0]?.steps ?? []).flatMap((step) =>
+      step.kind === "hook" ? [step.hook] : [],
+    );
   const translating = ruleset({
     hooks: { pre: nat("prerouting"), out: nat("output") },
     chains: { pre: [[is(daddr, "10.96.0.1"), to("192.0.2.2")]], out: [[to("192.0.2.2")]] },
@@ -150,7 +157,9 @@ describe("route through the hooks", () => {
   });
 
   test("a packet from outside to a loopback address is dropped", () => {
-    expect(evaluate({}, host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual(["dropped"]);
+    expect(evaluate({}, host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual([
+      "dropped",
+    ]);
   });
 
   test("an established connection passes no nat chains", () => {
@@ -177,13 +186,18 @@ describe("route through the hooks", () => {
   test("a dnat ends its chain, and the hook's later nat chains", () => {
     const hooks = { first: nat("prerouting", -100), second: nat("prerouting", -90) };
     const chains = { first: [[to("10.0.0.1")], [to("10.0.0.2")]], second: [[to("10.0.0.3")]] };
-    expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([{ to: { address: "10.0.0.1" } }]);
+    expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([
+      { to: { address: "10.0.0.1" } },
+    ]);
   });
 
   test("a dnat to the original destination ends its chain, and does not count as a translation", () => {
     const hooks = { pre: nat("prerouting"), forward: filter("forward") };
     const isTranslated = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } } as const;
-    const to96 = ruleset({ hooks, chains: { pre: [[to("10.96.0.1")], [drop]], forward: [[isTranslated, drop]] } });
+    const to96 = ruleset({
+      hooks,
+      chains: { pre: [[to("10.96.0.1")], [drop]], forward: [[isTranslated, drop]] },
+    });
     expect(evaluate(to96, host, packet())).toMatchObject([{ kind: "delivered", translated: false }]);
     expect(evaluate(to96, host, packet({ to: "10.96.0.2" }))).toMatchObject([{ kind: "dropped" }]);
   });
@@ -198,7 +212,11 @@ describe("route through the hooks", () => {
 
 const balance = set(priority, { numgen: { mode: "random", mod: 4, offset: 8 } });
 const endpoints = (count: number): object[] => [
-  { add: { map: { ...at, name: "endpoints", type: ["ipv4_addr", "classid"], map: ["ipv4_addr", "inet_service"] } } },
+  {
+    add: {
+      map: { ...at, name: "endpoints", type: ["ipv4_addr", "classid"], map: ["ipv4_addr", "inet_service"] },
+    },
+  },
   {
     add: {
       element: {
@@ -287,7 +305,9 @@ describe("dynamic maps", () => {
     ruleset({
       hooks: { pre: nat("prerouting") },
       sets: [...endpoints(4), affinity(size)],
-      chains: { pre: [[lookup, update, toEndpoint], [forget], [balance, update, toEndpoint], ...last, [drop]] },
+      chains: {
+        pre: [[lookup, update, toEndpoint], [forget], [balance, update, toEndpoint], ...last, [drop]],
+      },
     });
   const entry = (value: string, client = "10.244.1.11"): DynamicEntry => ({
     family: "ip",
@@ -304,7 +324,9 @@ describe("dynamic maps", () => {
     for (const outcome of outcomes) {
       const { key: updatedKey, value = "" } = outcome.updates[0] ?? {};
       expect(updatedKey).toBe("10.244.1.11 . 10.96.0.1");
-      expect(addresses(sticky(2), [entry(value)])).toEqual(outcome.kind === "delivered" ? [outcome.to.address] : []);
+      expect(addresses(sticky(2), [entry(value)])).toEqual(
+        outcome.kind === "delivered" ? [outcome.to.address] : [],
+      );
     }
   });
 
@@ -375,7 +397,11 @@ describe("unknown parts of rules", () => {
     ["a rule that accepts what is accepted anyway", "delivered", { base: [[unknown, accept]] }],
     ["a rule that accepts what is dropped later", "not-understood", { base: [[unknown, accept], [drop]] }],
     ["a rule that drops what is dropped later", "dropped", { base: [[unknown, drop], [drop]] }],
-    ["a rule that rejects what is dropped later", "not-understood", { base: [[unknown, { reject: null }], [drop]] }],
+    [
+      "a rule that rejects what is dropped later",
+      "not-understood",
+      { base: [[unknown, { reject: null }], [drop]] },
+    ],
   ])("%s gives the outcome %s where one of its comparisons is unknown", (_, outcome, chains) => {
     expect(kind(chains as Parts["chains"])).toBe(outcome);
   });

@@ -22,10 +22,13 @@ const tables: Readonly<Record<string, readonly AnyTable[]>> = {
   ),
 };
 
-describe.each(Object.entries(tables))("the evaluator predicts from %s the recorded outcome of", (_, rules) => {
-  test.each(probes)("$id", (probe) => {
-    const outcomes = probeOutcomes(rules, probe);
-    expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
-    expect(outcomes.length).toBeGreaterThan(0);
-  });
-});
+describe.each(Object.entries(tables))(
+  "the evaluator predicts from %s the recorded outcome of",
+  (_, rules) => {
+    test.each(probes)("$id", (probe) => {
+      const outcomes = probeOutcomes(rules, probe);
+      expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
+      expect(outcomes.length).toBeGreaterThan(0);
+    });
+  },
+);

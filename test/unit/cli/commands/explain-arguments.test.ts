@@ -25,7 +25,10 @@ describe("explainQueryOf", () => {
     [what("10.96.0.10"), "an address needs a port: ADDRESS:PORT"],
     [what("fd00::1"), "an address needs a port: [ADDRESS]:PORT"],
     [what("10.96.0.300:80"), '"10.96.0.300" is not an IP address'],
-    [what("[fe80::1%eth0]:80"), '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone'],
+    [
+      what("[fe80::1%eth0]:80"),
+      '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone',
+    ],
     [what("pod-0.cart.shop.svc.cluster.local"), "must name a Service"],
     [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port needs --to; write ADDRESS:PORT instead"],
     [{ ...what("shop/cart"), port: ["81"] }, "--port needs --to; write SERVICE:PORT instead"],

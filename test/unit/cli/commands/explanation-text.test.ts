@@ -19,7 +19,9 @@ const TO_WEB: Connection = {
 };
 
 function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}): Explanation {
-  const endpoints = Array.from({ length: count }, (_, i) => endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }));
+  const endpoints = Array.from({ length: count }, (_, i) =>
+    endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }),
+  );
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints })] });
   const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
@@ -43,9 +45,9 @@ test("an explanation sums up endpoints that do not fit on a screen in its text, 
   expect(lines.length).toBeLessThan(45);
   expect(lines).toContain("        and 70 more used, 10 more excluded");
   expect(many.endpoints).toHaveLength(100);
-  expect(many.steps.flatMap(({ elements }) => elements).filter((text) => text.startsWith("endpoints "))).toHaveLength(
-    80,
-  );
+  expect(
+    many.steps.flatMap(({ elements }) => elements).filter((text) => text.startsWith("endpoints ")),
+  ).toHaveLength(80);
 });
 
 test.each([
@@ -70,11 +72,18 @@ test("a conclusion whose message names the outcome does not repeat it", () => {
 });
 
 test("an explanation names the endpoints that left its Service and whose clients are reset, and none of other Services", () => {
-  const left = { family: "ip", target: "10.244.2.99 . 8080", services: [named("web")], leftAt: 1_000_000 } as const;
+  const left = {
+    family: "ip",
+    target: "10.244.2.99 . 8080",
+    services: [named("web")],
+    leftAt: 1_000_000,
+  } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
   const whole = explanation(1, { vanished: { endpoints, now: 1_083_000 } });
   const { notes } = whole;
-  const schema = JSON.parse(readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"));
+  const schema = JSON.parse(
+    readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"),
+  );
   expect(new Ajv().compile(schema)({ explanations: [whole] })).toBe(true);
   expect(notes.filter(({ topic }) => topic === "reset")).toEqual([
     {

@@ -35,7 +35,9 @@ describe("help", () => {
   });
 
   test("of a command gives each flag's meaning there, its short form and its default", async () => {
-    expect(await helpOf("refusals")).toMatch(/^ {2}-n, --namespace +Only Services of this namespace +\[string\]$/m);
+    expect(await helpOf("refusals")).toMatch(
+      /^ {2}-n, --namespace +Only Services of this namespace +\[string\]$/m,
+    );
     expect(await helpOf("fleet")).toMatch(
       /^ {2}-n, --namespace +The namespace of the pods; kube-system by default +\[string\]$/m,
     );
@@ -54,8 +56,15 @@ describe("completed names", () => {
     "have no descriptions, whatever a user's shell: %s",
     async (shell) => {
       vi.stubEnv("SHELL", shell);
-      expect(await completedNames(undefined, [], "co", false)).toEqual(["connections", "config", "completion"]);
-      expect(await completedNames(commandOf("explain"), ["explain"], "--fro", false)).toEqual(["--from", "--from-ip"]);
+      expect(await completedNames(undefined, [], "co", false)).toEqual([
+        "connections",
+        "config",
+        "completion",
+      ]);
+      expect(await completedNames(commandOf("explain"), ["explain"], "--fro", false)).toEqual([
+        "--from",
+        "--from-ip",
+      ]);
     },
   );
 });

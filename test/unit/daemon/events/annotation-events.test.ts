@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
-import { portRangeEvents, schedulerEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
+import {
+  portRangeEvents,
+  schedulerEvents,
+  unservedRangeEvents,
+} from "../../../../src/daemon/events/sync-events.ts";
 import type { PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
@@ -18,7 +22,9 @@ test("an unknown scheduler is reported once for each value, and again after it w
   sync("lc");
   sync();
   sync("rr");
-  expect(notes.map(({ reason, note }) => [reason, note.includes('not "rr"'), note.includes('not "lc"')])).toEqual([
+  expect(
+    notes.map(({ reason, note }) => [reason, note.includes('not "rr"'), note.includes('not "lc"')]),
+  ).toEqual([
     ["UnknownScheduler", true, false],
     ["UnknownScheduler", false, true],
     ["UnknownScheduler", true, false],
@@ -53,14 +59,21 @@ test("ranges of ports that this node does not serve are reported once for each S
       const ports = [port(80, { ranges: [{ first: 8000, last: 8999 }] })];
       cache.putService(service({ clusterIPs: ["10.96.0.10", "fd00:10:96::10"], externalIPs, ports }));
     }
-    events.synced({ rendered: new Set([named("web")]), nodeContext: testNodeContext({ portRanges }) } as never);
+    events.synced({
+      rendered: new Set([named("web")]),
+      nodeContext: testNodeContext({ portRanges }),
+    } as never);
     await new Promise((resolve) => setImmediate(resolve));
-    return notes.splice(0).map(({ type, reason, note, clusterKey }) => `${type} ${reason} ${clusterKey}: ${note}`);
+    return notes
+      .splice(0)
+      .map(({ type, reason, note, clusterKey }) => `${type} ${reason} ${clusterKey}: ${note}`);
   };
   const local =
     "Warning PortRangesNotServed local: node node-1, and possibly others, does not serve nft-proxy.io/port-ranges at its own address";
   expect(await sync("virtual", ["203.0.113.7"])).toEqual([]);
-  expect(await sync("virtual", ["203.0.113.7", "192.0.2.2"])).toEqual([`${local} 192.0.2.2: see --port-ranges`]);
+  expect(await sync("virtual", ["203.0.113.7", "192.0.2.2"])).toEqual([
+    `${local} 192.0.2.2: see --port-ranges`,
+  ]);
   expect(await sync("virtual")).toEqual([]);
   expect(await sync("all")).toEqual([]);
   expect(readings).toBe(2);

@@ -53,5 +53,7 @@ test("an Event that another node has created is as good as ours", async () => {
 
 test("apiEventSink rejects with the status when the API server refuses an Event", async () => {
   status = 403;
-  await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
+  await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow(
+    "POST /apis/events: 403",
+  );
 });

@@ -43,7 +43,11 @@ describe("eventObject", () => {
 
   test("of a Node with a long name keeps the API server's limits: 253 characters of a name, 128 of an instance", () => {
     const name = `${"a".repeat(54)}.`.repeat(5).slice(0, 253);
-    const object = eventObject(startingEvent({ ...NODE, name }), { ...ORIGIN, instance: name, id: "f".repeat(32) });
+    const object = eventObject(startingEvent({ ...NODE, name }), {
+      ...ORIGIN,
+      instance: name,
+      id: "f".repeat(32),
+    });
     // The API server takes no two dots in a row: the one at which the name is cut goes.
     expect(object.metadata.name).toBe(`${name.slice(0, 219)}.${"f".repeat(32)}`);
     expect(object.reportingInstance).toHaveLength(128);
@@ -63,8 +67,16 @@ describe("eventObject", () => {
 
   test.each([
     ["RulesRepaired", "table ip was gone", driftRepairedEvent(NODE, "table ip was gone")],
-    ["ServicePortQuarantined", "ns/web:http/tcp", quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused")],
-    ["AddressConflict", "conflicts with ns/old:http/tcp", contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp")],
+    [
+      "ServicePortQuarantined",
+      "ns/web:http/tcp",
+      quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"),
+    ],
+    [
+      "AddressConflict",
+      "conflicts with ns/old:http/tcp",
+      contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"),
+    ],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
     ["FailedToStartMetricServer", "in use", failedServerEvent(NODE, "metrics", "in use")],
@@ -127,7 +139,11 @@ describe("EventRecorder", () => {
     clock.advance(1000);
     await settle();
     expect(sent.slice(1)).toEqual([
-      ["PATCH", `${path}/node-1.node-1-1`, { series: { count: 3, lastObservedTime: "2026-11-20T12:00:03.007000Z" } }],
+      [
+        "PATCH",
+        `${path}/node-1.node-1-1`,
+        { series: { count: 3, lastObservedTime: "2026-11-20T12:00:03.007000Z" } },
+      ],
     ]);
     expect(clock.timers).toBe(0);
   });
@@ -148,7 +164,9 @@ describe("EventRecorder", () => {
         clock.advance(15_000);
       }
       await settle();
-      const made = recorders.flatMap(({ sent }) => sent.map(([, , body]) => (body as EventObject).metadata.name));
+      const made = recorders.flatMap(({ sent }) =>
+        sent.map(([, , body]) => (body as EventObject).metadata.name),
+      );
       expect([made.length, new Set(made).size]).toEqual([2, names]);
       for (const name of made) expect(name).toMatch(/^web\.[a-z0-9-]{1,40}$/);
     },

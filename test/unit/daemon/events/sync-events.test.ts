@@ -76,14 +76,20 @@ test("repaired drift is reported with what was found", async () => {
 
 test("repaired drift is reported with the program that made it, where that is known", async () => {
   const { subscriber, sent, settle } = setUp();
-  subscriber.synced(syncReport({ kind: "partial", reason: "drift", drift: [MISSING_TABLE], author: "firewalld" }));
+  subscriber.synced(
+    syncReport({ kind: "partial", reason: "drift", drift: [MISSING_TABLE], author: "firewalld" }),
+  );
   await settle();
-  expect(sent).toMatchObject([{ note: expect.stringMatching(/table ip nft-proxy was missing.*, by firewalld$/) }]);
+  expect(sent).toMatchObject([
+    { note: expect.stringMatching(/table ip nft-proxy was missing.*, by firewalld$/) },
+  ]);
 });
 
 test("a refused service port is reported about its Service", async () => {
   const { subscriber, sent, settle } = setUp();
-  subscriber.synced(syncReport({ quarantined: new Map([["ip default/bad:/tcp" as ServicePortKey, "EINVAL"]]) }));
+  subscriber.synced(
+    syncReport({ quarantined: new Map([["ip default/bad:/tcp" as ServicePortKey, "EINVAL"]]) }),
+  );
   await settle();
   expect(sent).toMatchObject([
     { reason: "ServicePortQuarantined", regarding: { name: "bad", uid: "uid-default/bad" } },

@@ -41,7 +41,11 @@ interface Asked {
 /** The fields of /livez that kube-proxy does not have. */
 const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince", "unfollowed"]);
 
-async function ask({ tracker, verifiedAt, quarantined = 0, unfollowed = [] }: Asked, path: HealthPath, now = NOW) {
+async function ask(
+  { tracker, verifiedAt, quarantined = 0, unfollowed = [] }: Asked,
+  path: HealthPath,
+  now = NOW,
+) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
@@ -147,7 +151,11 @@ describe("health", () => {
     const parts = { ...synced(NOW - 100_000), quarantined: 2, unfollowed: ["services"] };
     expect((await ask(parts, "/livez")).body).not.toHaveProperty("outOfSyncSince");
     parts.runner.pendingSince = NOW - 5000;
-    const own = { outOfSyncSince: "2026-11-20T11:59:55.000Z", quarantinedServicePorts: 2, unfollowed: ["services"] };
+    const own = {
+      outOfSyncSince: "2026-11-20T11:59:55.000Z",
+      quarantinedServicePorts: 2,
+      unfollowed: ["services"],
+    };
     expect(await ask(parts, "/livez")).toMatchObject({ status: 200, body: own });
   });
 
@@ -164,7 +172,10 @@ describe("health", () => {
     const parts = synced(NOW);
     parts.cache.isNodeKnown = false;
     const reasons = ["no Node node-1 has been seen"];
-    expect(await ask(parts, "/healthz")).toMatchObject({ status: 503, body: { nodeEligible: false, reasons } });
+    expect(await ask(parts, "/healthz")).toMatchObject({
+      status: 503,
+      body: { nodeEligible: false, reasons },
+    });
     expect((await ask(parts, "/livez")).status).toBe(200);
   });
 

@@ -10,7 +10,11 @@ describe("ServiceHealthCounts", () => {
       services: [balanced],
       slices: [
         slice({
-          endpoints: [localEndpoint("10.244.1.11"), localEndpoint("10.244.1.12", DRAINING), endpoint("10.244.2.11")],
+          endpoints: [
+            localEndpoint("10.244.1.11"),
+            localEndpoint("10.244.1.12", DRAINING),
+            endpoint("10.244.2.11"),
+          ],
         }),
         slice({ name: "second", endpoints: [localEndpoint("10.244.1.11"), localEndpoint("10.244.1.13")] }),
         slice({ endpoints: [localEndpoint("fd00:244:1::11")] }),

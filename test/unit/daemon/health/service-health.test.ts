@@ -14,7 +14,9 @@ import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
 /** Some machines have no IPv6. */
-const hasIPv6 = Object.values(networkInterfaces()).some((own) => own?.some(({ address }) => address === "::1"));
+const hasIPv6 = Object.values(networkInterfaces()).some((own) =>
+  own?.some(({ address }) => address === "::1"),
+);
 
 const WEB = serviceName("ns", "web");
 const DNS = serviceName("ns", "dns");
@@ -88,9 +90,9 @@ test("health checks are served at the addresses of NodePorts, family by family",
     ).map(({ family, address }) => `${family} ${address}`);
   const none = { kind: "addresses", addresses: [] } as const;
   const all = { kind: "all" } as const;
-  expect(where({ kind: "addresses", addresses: ["192.0.2.2"] }, { kind: "addresses", addresses: ["fd00::2"] })).toEqual(
-    ["ip 192.0.2.2", "ip6 fd00::2"],
-  );
+  expect(
+    where({ kind: "addresses", addresses: ["192.0.2.2"] }, { kind: "addresses", addresses: ["fd00::2"] }),
+  ).toEqual(["ip 192.0.2.2", "ip6 fd00::2"]);
   expect(where(all, none)).toEqual(["ip 0.0.0.0"]);
   expect(where(all, all)).toEqual(["ip 0.0.0.0", "ip6 ::"]);
   expect(where(none, none)).toEqual([]);
@@ -121,7 +123,9 @@ describe("ServiceHealthServers", () => {
   test("listens in one family alone when only that one serves all addresses", async () => {
     const { servers } = makeServers();
     const port = await freePort(24000);
-    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [{ family: "ip", address: "0.0.0.0" }]);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [
+      { family: "ip", address: "0.0.0.0" },
+    ]);
     expect((await ask("127.0.0.1", port))?.status).toBe(200);
     expect(await ask("[::1]", port)).toBeUndefined();
   });
@@ -158,7 +162,10 @@ describe("ServiceHealthServers", () => {
     const other = await freePort(port + 1);
     const squatter = createServer();
     await new Promise<void>((resolve) => squatter.listen(port, "127.0.0.1", resolve));
-    const wanted = wants([WEB, { port, localEndpoints: { ip: 1 } }], [DNS, { port: other, localEndpoints: { ip: 1 } }]);
+    const wanted = wants(
+      [WEB, { port, localEndpoints: { ip: 1 } }],
+      [DNS, { port: other, localEndpoints: { ip: 1 } }],
+    );
     await servers.sync(wanted, [LOOPBACK]);
     await servers.sync(wanted, [LOOPBACK]);
     expect(failures).toEqual([[WEB, port]]);

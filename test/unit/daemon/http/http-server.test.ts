@@ -37,8 +37,17 @@ const routes: Routes = new Map<string, Route>([
   ],
 ]);
 
-async function serve(table: Routes = routes, logger = memoryLogger(), limits = HTTP_LIMITS): Promise<HttpServer> {
-  const server = await openHttpServer({ host: "127.0.0.1", port: 0 }, (path) => table.get(path), logger, limits);
+async function serve(
+  table: Routes = routes,
+  logger = memoryLogger(),
+  limits = HTTP_LIMITS,
+): Promise<HttpServer> {
+  const server = await openHttpServer(
+    { host: "127.0.0.1", port: 0 },
+    (path) => table.get(path),
+    logger,
+    limits,
+  );
   open.push(server);
   return server;
 }
@@ -136,7 +145,11 @@ describe("openHttpServer", () => {
   });
 
   test("at other addresses, a request may name any host", async () => {
-    const server = await openHttpServer({ host: "0.0.0.0", port: 0 }, (path) => routes.get(path), memoryLogger());
+    const server = await openHttpServer(
+      { host: "0.0.0.0", port: 0 },
+      (path) => routes.get(path),
+      memoryLogger(),
+    );
     open.push(server);
     expect((await ask(server.port, "/ok", "GET", { host: "node-1.example" })).status).toBe(200);
   });
@@ -145,7 +158,9 @@ describe("openHttpServer", () => {
     const logger = memoryLogger();
     const { port } = await serve(routes, logger);
     expect(await ask(port, "/throws")).toMatchObject({ status: 500, body: "internal error\n" });
-    expect(logger.lines).toMatchObject([{ level: "error", fields: { path: "/throws", error: "secret detail" } }]);
+    expect(logger.lines).toMatchObject([
+      { level: "error", fields: { path: "/throws", error: "secret detail" } },
+    ]);
   });
 
   test.each([
@@ -173,7 +188,9 @@ describe("openHttpServer", () => {
 
   test("throws an AppError that names the address when the port is in use", async () => {
     const { port } = await serve();
-    const error = await openHttpServer({ host: "127.0.0.1", port }, () => undefined, memoryLogger()).catch((e) => e);
+    const error = await openHttpServer({ host: "127.0.0.1", port }, () => undefined, memoryLogger()).catch(
+      (e) => e,
+    );
     expect(error).toBeInstanceOf(AppError);
     expect(error.message).toContain(`cannot listen on 127.0.0.1:${port}: `);
     expect(error.hint).toContain("kube-proxy");
@@ -214,7 +231,8 @@ describe("RetryingServer", () => {
     await server.start();
     await server.start();
     expect(failures).toHaveLength(1);
-    const lines = () => logger.lines.filter(({ level }) => level !== "debug").map(({ fields, ...line }) => line);
+    const lines = () =>
+      logger.lines.filter(({ level }) => level !== "debug").map(({ fields, ...line }) => line);
     const warning = { level: "warn", message: "cannot bind; retrying (logged once)" };
     expect(lines()).toEqual([warning]);
     expect(server.port).toBeUndefined();

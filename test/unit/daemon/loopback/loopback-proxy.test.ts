@@ -193,7 +193,9 @@ describe("LoopbackProxy", () => {
     await made.sync([nodePort(port)]);
     clock.advance(5000);
     await expect.poll(() => clock.timers, PATIENCE).toBe(1);
-    expect(seen.bindFailures).toMatchObject([{ code: "HOST", hint: "another process on this node has the port" }]);
+    expect(seen.bindFailures).toMatchObject([
+      { code: "HOST", hint: "another process on this node has the port" },
+    ]);
     expect(seen.listeners).toBe(0);
     other.close();
     clock.advance(5000);

@@ -35,7 +35,10 @@ function recordedBuckets(text: string): string[] {
   return [...numbers, "+Inf"];
 }
 
-const recorded = readFileSync(new URL("../../../fixtures/kube-proxy/metrics-nftables.tsv", import.meta.url), "utf8")
+const recorded = readFileSync(
+  new URL("../../../fixtures/kube-proxy/metrics-nftables.tsv", import.meta.url),
+  "utf8",
+)
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"))
   .map((line) => line.split("\t"));
@@ -165,7 +168,13 @@ test("reflector metrics show the state at the time of each scrape", async () => 
   metrics.readFrom(scrapedParts({ source: { states: () => states } }));
   await metrics.registry.metrics();
   const { errors } = states.services;
-  states.services = { ...states.services, lastEventAt: 5500, relists: 2, objects: 3, errors: { ...errors, gone: 4 } };
+  states.services = {
+    ...states.services,
+    lastEventAt: 5500,
+    relists: 2,
+    objects: 3,
+    errors: { ...errors, gone: 4 },
+  };
   const text = await metrics.registry.metrics();
   const prefix = "nft_proxy_reflector_";
   expect(text).toContain(`${prefix}last_event_timestamp_seconds{resource="services"} 5.5\n`);
@@ -183,6 +192,8 @@ test("requests to the API server are counted and timed as client-go does", async
   const text = await metrics.registry.metrics();
   expect(text).toContain('rest_client_requests_total{code="200",method="GET",host="10.96.0.1:443"} 1\n');
   expect(text).toContain('rest_client_requests_total{code="<error>",method="GET",host="10.96.0.1:443"} 1\n');
-  expect(text).toContain('rest_client_request_duration_seconds_bucket{le="0.25",verb="GET",host="10.96.0.1:443"} 1\n');
+  expect(text).toContain(
+    'rest_client_request_duration_seconds_bucket{le="0.25",verb="GET",host="10.96.0.1:443"} 1\n',
+  );
   expect(text).toContain('rest_client_request_duration_seconds_sum{verb="GET",host="10.96.0.1:443"} 3.2\n');
 });

@@ -69,7 +69,10 @@ test("the memory of the container and of its programs is shown where the host te
     };
   };
   const nft = [5e6, 90e6];
-  expect(await show({ workingSet: 300e6, limit: 1e9, peak: 500e6 })).toEqual({ container: [300e6, 1e9, 500e6], nft });
+  expect(await show({ workingSet: 300e6, limit: 1e9, peak: 500e6 })).toEqual({
+    container: [300e6, 1e9, 500e6],
+    nft,
+  });
   const none = Number.NaN;
   expect(await show({ workingSet: 300e6, limit: undefined, peak: undefined })).toEqual({
     container: [300e6, none, none],

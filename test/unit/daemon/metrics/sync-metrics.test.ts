@@ -15,7 +15,9 @@ test("a successful sync is timed for the families that are programmed", async ()
   const applied = [{ bytes: 5000, durationMs: 20 }];
   const triggerTimes = [{ family: "ip", at: 250 }] as const;
   const receivedAt = [950, 1240];
-  subscriber.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS], applied, triggerTimes, receivedAt }));
+  subscriber.synced(
+    syncReport({ kind: "partial", deltas: [LOST_ELEMENTS], applied, triggerTimes, receivedAt }),
+  );
   expect(await value("nft_proxy_change_lag_seconds_count")).toBe(2);
   expect(await value("nft_proxy_change_lag_seconds_sum")).toBeCloseTo(0.31);
   expect(await value("kubeproxy_sync_proxy_rules_duration_seconds_sum", "IPv4")).toBe(0.25);
@@ -58,7 +60,9 @@ test.each([
   subscriber.synced(syncReport({ kind: "full", reason: "drift", ...found }));
   expect(await value("nft_proxy_full_resyncs_total", "repaired")).toBe(1);
   expect(await value("nft_proxy_drift_repairs_total", kind)).toBe(1);
-  expect(await value("nft_proxy_full_resync_differences_total")).toBeGreaterThanOrEqual(Math.min(differences, 3));
+  expect(await value("nft_proxy_full_resync_differences_total")).toBeGreaterThanOrEqual(
+    Math.min(differences, 3),
+  );
 });
 
 test("service ports in conflict are counted while the conflict lasts", async () => {

@@ -24,7 +24,9 @@ interface Sent {
 /** A daemon's parts over a map of 100 entries, with two sticky Services. */
 function watching(size = 100) {
   const cache = cacheOf({
-    services: SERVICES.map((name, index) => service({ name, clusterIPs: [`10.96.0.1${index}`], affinitySeconds: 60 })),
+    services: SERVICES.map((name, index) =>
+      service({ name, clusterIPs: [`10.96.0.1${index}`], affinitySeconds: 60 }),
+    ),
     slices: SERVICES.map((name) => slice({ service: name, endpoints: ["10.244.1.1"] })),
   });
   const renderer = new Renderer(cache, testNodeContext({ affinityMapSize: size }).slice(0, 1));
@@ -35,8 +37,8 @@ function watching(size = 100) {
   sync();
   const { state } = renderer;
   const idOf = (index: number) =>
-    parseId(Number(state.ruleset.ip?.sets.get("lists")?.elements.get(`10.96.0.1${index} . tcp . 80`)))?.servicePort ??
-    0;
+    parseId(Number(state.ruleset.ip?.sets.get("lists")?.elements.get(`10.96.0.1${index} . tcp . 80`)))
+      ?.servicePort ?? 0;
   /** The kernel's map: key to endpoint id. */
   const map = new Map<string, number>();
   const remember = (id: number, clients: number, from = 0) => {
@@ -52,7 +54,9 @@ function watching(size = 100) {
     validateTransaction(transaction);
     const fault = faults.shift()?.();
     if (fault !== undefined) throw fault;
-    const [added, deleted] = transaction.nftables.map((command) => JSON.parse(JSON.stringify(command)) as Sent);
+    const [added, deleted] = transaction.nftables.map(
+      (command) => JSON.parse(JSON.stringify(command)) as Sent,
+    );
     const keys = deleted?.delete?.element.elem ?? [];
     expect(added?.add?.element.elem.map(([key]) => key)).toEqual(keys);
     for (const { concat } of keys) map.delete(concat.join(" . "));

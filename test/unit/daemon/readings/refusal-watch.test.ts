@@ -176,7 +176,14 @@ describe("RefusalWatch", () => {
       looks.push(clock.now() / 1000);
       return new Promise<RefusalEntry[]>((resolve) => clock.after(took, () => resolve([])));
     };
-    const parts = { clock, logger: memoryLogger(), read, state: () => state, onPackets: () => {}, onRefused: () => {} };
+    const parts = {
+      clock,
+      logger: memoryLogger(),
+      read,
+      state: () => state,
+      onPackets: () => {},
+      onRefused: () => {},
+    };
     const watch = new RefusalWatch(parts);
     watch.start();
     for (let second = 0; second < 340 && looks.length < expected.length; second++) {

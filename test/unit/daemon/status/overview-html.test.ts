@@ -26,8 +26,14 @@ describe("the card Health", () => {
   test("is not healthy while the kernel refuses a family, and names it", () => {
     const family = { lastSynced: NOW, pendingSince: undefined, problem: "" };
     const families = { ip: family, ip6: { ...family, excluded: "Operation not supported" } };
-    const health = judgeHealth({ families, nodeName: "node-1", node: { deleting: false, taints: [] } }, NOW, 60_000);
-    expect(text({ health })).toContain("Health without IPv6 IPv6 is not served: Operation not supported Last sync");
+    const health = judgeHealth(
+      { families, nodeName: "node-1", node: { deleting: false, taints: [] } },
+      NOW,
+      60_000,
+    );
+    expect(text({ health })).toContain(
+      "Health without IPv6 IPv6 is not served: Operation not supported Last sync",
+    );
     const { body } = statusPage(daemonStatus({}, { health }), new URLSearchParams());
     expect(body).toContain('<div class="card bad"><h2>Health</h2>');
   });
@@ -59,7 +65,12 @@ test("the card Pending awaits the first sync, whatever has been listed", () => {
 describe("the card Vanished endpoints", () => {
   test("exists with the option alone, and shows endpoints that left, the newest first, with their Service if known", () => {
     const older = { family: "ip", target: "10.244.1.5 . 8080", services: [], leftAt: NOW - 300_000 } as const;
-    const newer = { family: "ip6", target: "fd00::5 . 8080", services: [named("web")], leftAt: NOW - 4000 } as const;
+    const newer = {
+      family: "ip6",
+      target: "fd00::5 . 8080",
+      services: [named("web")],
+      leftAt: NOW - 4000,
+    } as const;
     expect(text({})).not.toContain("Vanished endpoints");
     expect(text({ vanished: { held: [], resetPackets: 0 } })).toContain("Vanished endpoints 0 0 packets of");
     expect(text({ vanished: { held: [older, newer], resetPackets: 7 } })).toContain(

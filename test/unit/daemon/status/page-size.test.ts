@@ -7,8 +7,10 @@ import { daemonStatus, NOW } from "../../../support/status.ts";
 
 const MOST_BYTES = 500_000;
 
-const upTo = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index));
-const addressOf = (first: number, index: number) => `${first}.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
+const upTo = <T>(count: number, make: (index: number) => T) =>
+  Array.from({ length: count }, (_, index) => make(index));
+const addressOf = (first: number, index: number) =>
+  `${first}.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
 
 /** A Service name as long as the API server takes it. */
 const longName = (index: number) => `${"n".repeat(63)}/${"s".repeat(58)}${10_000 + index}`;
@@ -44,7 +46,11 @@ const HOSTILE: Readonly<Record<string, () => Objects>> = {
     return {
       services: [service({ name: longName(0), clusterIPs: ["fd00:96::1"], externalIPs: addresses, ports })],
       slices: [
-        slice({ service: longName(0), endpoints, ports: upTo(20, (i) => slicePort(1000 + i, { name: `p${i}` })) }),
+        slice({
+          service: longName(0),
+          endpoints,
+          ports: upTo(20, (i) => slicePort(1000 + i, { name: `p${i}` })),
+        }),
       ],
     };
   },
@@ -53,7 +59,9 @@ const HOSTILE: Readonly<Record<string, () => Objects>> = {
     slices: [slice({ service: longName(0), endpoints })],
   }),
   "Services of one port": () => ({
-    services: upTo(2000, (i) => service({ name: longName(i), clusterIPs: [addressOf(10, i), `fd00:96::${i + 1}`] })),
+    services: upTo(2000, (i) =>
+      service({ name: longName(i), clusterIPs: [addressOf(10, i), `fd00:96::${i + 1}`] }),
+    ),
     slices: upTo(200, (i) => slice({ service: longName(i), endpoints: endpoints.slice(0, 30) })),
   }),
   "a Service of 585 ports at 2,000 addresses, beyond its budget": () => ({
@@ -111,7 +119,12 @@ describe("the status page has less than 500 kB", () => {
 test("a Service of many ports is shown on several pages, and rows that are not shown are counted", () => {
   const ports = upTo(120, (i) => port(1000 + i, { name: `p${i}` }));
   const services = [
-    service({ name: "a", clusterIPs: ["10.96.0.1"], externalIPs: upTo(100, (i) => addressOf(203, i)), ports }),
+    service({
+      name: "a",
+      clusterIPs: ["10.96.0.1"],
+      externalIPs: upTo(100, (i) => addressOf(203, i)),
+      ports,
+    }),
     service({ name: "b", clusterIPs: ["10.96.0.2"] }),
   ];
   const page = (query: string) => statusPage(daemonStatus({ services }), new URLSearchParams(query)).body;

@@ -3,11 +3,20 @@ import { html } from "../../../../src/daemon/status/html.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/service-list.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
-import { endpoint, type Objects, port, renderAll, service, slice, testNodeContext } from "../../../support/build.ts";
+import {
+  endpoint,
+  type Objects,
+  port,
+  renderAll,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
 import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 
-const page = (objects: Objects, query = "") => statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
+const page = (objects: Objects, query = "") =>
+  statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
 
 describe("html", () => {
   test("escapes text, and leaves its own markup as it is", () => {
@@ -40,7 +49,10 @@ test("the status page tells why a Service has no rules, and shows no more of it 
   const services = [service({ name: "big", ports, externalIPs: ["203.0.113.1"] })];
   const nodeContext = testNodeContext({ maxServiceElements: 5 });
   const renderer = renderAll({ services }, nodeContext);
-  const status = daemonStatus({ services }, { nodeContext, state: renderer.state, quarantined: renderer.excess });
+  const status = daemonStatus(
+    { services },
+    { nodeContext, state: renderer.state, quarantined: renderer.excess },
+  );
   const { body } = statusPage(status, new URLSearchParams({ service: "default/big" }));
   expect(body).toContain(
     "quarantined: a Service can have 5 elements in the kernel (--max-service-elements), and this one has 101",
@@ -60,7 +72,9 @@ describe("the status page", () => {
   });
 
   test("shows its last page for a page number beyond it", () => {
-    const services = Array.from({ length: 120 }, (_, i) => service({ name: `s-${i}`, clusterIPs: [`10.96.1.${i}`] }));
+    const services = Array.from({ length: 120 }, (_, i) =>
+      service({ name: `s-${i}`, clusterIPs: [`10.96.1.${i}`] }),
+    );
     expect(page({ services }, "page=99")).toContain("120 of 120 Services, page 3 of 3");
   });
 

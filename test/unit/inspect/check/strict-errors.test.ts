@@ -34,11 +34,18 @@ const PORT = "  ports: [{port: 80}]";
 
 describe("an unknown field", () => {
   test.each([
-    ["of the spec", `${PORT}\n  externalTrafficPolice: Local`, "7 spec.externalTrafficPolice", "externalTrafficPolicy"],
+    [
+      "of the spec",
+      `${PORT}\n  externalTrafficPolice: Local`,
+      "7 spec.externalTrafficPolice",
+      "externalTrafficPolicy",
+    ],
     ["of a port", "  ports: [{port: 80, nodeport: 30080}]", "6 spec.ports[0].nodeport", "nodePort"],
     ["in a different case", `${PORT}\n  externalIps: []`, "7 spec.externalIps", "externalIPs"],
   ])("%s is an error that names the nearest field", async (_name, spec, place, near) => {
-    expect(await errorsOf(service(spec))).toEqual([`${place} is not a field of the API: did you mean ${near}?`]);
+    expect(await errorsOf(service(spec))).toEqual([
+      `${place} is not a field of the API: did you mean ${near}?`,
+    ]);
   });
 
   test("that resembles no field is an error without a suggestion", async () => {
@@ -69,7 +76,10 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
   });
 
   test("within labels, annotations and selectors is no error", async () => {
-    const text = service(`${PORT}\n  selector: {anything: goes}`).replace("namespace: shop", "labels: {any: thing}");
+    const text = service(`${PORT}\n  selector: {anything: goes}`).replace(
+      "namespace: shop",
+      "labels: {any: thing}",
+    );
     expect(await errorsOf(text)).toEqual([]);
   });
 });

@@ -18,7 +18,14 @@ async function warningsOf(text: string, given: Partial<ProxyOptions> = {}): Prom
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
   const options = { ...resolveOptions().options, maxAffinityTimeoutMs: 3_600_000, ...given };
-  const request = { options, nodeName: "node-1", paths: [path], stdin: process.stdin, env: {}, userAgent: "test" };
+  const request = {
+    options,
+    nodeName: "node-1",
+    paths: [path],
+    stdin: process.stdin,
+    env: {},
+    userAgent: "test",
+  };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
   expect(desired.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
   return checkWarnings(desired)
@@ -61,7 +68,11 @@ spec: {cidrs: [10.96.0.0/16]}
 ---
 `;
 
-const rows: readonly { readonly name: string; readonly text: string; readonly warnings: readonly string[] }[] = [
+const rows: readonly {
+  readonly name: string;
+  readonly text: string;
+  readonly warnings: readonly string[];
+}[] = [
   { name: "a sound Service", text: service({}), warnings: [] },
   {
     name: "a sound Service with an address and slices",
@@ -80,7 +91,9 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
   {
     name: "session affinity without a timeout of its own, whose default is longer",
     text: service({ spec: "  sessionAffinity: ClientIP" }),
-    warnings: ["7 spec.sessionAffinity clients keep their endpoint for 3600 s, not 10800 s: --max-affinity-timeout"],
+    warnings: [
+      "7 spec.sessionAffinity clients keep their endpoint for 3600 s, not 10800 s: --max-affinity-timeout",
+    ],
   },
   {
     name: "a Service without a selector and a slice",
@@ -108,7 +121,9 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
   },
   {
     name: "source ranges of a family that the Service lacks",
-    text: service({ spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24\n  - fd00::/8" }),
+    text: service({
+      spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24\n  - fd00::/8",
+    }),
     warnings: ["10 spec.loadBalancerSourceRanges[1] fd00::/8 is of a family that the Service does not have"],
   },
   {
@@ -163,7 +178,10 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     name: "one NodePort of two Services, which is an error already",
     text: ["web", "other"]
       .map((name) =>
-        service({ name, spec: "  ipFamilies: [IPv4, IPv6]" }).replace("port: 80", "port: 80, nodePort: 30080"),
+        service({ name, spec: "  ipFamilies: [IPv4, IPv6]" }).replace(
+          "port: 80",
+          "port: 80, nodePort: 30080",
+        ),
       )
       .join(""),
     // An error of the strict check.
@@ -173,7 +191,10 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     name: "one health check node port of two Services",
     text: ["web", "other"]
       .map((name) =>
-        service({ name, spec: "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000" }),
+        service({
+          name,
+          spec: "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000",
+        }),
       )
       .join(""),
     warnings: ["20 spec.healthCheckNodePort 32000 is also used by shop/web for its own health checks"],
@@ -191,12 +212,16 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
   {
     name: "a slice of a family that the Service lacks",
     text: `${service({})}${slice("addressType: IPv6\nports: []\nendpoints: []")}`,
-    warnings: ["13 addressType is of a family that the Service shop/web does not have: its endpoints are not used"],
+    warnings: [
+      "13 addressType is of a family that the Service shop/web does not have: its endpoints are not used",
+    ],
   },
   {
     name: "an endpoint that is a cluster IP",
     text: `${service({ spec: "  clusterIP: 10.96.0.1" })}${slice("addressType: IPv4\nports: [{name: http, port: 80}]\nendpoints: [{addresses: [10.96.0.1]}]")}`,
-    warnings: ["15 endpoints[0] 10.96.0.1 is the cluster IP of shop/web: connections cannot be forwarded to it"],
+    warnings: [
+      "15 endpoints[0] 10.96.0.1 is the cluster IP of shop/web: connections cannot be forwarded to it",
+    ],
   },
 ];
 

@@ -1,9 +1,21 @@
 import { describe, expect, test } from "vitest";
-import { ConnectionAttribution, ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
+import {
+  ConnectionAttribution,
+  ConnectionCounter,
+} from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, DRAINING, endpoint, named, port, service, slice, testNodeContext } from "../../../support/build.ts";
+import {
+  cacheOf,
+  DRAINING,
+  endpoint,
+  named,
+  port,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const TIMEOUTS = new Map([
@@ -11,7 +23,9 @@ const TIMEOUTS = new Map([
   ["tcp_timeout_unacknowledged", 300],
 ]);
 
-function counter(options: { readonly draining?: boolean; readonly service?: string } = {}): ConnectionCounter {
+function counter(
+  options: { readonly draining?: boolean; readonly service?: string } = {},
+): ConnectionCounter {
   const cache = cacheOf({
     services: [
       service({ ports: [port(80, { nodePort: 30080 })] }),
@@ -33,7 +47,11 @@ function counter(options: { readonly draining?: boolean; readonly service?: stri
   });
 }
 
-function connection(to: string, replySource: string, options: Partial<TrackedConnection> = {}): TrackedConnection {
+function connection(
+  to: string,
+  replySource: string,
+  options: Partial<TrackedConnection> = {},
+): TrackedConnection {
   const [address = "", port] = to.split(" ");
   return {
     protocol: "tcp",

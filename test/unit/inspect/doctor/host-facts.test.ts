@@ -73,10 +73,13 @@ describe("the doctor's facts", () => {
     [{ "/proc/config.gz": "CONFIG_A=y" }, "CONFIG_A=y"],
     [{ "/boot/config-6.1": "CONFIG_B=y" }, "CONFIG_B=y"],
     [{}, undefined],
-  ])("about a kernel with %o have its release, and its build options if they are there", async (texts, config) => {
-    const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
-    expect(await gatherKernel(host)).toEqual({ release: "6.1", config });
-  });
+  ])(
+    "about a kernel with %o have its release, and its build options if they are there",
+    async (texts, config) => {
+      const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
+      expect(await gatherKernel(host)).toEqual({ release: "6.1", config });
+    },
+  );
 
   test("about settings exclude those that do not exist", async () => {
     const path = "/proc/sys/net/ipv4/ip_forward";
@@ -95,10 +98,14 @@ UDP  0A60000A:0035 rr
       "/proc/net/ip_vs": ipvs,
       "/proc/net/ip_tables_names": "nat\nfilter\n",
       "/proc/net/ip6_tables_names": "filter\n",
-      "/proc/net/dev": "Inter-| Receive\n face |bytes\n    lo: 1 2\nkube-ipvs0:  0 0\ncilium_host: 3 4\n  eth0: 1\n",
+      "/proc/net/dev":
+        "Inter-| Receive\n face |bytes\n    lo: 1 2\nkube-ipvs0:  0 0\ncilium_host: 3 4\n  eth0: 1\n",
     });
     expect([...(await gatherInterfaces(host))]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
-    expect(await gatherTraces(host)).toEqual({ legacyTables: ["nat", "filter"], ipvsSchedulers: ["rr", "rr"] });
+    expect(await gatherTraces(host)).toEqual({
+      legacyTables: ["nat", "filter"],
+      ipvsSchedulers: ["rr", "rr"],
+    });
     expect(await gatherTraces(fakeHost({}))).toEqual({ legacyTables: [], ipvsSchedulers: [] });
   });
 

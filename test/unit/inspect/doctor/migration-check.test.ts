@@ -23,7 +23,11 @@ const NFTABLES = { ...NO_TRACES, chains: [{ table: "ip kube-proxy", name: "servi
 const SERVICES: MigratingServices = {
   services: [
     service({ name: "shop/web", clusterIPs: ["10.96.0.1"], ports: [port(80, { nodePort: 30_080 })] }),
-    service({ name: "dns", clusterIPs: ["10.96.0.2"], ports: [port(53, { protocol: "udp", nodePort: 30_053 })] }),
+    service({
+      name: "dns",
+      clusterIPs: ["10.96.0.2"],
+      ports: [port(53, { protocol: "udp", nodePort: 30_053 })],
+    }),
     service({ name: "shop/cart", clusterIPs: ["10.96.0.3"], affinitySeconds: 600 }),
   ],
   nodeContext: [familyContext("ip")],
@@ -54,7 +58,9 @@ test("after iptables mode, NodePorts of other addresses and of loopback are name
   const found = judge({ traces: IPTABLES });
   const names = "NodePorts of 2 Services (shop/web and default/dns)";
   expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode iptables");
-  expect(only(found, "migration-nodeport-addresses")).toBe(`warning: ${names} will not answer on 198.51.100.1`);
+  expect(only(found, "migration-nodeport-addresses")).toBe(
+    `warning: ${names} will not answer on 198.51.100.1`,
+  );
   expect(only(found, "migration-nodeport-loopback")).toBe(`warning: ${names} will not answer on 127.0.0.1`);
   expect(checksOf(found)).not.toContain("migration-scheduler");
 });
@@ -81,7 +87,9 @@ test("after iptables mode, NodePorts that answer everywhere lose only UDP and SC
 });
 
 test("after iptables mode without route_localnet, NodePorts on loopback are not named, for they never answered", () => {
-  expect(checksOf(judge({ traces: IPTABLES, settings: new Map() }))).not.toContain("migration-nodeport-loopback");
+  expect(checksOf(judge({ traces: IPTABLES, settings: new Map() }))).not.toContain(
+    "migration-nodeport-loopback",
+  );
 });
 
 test("after ipvs mode, each scheduler is named with its counterpart, and strictARP is explained", () => {
@@ -89,7 +97,11 @@ test("after ipvs mode, each scheduler is named with its counterpart, and strictA
   const found = judge({ traces: IPVS, settings });
   expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode ipvs");
   expect(found.filter(({ check }) => check === "migration-scheduler")).toMatchObject([
-    { level: "warning", found: "1 IPVS virtual server with scheduler lc", action: expect.stringContaining("nothing") },
+    {
+      level: "warning",
+      found: "1 IPVS virtual server with scheduler lc",
+      action: expect.stringContaining("nothing"),
+    },
     {
       level: "warning",
       found: "2 IPVS virtual servers with scheduler rr",
@@ -144,7 +156,9 @@ test("Services with ranges of ports are named, which kube-proxy does not serve",
       ({ check }) => check === "migration-port-ranges",
     )?.means;
   };
-  expect(meansWith("virtual")).toContain("once they have nft-proxy, but not at addresses of their own; kube-proxy");
+  expect(meansWith("virtual")).toContain(
+    "once they have nft-proxy, but not at addresses of their own; kube-proxy",
+  );
   expect(meansWith("all")).toContain("once they have nft-proxy; kube-proxy");
   expect(meansWith("off")).toContain("--port-ranges is off");
 });
@@ -158,13 +172,17 @@ test("after nftables mode, only session affinity and contested addresses change"
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, conflicts } });
   expect(checksOf(found)).toEqual(["migration", "migration-affinity", "migration-conflict"]);
   expect(only(found, "migration-affinity")).toBe("warning: 1 Service with session affinity (shop/cart)");
-  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9:80/tcp is wanted by shop/old and shop/new");
+  expect(only(found, "migration-conflict")).toBe(
+    "warning: 10.96.0.9:80/tcp is wanted by shop/old and shop/new",
+  );
 });
 
 test("the mode that kube-proxy answers is used when its rules cannot be seen", () => {
   expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
   expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/of mode ipvs$/);
-  expect(only(judge({ answeredMode: undefined }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
+  expect(only(judge({ answeredMode: undefined }), "migration")).toMatch(
+    /^warning: unknown: no rules of kube-proxy/,
+  );
 });
 
 test("without objects, what depends on the cluster's Services is reported as unknown", () => {

@@ -5,7 +5,11 @@ import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/dae
 import { judgeFastPath } from "../../../../src/inspect/doctor/fast-path-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
 import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/host-facts.ts";
-import { judgeCalico, judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
+import {
+  judgeCalico,
+  judgeOtherProxies,
+  type ProxyTraces,
+} from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { judgeClusterCidr } from "../../../../src/inspect/doctor/settings-check.ts";
 
 const base = (table: string, hook: string, policy: string, prio = 0): ForeignChain => ({
@@ -40,7 +44,11 @@ describe("judgeOtherProxies", () => {
       ["ip kube-proxy, ip6 kube-proxy"],
     ],
     ["a table of like name", { chains: [base("inet kube-proxy-exporter", "input", "accept")] }, []],
-    ["kube-proxy's iptables mode", { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] }, ["KUBE-SERVICES"]],
+    [
+      "kube-proxy's iptables mode",
+      { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] },
+      ["KUBE-SERVICES"],
+    ],
     ["the kubelet's own chains", { chains: [{ table: "ip mangle", name: "KUBE-KUBELET-CANARY" }] }, []],
     ["legacy iptables", { legacyTables: ["nat", "filter"] }, ["nat, filter"]],
     ["legacy iptables that never translated", { legacyTables: ["filter", "mangle"] }, []],
@@ -49,7 +57,11 @@ describe("judgeOtherProxies", () => {
       { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: new Set(["kube-ipvs0"]) },
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
-    ["an interface of ipvs alone", { interfaces: new Set(["kube-ipvs0"]) }, ["left the interface kube-ipvs0"]],
+    [
+      "an interface of ipvs alone",
+      { interfaces: new Set(["kube-ipvs0"]) },
+      ["left the interface kube-ipvs0"],
+    ],
     [
       "ipvs mode, whose KUBE-SERVICES is not that of iptables mode",
       {
@@ -60,7 +72,12 @@ describe("judgeOtherProxies", () => {
     ],
     [
       "both modes, one after the other",
-      { chains: ["KUBE-SERVICES", "KUBE-NODE-PORT", "KUBE-NODEPORTS"].map((name) => ({ table: "ip nat", name })) },
+      {
+        chains: ["KUBE-SERVICES", "KUBE-NODE-PORT", "KUBE-NODEPORTS"].map((name) => ({
+          table: "ip nat",
+          name,
+        })),
+      },
       ["iptables mode is in ip nat", "left chains in ip nat"],
     ],
     ["IPVS of other software", { ipvsSchedulers: ["wlc"] }, []],
@@ -123,7 +140,9 @@ describe("the cluster CIDR", () => {
     );
 
   test("that the mode ClusterCIDR lacks is a warning", () => {
-    expect(withFlags()).toMatchObject([{ level: "warning", found: expect.stringContaining("no cluster CIDR") }]);
+    expect(withFlags()).toMatchObject([
+      { level: "warning", found: expect.stringContaining("no cluster CIDR") },
+    ]);
   });
 
   test("that is set is ok, and one that the mode does not need is not reported", () => {
@@ -143,7 +162,9 @@ describe("a firewall", () => {
     [base("ip nat", "postrouting", "drop", 100), "postrouting"],
     [base("bridge filter", "forward", "drop"), "forward"],
   ])("with the chain %o is a warning that names the hook", (chain, hook) => {
-    expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: expect.stringContaining(hook) }]);
+    expect(judgeFirewalls([chain])).toMatchObject([
+      { level: "warning", found: expect.stringContaining(hook) },
+    ]);
   });
 
   test.each([
@@ -163,7 +184,9 @@ describe("a firewall", () => {
   });
 
   test("is a warning that points to root when chains cannot be listed", () => {
-    expect(judgeFirewalls(undefined)).toMatchObject([{ level: "warning", action: expect.stringContaining("root") }]);
+    expect(judgeFirewalls(undefined)).toMatchObject([
+      { level: "warning", action: expect.stringContaining("root") },
+    ]);
   });
 });
 
@@ -181,13 +204,24 @@ describe("the daemon", () => {
   /** Health checks that answer with these statuses and this body, in JSON unless it is text. */
   const answers = (healthz: number, livez: number, content: unknown) => {
     const body = typeof content === "string" ? content : JSON.stringify(content);
-    return { kind: "answers", url, healthz: { status: healthz, body }, livez: { status: livez, body } } as const;
+    return {
+      kind: "answers",
+      url,
+      healthz: { status: healthz, body },
+      livez: { status: livez, body },
+    } as const;
   };
 
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
     ["silent without tables is ok", { health: silent }, false, "ok", "ECONNREFUSED"],
     ["silent where tables are not known is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
-    ["silent while there are tables is a warning", { health: silent }, true, "warning", "no daemon keeps them"],
+    [
+      "silent while there are tables is a warning",
+      { health: silent },
+      true,
+      "warning",
+      "no daemon keeps them",
+    ],
     [
       "silent but for its socket is a warning about its health checks alone",
       { health: silent, socket },
@@ -217,8 +251,20 @@ describe("the daemon", () => {
       "warning",
       "the kernel lacks changes: nft is busy",
     ],
-    ["without health checks and socket is a warning while there are tables", { health: off }, true, "warning", "start"],
-    ["healthy is ok, with its last sync", { health: answers(200, 200, ours) }, true, "ok", "last synced 12 s ago"],
+    [
+      "without health checks and socket is a warning while there are tables",
+      { health: off },
+      true,
+      "warning",
+      "start",
+    ],
+    [
+      "healthy is ok, with its last sync",
+      { health: answers(200, 200, ours) },
+      true,
+      "ok",
+      "last synced 12 s ago",
+    ],
     [
       "healthy whose last sync failed is a warning",
       { health: answers(200, 200, ours), socket: failing },
@@ -267,8 +313,20 @@ describe("the daemon", () => {
       "warning",
       "being deleted",
     ],
-    ["without our tables is a warning", { health: answers(200, 200, ours) }, false, "warning", "there are no tables"],
-    ["that is kube-proxy is named", { health: answers(200, 200, kubeProxy) }, false, "warning", "such as kube-proxy"],
+    [
+      "without our tables is a warning",
+      { health: answers(200, 200, ours) },
+      false,
+      "warning",
+      "there are no tables",
+    ],
+    [
+      "that is kube-proxy is named",
+      { health: answers(200, 200, kubeProxy) },
+      false,
+      "warning",
+      "such as kube-proxy",
+    ],
     [
       "that is an old kube-proxy, without families, is named",
       { health: answers(200, 200, { currentTime: recent, lastUpdated: recent }) },
@@ -290,8 +348,20 @@ describe("the daemon", () => {
       "warning",
       "beside the daemon at /run/x",
     ],
-    ["answering HTML is another program", { health: answers(200, 200, "<html>") }, true, "warning", "another program"],
-    ["answering null is another program", { health: answers(200, 200, null) }, true, "warning", "another program"],
+    [
+      "answering HTML is another program",
+      { health: answers(200, 200, "<html>") },
+      true,
+      "warning",
+      "another program",
+    ],
+    [
+      "answering null is another program",
+      { health: answers(200, 200, null) },
+      true,
+      "warning",
+      "another program",
+    ],
   ])("%s", (_, fact, hasTables, level, text) => {
     const [finding] = judgeDaemon(fact, hasTables);
     expect(finding?.level).toBe(level);
@@ -314,7 +384,11 @@ describe("judgeFastPath", () => {
   });
 
   test("names base chains of others that miss packets", () => {
-    const chains = [...facts.chains, base("inet fw", "forward", "accept"), base("ip mangle", "postrouting", "accept")];
+    const chains = [
+      ...facts.chains,
+      base("inet fw", "forward", "accept"),
+      base("ip mangle", "postrouting", "accept"),
+    ];
     expect(summary(judgeFastPath({ ...facts, chains }))).toEqual([
       "warning: 2 base chains of other software miss packets on the fast path: inet fw chain-forward (forward) and ip mangle chain-postrouting (postrouting)",
     ]);

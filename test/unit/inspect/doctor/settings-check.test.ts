@@ -18,7 +18,9 @@ function judged(facts: Partial<SettingsFacts>, check?: CheckName): HostFinding[]
     wantedConnections: 0,
     ...facts,
   });
-  return all.filter((one) => (check === undefined ? !one.check.startsWith("conntrack") : one.check === check));
+  return all.filter((one) =>
+    check === undefined ? !one.check.startsWith("conntrack") : one.check === check,
+  );
 }
 
 describe("settings", () => {
@@ -67,11 +69,16 @@ describe("settings", () => {
     [1000, 800, 0, "warning"],
     [1000, 799, 0, "ok"],
     [1000, 950, 0, "fault"],
-  ])("with a conntrack table for %o with %i entries, %i wanted, are judged %s", (max, count, wanted, level) => {
-    const path = "/proc/sys/net/netfilter/nf_conntrack_";
-    const settings = new Map(max === undefined ? [] : [[`${path}max`, max] as const, [`${path}count`, count] as const]);
-    expect(judged({ settings, wantedConnections: wanted }, "conntrack-table")).toMatchObject([{ level }]);
-  });
+  ])(
+    "with a conntrack table for %o with %i entries, %i wanted, are judged %s",
+    (max, count, wanted, level) => {
+      const path = "/proc/sys/net/netfilter/nf_conntrack_";
+      const settings = new Map(
+        max === undefined ? [] : [[`${path}max`, max] as const, [`${path}count`, count] as const],
+      );
+      expect(judged({ settings, wantedConnections: wanted }, "conntrack-table")).toMatchObject([{ level }]);
+    },
+  );
 
   test("a missing conntrack program is judged a warning", () => {
     expect(judged({}, "conntrack-tool")).toMatchObject([{ level: "warning" }]);
@@ -89,10 +96,28 @@ describe("pods on a bridge", () => {
     ]);
 
   test.each<[string, Settings, UsedFamilies, string, string]>([
-    ["whose packets pass the rules are ok", bridge(1, 1), ["ip", "ip6"], "ok", "cni0, whose packets pass the rules"],
-    ["without br_netfilter are a warning", new Map(), ["ip"], "warning", "the module br_netfilter is not loaded"],
+    [
+      "whose packets pass the rules are ok",
+      bridge(1, 1),
+      ["ip", "ip6"],
+      "ok",
+      "cni0, whose packets pass the rules",
+    ],
+    [
+      "without br_netfilter are a warning",
+      new Map(),
+      ["ip"],
+      "warning",
+      "the module br_netfilter is not loaded",
+    ],
     ["past the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
-    ["past the rules of IPv6 are a warning", bridge(1, 0), ["ip6"], "warning", "bridge-nf-call-ip6tables is not 1"],
+    [
+      "past the rules of IPv6 are a warning",
+      bridge(1, 0),
+      ["ip6"],
+      "warning",
+      "bridge-nf-call-ip6tables is not 1",
+    ],
     ["past the rules of IPv6, in a cluster of IPv4, are ok", bridge(1, 0), ["ip"], "ok", "cni0"],
     ["past the rules of IPv6, in an unknown cluster, are ok", bridge(1, 0), undefined, "ok", "cni0"],
   ])("%s", (_, settings, used, level, text) => {

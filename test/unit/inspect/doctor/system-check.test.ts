@@ -85,7 +85,11 @@ describe("nft", () => {
 
   test("of the host is unknown in a pod", () => {
     expect(judged("host-nft", { hostNfts: undefined })).toMatchObject([
-      { level: "ok", found: expect.stringContaining("unknown"), action: expect.stringContaining("on the host") },
+      {
+        level: "ok",
+        found: expect.stringContaining("unknown"),
+        action: expect.stringContaining("on the host"),
+      },
     ]);
   });
 
@@ -123,9 +127,13 @@ describe("the kernel", () => {
     const kernel = { release: "6.12", config: CONFIG };
     const failing = { ...nft("v1.1.3"), problem: { message: "no", hint: undefined } };
     const found = "built without CONFIG_NFT_FIB_IPV6";
-    expect(judged("kernel-modules", { kernel, nft: failing, families: ["ip"] })).toMatchObject([{ level: "ok" }]);
+    expect(judged("kernel-modules", { kernel, nft: failing, families: ["ip"] })).toMatchObject([
+      { level: "ok" },
+    ]);
     expect(judged("kernel-modules", { kernel, nft: failing })).toMatchObject([{ level: "fault", found }]);
-    expect(judged("kernel-modules", { kernel }), "where nft finds it").toMatchObject([{ level: "warning", found }]);
+    expect(judged("kernel-modules", { kernel }), "where nft finds it").toMatchObject([
+      { level: "warning", found },
+    ]);
   });
 
   test("that does not tell how it was built is judged by nft alone", () => {

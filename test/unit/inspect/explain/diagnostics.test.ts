@@ -104,8 +104,10 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "a policy of Local without a local endpoint",
     manifests:
-      service(", type: NodePort, externalTrafficPolicy: Local").replace("port: 80,", "port: 80, nodePort: 30080,") +
-      slice(ELSEWHERE),
+      service(", type: NodePort, externalTrafficPolicy: Local").replace(
+        "port: 80,",
+        "port: 80, nodePort: 30080,",
+      ) + slice(ELSEWHERE),
     flags: { to: "192.0.2.2", port: "30080" },
     result: "dropped",
     cause: "no-local-endpoints",
@@ -130,7 +132,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "source ranges",
     manifests:
-      service(", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24]", "", LOAD_BALANCER) + slice(READY),
+      service(", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24]", "", LOAD_BALANCER) +
+      slice(READY),
     flags: { to: "203.0.113.9", port: "80", "from-ip": "192.0.2.77" },
     result: "dropped",
     cause: "source-ranges",
@@ -139,7 +142,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "source ranges, for a client that was not given",
     manifests:
-      service(", type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.200/32]", "", LOAD_BALANCER) + slice(READY),
+      service(", type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.200/32]", "", LOAD_BALANCER) +
+      slice(READY),
     flags: { to: "203.0.113.9", port: "80" },
     result: "varies",
     cause: "source-ranges",
@@ -151,7 +155,11 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "192.0.2.3", port: "30080" },
     result: "not-handled",
     cause: "node-port-address",
-    message: ["answers at 192.0.2.2 here, not at 192.0.2.3", "which is no address of this node", "name that node"],
+    message: [
+      "answers at 192.0.2.2 here, not at 192.0.2.3",
+      "which is no address of this node",
+      "name that node",
+    ],
   },
   {
     name: "a Service with more source ranges than it may have",
@@ -164,7 +172,11 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "10.96.0.7", port: "80" },
     result: "dropped",
     cause: "over-budget",
-    message: ["Service shop/cart", "can have 20000 source ranges (--max-service-source-ranges)", "this one has 20001"],
+    message: [
+      "Service shop/cart",
+      "can have 20000 source ranges (--max-service-source-ranges)",
+      "this one has 20001",
+    ],
   },
   {
     name: "an endpoint of several Services",
@@ -220,7 +232,11 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "10.96.0.7", port: "8472", "port-ranges": "off" },
     result: "refused",
     cause: "port-ranges",
-    message: ["8472/tcp is in a range of ports of Service shop/cart", "--port-ranges off", "virtual to serve them"],
+    message: [
+      "8472/tcp is in a range of ports of Service shop/cart",
+      "--port-ranges off",
+      "virtual to serve them",
+    ],
   },
   {
     name: "a port that is not served",
@@ -249,7 +265,9 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "an external IP that another Service holds",
     manifests:
-      service(", externalIPs: [203.0.113.7]", ', creationTimestamp: "2024-01-01T00:00:00Z"') + slice(READY) + OLDER,
+      service(", externalIPs: [203.0.113.7]", ', creationTimestamp: "2024-01-01T00:00:00Z"') +
+      slice(READY) +
+      OLDER,
     flags: { to: "203.0.113.7", port: "80" },
     result: "refused",
     cause: "conflict",
@@ -262,7 +280,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   },
   {
     name: "a Service left to another proxy",
-    manifests: service("", ", labels: { service.kubernetes.io/service-proxy-name: kube-router }") + slice(READY),
+    manifests:
+      service("", ", labels: { service.kubernetes.io/service-proxy-name: kube-router }") + slice(READY),
     flags: TO_CLUSTER_IP,
     result: "dropped",
     cause: "other-proxy",
@@ -274,7 +293,12 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "served",
     cause: "hints",
-    message: ["1 of 3 ready endpoints", "other zones", "run more of them in zone-a", "spec.trafficDistribution"],
+    message: [
+      "1 of 3 ready endpoints",
+      "other zones",
+      "run more of them in zone-a",
+      "spec.trafficDistribution",
+    ],
   },
   {
     name: "a NodePort at another address of the node",
@@ -286,7 +310,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   },
   {
     name: "an address that the load balancer keeps to itself",
-    manifests: service(", type: LoadBalancer", "", LOAD_BALANCER.replace("}", ", ipMode: Proxy }")) + slice(READY),
+    manifests:
+      service(", type: LoadBalancer", "", LOAD_BALANCER.replace("}", ", ipMode: Proxy }")) + slice(READY),
     flags: { to: "203.0.113.9", port: "80" },
     result: "not-handled",
     cause: "load-balancer",
@@ -295,7 +320,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "hints for nodes that leave one endpoint",
     manifests:
-      service("") + slice(HINTED.map((text, i) => text.replace(/forZones.*\]/, `forNodes: [{ name: node-${i + 1} }]`))),
+      service("") +
+      slice(HINTED.map((text, i) => text.replace(/forZones.*\]/, `forNodes: [{ name: node-${i + 1} }]`))),
     flags: TO_CLUSTER_IP,
     result: "served",
     cause: "hints",
@@ -305,7 +331,9 @@ const FAULTS: readonly FieldDiagnostic[] = [
     name: "nothing but terminating endpoints",
     manifests:
       service("") +
-      slice([endpoint("10.244.2.5", "node-2", ", conditions: { ready: false, serving: true, terminating: true }")]),
+      slice([
+        endpoint("10.244.2.5", "node-2", ", conditions: { ready: false, serving: true, terminating: true }"),
+      ]),
     flags: TO_CLUSTER_IP,
     result: "served",
     cause: "terminating-endpoints",
@@ -314,7 +342,8 @@ const FAULTS: readonly FieldDiagnostic[] = [
   {
     name: "endpoints that all terminate and serve no more",
     manifests:
-      service("") + slice(UNREADY.map((text) => text.replace("serving: false", "serving: false, terminating: true"))),
+      service("") +
+      slice(UNREADY.map((text) => text.replace("serving: false", "serving: false, terminating: true"))),
     flags: TO_CLUSTER_IP,
     result: "refused",
     cause: "not-ready",
@@ -369,7 +398,11 @@ test("explain shows each excluded endpoint with its reason", async () => {
     TO_CLUSTER_IP,
   );
   expect(
-    explanations[0]?.endpoints.map(({ address, probability, excluded }) => [address, probability, excluded?.reason]),
+    explanations[0]?.endpoints.map(({ address, probability, excluded }) => [
+      address,
+      probability,
+      excluded?.reason,
+    ]),
   ).toEqual([
     ["10.244.1.5", 1, undefined],
     ["10.244.1.6", 0, "terminating"],

@@ -1,12 +1,23 @@
 import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import { type ExplainInput, hostOf, type KnownVanished } from "../../../../src/inspect/explain/explain-input.ts";
+import {
+  type ExplainInput,
+  hostOf,
+  type KnownVanished,
+} from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import type { Protocol } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import type { RulesetState } from "../../../../src/ruleset/ruleset-state.ts";
-import { type ContextOptions, cacheOf, endpoint, service, slice, testNodeContext } from "../../../support/build.ts";
+import {
+  type ContextOptions,
+  cacheOf,
+  endpoint,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
 
 /** The input of `explain`: a Service, its endpoint 172.31.0.5, and what `more` has. */
 function inputOf(
@@ -19,7 +30,16 @@ function inputOf(
   renderer.update(cache.takeDirty());
   const { state } = renderer;
   const host = hostOf(nodeContext, []);
-  return { cache, nodeContext, state, ignored: [], objectsKnown: true, loadBalancers: [], host, ...more(state) };
+  return {
+    cache,
+    nodeContext,
+    state,
+    ignored: [],
+    objectsKnown: true,
+    loadBalancers: [],
+    host,
+    ...more(state),
+  };
 }
 
 /** The input of `explain --live` where the kernel resets clients of these endpoints. */
@@ -43,7 +63,9 @@ function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp")
 describe("the notes on vanished endpoints", () => {
   test("name those that the kernel has at a port of the Service's endpoints, without a daemon", () => {
     const [message, ...more] = resets(input(["172.31.0.9 . 8080", "172.31.0.9 . 9999"]));
-    expect(message).toContain("are reset: 172.31.0.9:8080; of which Services these were is known to the daemon alone");
+    expect(message).toContain(
+      "are reset: 172.31.0.9:8080; of which Services these were is known to the daemon alone",
+    );
     expect(more).toEqual([]);
   });
 
@@ -57,7 +79,9 @@ describe("the notes on vanished endpoints", () => {
 
   test("are absent for addresses of no Service, for UDP, and where no endpoint left", () => {
     const of = input(["172.31.0.9 . 8080"]);
-    expect([...resets(of, "198.51.100.7"), ...resets(of, "10.96.0.10", "udp"), ...resets(input([]))]).toEqual([]);
+    expect([...resets(of, "198.51.100.7"), ...resets(of, "10.96.0.10", "udp"), ...resets(input([]))]).toEqual(
+      [],
+    );
   });
 });
 
@@ -91,7 +115,9 @@ test("a Service port whose session affinity is not kept is served, and a note te
   const explained = (to: string) => explain(connectionOf({ to, port: 80, protocol: "tcp" }, of), of);
   const affinity = ({ notes }: ReturnType<typeof explain>) =>
     notes.flatMap(({ topic, message }) => (topic === "affinity" ? [message] : []));
-  expect(affinity(explained("10.96.0.10"))).toEqual([expect.stringMatching(/^the client keeps its endpoint/)]);
+  expect(affinity(explained("10.96.0.10"))).toEqual([
+    expect.stringMatching(/^the client keeps its endpoint/),
+  ]);
   const { verdict, frontend, ...rest } = explained("10.96.0.11");
   expect([verdict.result, frontend?.affinitySeconds]).toEqual(["served", 0]);
   expect(affinity({ ...rest, verdict })).toEqual([

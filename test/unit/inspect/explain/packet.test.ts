@@ -91,7 +91,10 @@ test("the host is taken for the node where no address of the node is known", () 
 
 test("a pod's packet comes by an interface that matches the pods' pattern", () => {
   const byInterface = input({ localTraffic: { kind: "interface", pattern: "cali*" } });
-  const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" }, byInterface);
+  const connection = connectionOf(
+    { to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" },
+    byInterface,
+  );
   expect(packetOf(connection, byInterface).from.iifname).toBe("cali0");
 });
 
@@ -112,13 +115,27 @@ describe("where pods are told by their interface, a packet that is said to be fr
 });
 
 test("an assumed pod's interface is not taken from the default route, for its packets nor for the answers", () => {
-  const chain = { family: "inet", table: "fw", name: "f", type: "filter", hook: "forward", prio: 0, policy: "accept" };
+  const chain = {
+    family: "inet",
+    table: "fw",
+    name: "f",
+    type: "filter",
+    hook: "forward",
+    prio: 0,
+    policy: "accept",
+  };
   const isNew = { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } };
   const match = { match: { op: "==", left: { meta: { key: "iifname" } }, right: "eth0" } };
   const rule = { family: "inet", table: "fw", chain: "f", handle: 1, expr: [isNew, match, { drop: null }] };
   const established = { match: { op: "in", left: { ct: { key: "state" } }, right: "established" } };
   const answers = { match: { op: "==", left: { meta: { key: "oifname" } }, right: "eth0" } };
-  const back = { family: "inet", table: "fw", chain: "f", handle: 2, expr: [established, answers, { drop: null }] };
+  const back = {
+    family: "inet",
+    table: "fw",
+    chain: "f",
+    handle: 2,
+    expr: [established, answers, { drop: null }],
+  };
   const tablesOf = (expr: object) => anyTables({ objects: [{ chain }, { rule: expr }] });
   const results = (podRoute: string, tables = tablesOf(rule)) => {
     const interfaceTo = (address: string) => (address.startsWith("10.244.1.") ? podRoute : "eth0");

@@ -70,7 +70,11 @@ describe("explain", () => {
   });
 
   test.each([
-    ["round-robin", "round-robin (annotation nft-proxy.io/scheduler): the next of 3 endpoints", [1 / 3, 1 / 3, 1 / 3]],
+    [
+      "round-robin",
+      "round-robin (annotation nft-proxy.io/scheduler): the next of 3 endpoints",
+      [1 / 3, 1 / 3, 1 / 3],
+    ],
     [
       "flow-hash",
       "flow-hash (annotation nft-proxy.io/scheduler): one of 251 slots by the addresses and ports",
@@ -127,7 +131,10 @@ describe("explain --to 127.0.0.1", () => {
   });
 
   test("with external Local policy goes to endpoints of this node", async () => {
-    const local = THREE.replace("{ addresses: [10.244.1.5] }", "{ addresses: [10.244.1.5], nodeName: node-1 }");
+    const local = THREE.replace(
+      "{ addresses: [10.244.1.5] }",
+      "{ addresses: [10.244.1.5], nodeName: node-1 }",
+    );
     const { endpoints } = await shares(service("", ", externalTrafficPolicy: Local") + local, LOOPBACK);
     expect(endpoints).toEqual([
       ["10.244.1.5", 1],

@@ -21,7 +21,9 @@ const scenarios = await Promise.all(TOWNS.map(async (name) => ({ name, ...(await
 
 const served: ReadonlySet<number> = new Set(servedPorts);
 
-const schema = JSON.parse(readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"));
+const schema = JSON.parse(
+  readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"),
+);
 const isAsTheSchemaSays = new Ajv().compile(schema);
 
 function input(town: ScenarioName): ExplainInput {
@@ -85,26 +87,32 @@ function recordedAs(probe: Probe, { result, endpoints = [] }: Outcome): string {
   return probe.sticky ? "ok, sticky" : `ok ${[...endpoints].sort().join()}`;
 }
 
-describe.each(scenarios)("explain predicts for $name the recorded outcome of", ({ name, probes, expect: recorded }) => {
-  const of = input(name);
+describe.each(scenarios)(
+  "explain predicts for $name the recorded outcome of",
+  ({ name, probes, expect: recorded }) => {
+    const of = input(name);
 
-  test.each(probes)("$id", (probe) => {
-    const explanation = explained(probe, of);
-    const outcome = recorded[probe.id] as Outcome;
-    expect(explanation.connection.from.at).toBe(packetOf(probe).from.at);
-    const said = seen(probe, explanation);
-    // What passes us is answered by whoever is there, or nobody: never by an endpoint elsewhere.
-    if (said !== "passed") {
-      expect(said).toBe(recordedAs(probe, outcome));
-    } else {
-      expect(PASSING).toContain(explanation.verdict.cause);
-      expect(outcome.endpoints ?? []).toEqual(outcome.result === "ok" ? [`${probe.to} ${probe.port}`] : []);
-    }
-    expect(explanation.verdict.cause).not.toBe("rules");
-    expect(isAsTheSchemaSays({ explanations: [explanation] }), JSON.stringify(isAsTheSchemaSays.errors)).toBe(true);
-    const columns = explanationText(explanation, PLAIN)
-      .split("\n")
-      .map(({ length }) => length);
-    expect(Math.max(...columns)).toBeLessThanOrEqual(80);
-  });
-});
+    test.each(probes)("$id", (probe) => {
+      const explanation = explained(probe, of);
+      const outcome = recorded[probe.id] as Outcome;
+      expect(explanation.connection.from.at).toBe(packetOf(probe).from.at);
+      const said = seen(probe, explanation);
+      // What passes us is answered by whoever is there, or nobody: never by an endpoint elsewhere.
+      if (said !== "passed") {
+        expect(said).toBe(recordedAs(probe, outcome));
+      } else {
+        expect(PASSING).toContain(explanation.verdict.cause);
+        expect(outcome.endpoints ?? []).toEqual(outcome.result === "ok" ? [`${probe.to} ${probe.port}`] : []);
+      }
+      expect(explanation.verdict.cause).not.toBe("rules");
+      expect(
+        isAsTheSchemaSays({ explanations: [explanation] }),
+        JSON.stringify(isAsTheSchemaSays.errors),
+      ).toBe(true);
+      const columns = explanationText(explanation, PLAIN)
+        .split("\n")
+        .map(({ length }) => length);
+      expect(Math.max(...columns)).toBeLessThanOrEqual(80);
+    });
+  },
+);

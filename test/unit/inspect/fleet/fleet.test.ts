@@ -103,13 +103,21 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
     const [, asked = "", port = ""] = /\/pods\/([^:]+):(\d+)\/proxy/.exec(path) ?? [];
     const pod = pods.find(({ node: of, name = `pod-${of}` }) => name === asked);
     if (port === "10256") return pod?.livez;
-    return { status: pod?.metrics === undefined ? 503 : 200, body: pod?.metrics ?? "error trying to reach service" };
+    return {
+      status: pod?.metrics === undefined ? 503 : 200,
+      body: pod?.metrics ?? "error trying to reach service",
+    };
   };
 }
 
 function gather() {
   const ports = { healthPort: 10256, metricsPort: 10249, answerWithin: 60_000 };
-  return gatherFleet({ client, namespace: "kube-system", selector: "app.kubernetes.io/name=nft-proxy", ...ports });
+  return gatherFleet({
+    client,
+    namespace: "kube-system",
+    selector: "app.kubernetes.io/name=nft-proxy",
+    ...ports,
+  });
 }
 
 /** Every Pod in a node of its own, which has the Pod's name. */
@@ -123,7 +131,11 @@ test("fleet gives a line for each node, the worst first", async () => {
     [
       { node: "node-a", livez: livez(200, 12), metrics: metrics() },
       { node: "node-b", livez: livez(200, 3), metrics: metrics({ drift: 4 }) },
-      { node: "node-c", livez: livez(503, 90, { reasons: ["IPv4: not synced"], since: 70 }), metrics: metrics() },
+      {
+        node: "node-c",
+        livez: livez(503, 90, { reasons: ["IPv4: not synced"], since: 70 }),
+        metrics: metrics(),
+      },
       { node: "node-d", livez: livez(200, 5, { since: 8 }), metrics: metrics() },
       { node: "node-e", livez: livez(200, 5, { quarantined: 2 }) },
       { node: "node-f", livez: { status: 502, body: "bad gateway" } },
@@ -157,7 +169,9 @@ test("fleet gives a line for each node, the worst first", async () => {
   expect(schemaErrors("fleet", { nodes })).toEqual([]);
   expect(schemaErrors("fleet", { nodes: [{ ...nodes[0], state: "fine" }] })).toHaveLength(1);
   const lines = fleetText(nodes).trimEnd().split("\n");
-  expect(lines[3]).toMatch(/^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced$/);
+  expect(lines[3]).toMatch(
+    /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced$/,
+  );
   expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +>0\.05 s$/);
   expect(lines.at(-2)).toMatch(/^node-g +healthy +- +2h ago +no +- +0 +- +-$/);
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
@@ -190,12 +204,22 @@ test.each<[string, Omit<Pod, "node">, string]>([
   ],
   [
     "that has programmed nothing since its start is unhealthy",
-    { livez: livez(200, 5, { unserved: ["IPv4", "IPv6"], reasons: ["nothing has been programmed in the 90 s"] }) },
+    {
+      livez: livez(200, 5, {
+        unserved: ["IPv4", "IPv6"],
+        reasons: ["nothing has been programmed in the 90 s"],
+      }),
+    },
     "unhealthy: nothing has been programmed in the 90 s",
   ],
   [
     "whose health port kube-proxy has is unreachable",
-    { livez: { status: 200, body: JSON.stringify({ currentTime: ago(0), lastUpdated: ago(0), healthy: true }) } },
+    {
+      livez: {
+        status: 200,
+        body: JSON.stringify({ currentTime: ago(0), lastUpdated: ago(0), healthy: true }),
+      },
+    },
     "unreachable: another service proxy, such as kube-proxy, answers its health checks",
   ],
   [
@@ -203,8 +227,16 @@ test.each<[string, Omit<Pod, "node">, string]>([
     { livez: { status: 200, body: JSON.stringify({ currentTime: "now", lastVerified: "now" }) } },
     "unreachable: another service proxy, such as kube-proxy, answers its health checks",
   ],
-  ["that answers HTML is unreachable", { livez: { status: 200, body: "<html>" } }, "unreachable: HTTP status 200: not"],
-  ["that answers null is unreachable", { livez: { status: 200, body: "null" } }, "unreachable: HTTP status 200: not"],
+  [
+    "that answers HTML is unreachable",
+    { livez: { status: 200, body: "<html>" } },
+    "unreachable: HTTP status 200: not",
+  ],
+  [
+    "that answers null is unreachable",
+    { livez: { status: 200, body: "null" } },
+    "unreachable: HTTP status 200: not",
+  ],
   [
     "that refuses connections is unreachable, as the API server tells it",
     { livez: refusedByNode },

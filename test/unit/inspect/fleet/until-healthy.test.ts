@@ -3,7 +3,9 @@ import { untilHealthy } from "../../../../src/inspect/fleet/gather-fleet.ts";
 import type { FleetNode, FleetState } from "../../../../src/inspect/fleet/node-status.ts";
 
 /** Waits for a fleet of one node that has these states, one after the other; each pause takes a second. */
-async function wait(answers: readonly (FleetState | "api-down")[]): Promise<{ state?: string; asked: number }> {
+async function wait(
+  answers: readonly (FleetState | "api-down")[],
+): Promise<{ state?: string; asked: number }> {
   let now = 0;
   let asked = 0;
   const gather = async (): Promise<FleetNode[]> => {

@@ -70,7 +70,10 @@ describe("compareOutcomes", () => {
 
   test("knows by which interface clients within and outside of source ranges come", () => {
     const guarded = (endpoints: readonly string[]) =>
-      web({ loadBalancerIPs: ["203.0.113.7"], sourceRanges: ["192.0.2.128/25"], external: "Local" }, endpoints);
+      web(
+        { loadBalancerIPs: ["203.0.113.7"], sourceRanges: ["192.0.2.128/25"], external: "Local" },
+        endpoints,
+      );
     const byInterface: ContextOptions = { localTraffic: { kind: "interface", pattern: "cni0" } };
     const differences = changes(guarded([LOCAL]), guarded([REMOTE]), byInterface);
     expect(differences).toContain("range range at 203.0.113.7:80: dropped");
@@ -81,9 +84,9 @@ describe("compareOutcomes", () => {
     const nodePorts = (served: readonly string[]): ContextOptions => ({
       nodePorts: { kind: "addresses", addresses: served },
     });
-    expect(changes(web({}), web({}), nodePorts(addresses), nodePorts([...addresses, "198.51.100.16"]))).toEqual([
-      "pod node outside at 198.51.100.16:30080: served",
-    ]);
+    expect(
+      changes(web({}), web({}), nodePorts(addresses), nodePorts([...addresses, "198.51.100.16"])),
+    ).toEqual(["pod node outside at 198.51.100.16:30080: served"]);
   });
 
   test("names the source where the share of masqueraded connections to an endpoint changes", () => {

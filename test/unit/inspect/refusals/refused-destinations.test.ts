@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/commands/refusals.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
-import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refused-destinations.ts";
+import {
+  explainRefusals,
+  type RefusalFilter,
+} from "../../../../src/inspect/refusals/refused-destinations.ts";
 import {
   newRefusals,
   type RefusalEntry,
@@ -13,7 +16,15 @@ import {
 import type { SetSpec } from "../../../../src/nft/ast/ruleset.ts";
 import type { ListedElement } from "../../../../src/nft/elements.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../../support/build.ts";
+import {
+  cacheOf,
+  endpoint,
+  named,
+  STARTING,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
@@ -171,7 +182,10 @@ describe("explainRefusals", () => {
 
   test("takes 200,000 clients of one destination", () => {
     const entries = Array.from({ length: 200_000 }, (_, i) => {
-      return entry({ client: `10.${200 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`, firstAt: NOW - 60_000 - i });
+      return entry({
+        client: `10.${200 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`,
+        firstAt: NOW - 60_000 - i,
+      });
     });
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(one).toMatchObject({ packets: 600_000, firstAt: new Date(NOW - 60_000 - 199_999).toISOString() });
@@ -187,9 +201,13 @@ describe("explainRefusals", () => {
 });
 
 test("the text of refusals names destination, cause and clients", () => {
-  const entries = Array.from({ length: 12 }, (_, i) => entry({ client: `10.244.2.${100 + i}`, silentFor: i }));
+  const entries = Array.from({ length: 12 }, (_, i) =>
+    entry({ client: `10.244.2.${100 + i}`, silentFor: i }),
+  );
   const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, { isWatched: false });
-  expect(text).toContain("shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ");
+  expect(text).toContain(
+    "shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ",
+  );
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
   expect(text).toContain("    and 2 clients more\n");
   expect(refusalsText([], NOW, { isWatched: true })).toBe("nothing was refused within the last hour\n");
@@ -223,7 +241,9 @@ describe("readRefusals", () => {
   };
   const tables = (elements: readonly ListedElement[]): Parameters<typeof readRefusals>[0] => ({
     listTable: async (family) =>
-      family === "ip" ? JSON.stringify({ nftables: [{ table: { family: "ip", name: "nft-proxy" } }, set] }) : undefined,
+      family === "ip"
+        ? JSON.stringify({ nftables: [{ table: { family: "ip", name: "nft-proxy" } }, set] })
+        : undefined,
     async *elements() {
       yield elements;
     },

@@ -5,7 +5,8 @@ import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts"
 import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { cacheOf, renderAll, service } from "../../../support/build.ts";
 
-const RULE = "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";
+const RULE =
+  "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";
 
 /** A packet to a Service that ended in a chain of ours. */
 function story(chain = "vanished-endpoints-check"): PacketStory {
@@ -41,7 +42,9 @@ const says = async (one: PacketStory, connections: typeof tracked | typeof faili
   names.named(one, await resetEndpoint(one, connections)).message;
 
 test("trace names the endpoint of a reset packet, from connection tracking, and the Service that it left", async () => {
-  expect(await says(story())).toBe("reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp");
+  expect(await says(story())).toBe(
+    "reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp",
+  );
 });
 
 test("trace of a reset packet goes without the endpoint where connection tracking fails", async () => {

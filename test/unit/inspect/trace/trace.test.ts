@@ -74,7 +74,9 @@ describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
   test("keeps each packet's rules in their order, by chain", () => {
     const story = storiesOf(recorded(version)).find((one) => endOf(one) === "tcp 10.96.0.10 80 passed");
     expect(story?.packet).toMatchObject({ output: "lo", input: "", source: "10.96.0.10", flags: ["syn"] });
-    expect(story?.stages.map(({ table, chain, rules }) => [table, chain, rules.map((rule) => rule.chain)])).toEqual([
+    expect(
+      story?.stages.map(({ table, chain, rules }) => [table, chain, rules.map((rule) => rule.chain)]),
+    ).toEqual([
       ["t", "o", ["o", "bal", "bal"]],
       ["t", "f", []],
     ]);
@@ -86,14 +88,26 @@ describe("parseTraceLine", () => {
   const header = "trace id 0a1b2c3d inet fw in";
 
   test.each([
-    [`${header} rule tcp dport 80 drop (verdict drop)`, { kind: "rule", rule: "tcp dport 80 drop", verdict: "drop" }],
-    [`${header} rule comment "a (verdict drop) b" accept (verdict accept)`, { kind: "rule", verdict: "accept" }],
+    [
+      `${header} rule tcp dport 80 drop (verdict drop)`,
+      { kind: "rule", rule: "tcp dport 80 drop", verdict: "drop" },
+    ],
+    [
+      `${header} rule comment "a (verdict drop) b" accept (verdict accept)`,
+      { kind: "rule", verdict: "accept" },
+    ],
     [`${header} unknown rule handle 12 (verdict continue)`, { kind: "rule", rule: "unknown rule 12" }],
     [`${header} policy drop `, { kind: "policy", verdict: "drop" }],
     [`${header} policy accept meta mark 0x00004000 `, { kind: "policy", verdict: "accept" }],
     [`${header} verdict return `, { kind: "other" }],
   ])("%s", (line, wanted) => {
-    expect(parseTraceLine(line)).toMatchObject({ id: "0a1b2c3d", family: "inet", table: "fw", chain: "in", ...wanted });
+    expect(parseTraceLine(line)).toMatchObject({
+      id: "0a1b2c3d",
+      family: "inet",
+      table: "fw",
+      chain: "in",
+      ...wanted,
+    });
   });
 
   test.each([
@@ -103,7 +117,10 @@ describe("parseTraceLine", () => {
     ["tcp flags == 0x0", []],
   ])("%s", (flags, wanted) => {
     const text = `${header} packet: iif "eth0" ip saddr 10.0.0.1 ip daddr 10.0.0.2 tcp sport 1 tcp dport 2 ${flags} tcp window 64 `;
-    expect(parseTraceLine(text)).toMatchObject({ kind: "packet", packet: { flags: wanted, destinationPort: 2 } });
+    expect(parseTraceLine(text)).toMatchObject({
+      kind: "packet",
+      packet: { flags: wanted, destinationPort: 2 },
+    });
   });
 
   test.each([
@@ -148,7 +165,12 @@ describe("StoryCollector", () => {
     ["that pass the own table later", [packet("00000001", "x"), "trace id 00000001 ip x c policy drop "]],
     [
       "that passed another one first",
-      [packet("00000001", "x"), packet("00000001"), "trace id 00000001 ip tracer c policy accept ", traced("00000001")],
+      [
+        packet("00000001", "x"),
+        packet("00000001"),
+        "trace id 00000001 ip tracer c policy accept ",
+        traced("00000001"),
+      ],
     ],
   ])("packets that another program's rules trace are not told: %s", (_, lines) => {
     expect(storiesOf(lines)).toEqual([]);
@@ -157,7 +179,10 @@ describe("StoryCollector", () => {
   test("a packet that comes back over loopback, translated, is told although it is not selected any more", () => {
     const accept = "trace id 00000001 ip x c policy accept ";
     const lines = [...own("00000001"), packet("00000001", "x", "", "10.0.0.3"), accept];
-    const back = [packet("00000002", "tracer", "lo", "10.0.0.3"), "trace id 00000002 inet fw in policy drop "];
+    const back = [
+      packet("00000002", "tracer", "lo", "10.0.0.3"),
+      "trace id 00000002 inet fw in policy drop ",
+    ];
     expect(storiesOf([...lines, ...back]).map(endOf)).toEqual([
       "tcp 10.0.0.3 2 dropped by inet fw in",
       "tcp 10.0.0.2 2 passed",
@@ -227,7 +252,9 @@ describe("StoryCollector", () => {
     const ids = Array.from({ length: 1005 }, (_, i) => i.toString(16).padStart(8, "0"));
     const { add } = collectorAt(new ManualClock());
     const told = ids.flatMap((id) => own(id).flatMap(add));
-    expect(told.map(({ id, end }) => `${id} ${end.kind}`)).toEqual(ids.slice(0, 5).map((id) => `${id} unknown`));
+    expect(told.map(({ id, end }) => `${id} ${end.kind}`)).toEqual(
+      ids.slice(0, 5).map((id) => `${id} unknown`),
+    );
   });
 });
 
@@ -301,7 +328,9 @@ describe("tracePackets", () => {
 });
 
 const OBJECTS = {
-  services: [service({ name: "shop/cart", clusterIPs: ["10.96.0.10"], ports: [port(80, { nodePort: 30080 })] })],
+  services: [
+    service({ name: "shop/cart", clusterIPs: ["10.96.0.10"], ports: [port(80, { nodePort: 30080 })] }),
+  ],
   slices: [slice({ service: "shop/cart", endpoints: [endpoint("10.1.1.1", { pod: "shop/cart-1" })] })],
 };
 

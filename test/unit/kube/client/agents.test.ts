@@ -57,8 +57,13 @@ async function ask(
 }
 
 /** Why the request fails, and the code of the system's error. */
-async function failure(cluster: object, connectWithin?: number): Promise<readonly [message: string, code: unknown]> {
-  const error = asApiFailure(await ask({ kubeconfig: kubeconfig(cluster) }, connectWithin).catch((cause) => cause));
+async function failure(
+  cluster: object,
+  connectWithin?: number,
+): Promise<readonly [message: string, code: unknown]> {
+  const error = asApiFailure(
+    await ask({ kubeconfig: kubeconfig(cluster) }, connectWithin).catch((cause) => cause),
+  );
   return [error.message, (error.cause as { readonly code?: unknown }).code];
 }
 
@@ -71,16 +76,23 @@ describe("a kubeconfig's proxy-url", () => {
     ["https with a password", "http", httpProxy, "http://me:p%40ss@127.0.0.1", `Basic ${btoa("me:p@ss")}`],
     ["http", "socks5", startSocksProxy, "socks5://127.0.0.1", ""],
     ["https with a password", "socks5", startSocksProxy, "socks5://me:p%40ss@127.0.0.1", "me:p@ss"],
-  ])("leads to an API server by %s through an %s proxy", async (scheme, _kind, startProxy, url, credentials) => {
-    const server = scheme === "http" ? api : secureApi;
-    proxy = await startProxy(server.port);
-    const trust = { "certificate-authority-data": btoa(authority.ca) };
-    // The proxy leads everything there: an address for which the certificate is valid, or a name that it alone resolves.
-    const end = scheme === "http" ? `api.example:${server.port}` : `127.0.0.1:${server.port}`;
-    const cluster = { server: `${server.url.split(":")[0]}://${end}`, "proxy-url": `${url}:${proxy.port}`, ...trust };
-    expect(await ask({ kubeconfig: kubeconfig(cluster) })).toBe(200);
-    expect(proxy.asked).toEqual([{ end, credentials }]);
-  });
+  ])(
+    "leads to an API server by %s through an %s proxy",
+    async (scheme, _kind, startProxy, url, credentials) => {
+      const server = scheme === "http" ? api : secureApi;
+      proxy = await startProxy(server.port);
+      const trust = { "certificate-authority-data": btoa(authority.ca) };
+      // The proxy leads everything there: an address for which the certificate is valid, or a name that it alone resolves.
+      const end = scheme === "http" ? `api.example:${server.port}` : `127.0.0.1:${server.port}`;
+      const cluster = {
+        server: `${server.url.split(":")[0]}://${end}`,
+        "proxy-url": `${url}:${proxy.port}`,
+        ...trust,
+      };
+      expect(await ask({ kubeconfig: kubeconfig(cluster) })).toBe(200);
+      expect(proxy.asked).toEqual([{ end, credentials }]);
+    },
+  );
 
   test("is used for an IPv6 address, in brackets", async () => {
     proxy = await startHttpProxy(api.port);
@@ -130,7 +142,10 @@ describe("a failing proxy is named, without its password", () => {
   test.each(["http", "socks5"])("when its port is closed (%s)", async (scheme) => {
     const closed = await startHttpProxy(1);
     closed.close();
-    const cluster = { server: "https://api.example", "proxy-url": `${scheme}://me:secret@127.0.0.1:${closed.port}` };
+    const cluster = {
+      server: "https://api.example",
+      "proxy-url": `${scheme}://me:secret@127.0.0.1:${closed.port}`,
+    };
     const said = `the proxy ${scheme}://127.0.0.1:${closed.port}: connect ECONNREFUSED 127.0.0.1:${closed.port}`;
     expect(await failure(cluster)).toEqual([said, "ECONNREFUSED"]);
   });
@@ -138,12 +153,17 @@ describe("a failing proxy is named, without its password", () => {
   test.each(["http", "socks5"])("when it stays silent (%s)", async (scheme) => {
     const { port } = silent.address() as { port: number };
     const cluster = { server: "https://api.example", "proxy-url": `${scheme}://127.0.0.1:${port}` };
-    expect((await failure(cluster, 50))[0]).toBe(`the proxy ${scheme}://127.0.0.1:${port}: no connection within 50 ms`);
+    expect((await failure(cluster, 50))[0]).toBe(
+      `the proxy ${scheme}://127.0.0.1:${port}: no connection within 50 ms`,
+    );
   });
 
   test("when its own certificate is not trusted", async () => {
     proxy = await startHttpProxy(api.port, authority);
-    const [said] = await failure({ server: "http://api.example", "proxy-url": `https://127.0.0.1:${proxy.port}` });
+    const [said] = await failure({
+      server: "http://api.example",
+      "proxy-url": `https://127.0.0.1:${proxy.port}`,
+    });
     expect(said).toMatch(/^the proxy https:\/\/127\.0\.0\.1:\d+: .*certificate/);
   });
 

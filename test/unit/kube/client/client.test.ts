@@ -81,7 +81,10 @@ function strangersKubeconfig(): string {
   const path = kubeconfig({ token: "abc" });
   return write(
     "kubeconfig",
-    readFileSync(path, "utf8").replace('"cluster":"default","user":"default"', '"cluster":"default","user":"nobody"'),
+    readFileSync(path, "utf8").replace(
+      '"cluster":"default","user":"default"',
+      '"cluster":"default","user":"nobody"',
+    ),
   );
 }
 
@@ -125,13 +128,21 @@ describe("the API client over http", () => {
     api = await StubApi.start({});
     const seen: ApiRequestOutcome[] = [];
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, onRequest: (outcome) => seen.push(outcome) });
+    client = new HttpApiClient({
+      userAgent: "nft-proxy/test",
+      connect,
+      onRequest: (outcome) => seen.push(outcome),
+    });
     await ask();
     await ask("/nowhere");
     api.addFault({ fault: { kind: "reset" } });
     await expect(ask()).rejects.toThrow();
     const { host } = new URL(api.url);
-    expect(seen.map(({ method, code }) => `${method} ${code}`)).toEqual(["GET 200", "GET 404", "GET <error>"]);
+    expect(seen.map(({ method, code }) => `${method} ${code}`)).toEqual([
+      "GET 200",
+      "GET 404",
+      "GET <error>",
+    ]);
     expect(new Set(seen.map((outcome) => outcome.host))).toEqual(new Set([host]));
     expect(seen.every(({ seconds }) => seconds > 0 && seconds < 60)).toBe(true);
   });
@@ -145,7 +156,12 @@ describe("the API client over http", () => {
     expect(JSON.parse(await readText(list.body))).toMatchObject({ kind: "ServiceList", items: [] });
     const query = { watch: "true", resourceVersion: "1" };
     const controller = new AbortController();
-    const watch = client.request({ method: "GET", path: "/api/v1/services", query, signal: controller.signal });
+    const watch = client.request({
+      method: "GET",
+      path: "/api/v1/services",
+      query,
+      signal: controller.signal,
+    });
     await expect.poll(() => api.requests.length).toBe(2);
     controller.abort();
     await watch.catch(() => undefined);
@@ -362,7 +378,12 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
       "BAD_CONFIG",
       "clusters[1].cluster.server is missing",
     ],
-    ["a server that is no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
+    [
+      "a server that is no URL",
+      () => kubeconfig({}, { server: "ftp://a" }),
+      "BAD_CONFIG",
+      "not an http or https URL",
+    ],
     ["a proxy that is none", () => kubeconfig({}, { "proxy-url": "ftp://a" }), "BAD_CONFIG", "proxy-url"],
     [
       "a context whose user is missing",
@@ -370,7 +391,12 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
       "BAD_CONFIG",
       'the user "nobody" of the current context',
     ],
-    ["an auth provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
+    [
+      "an auth provider",
+      () => kubeconfig({ "auth-provider": { name: "gcp" } }),
+      "BAD_CONFIG",
+      "auth-provider",
+    ],
     ["no file", () => join(directory, "none"), "UNREADABLE_INPUT", "none"],
   ];
 
@@ -382,7 +408,10 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
 
   test("names the flags to give without a kubeconfig, --master and a cluster", async () => {
     const loading = loadConnection({ kubeconfig: "", master: "", env: {} });
-    await expect(loading).rejects.toMatchObject({ code: "BAD_CONFIG", hint: expect.stringContaining("--kubeconfig") });
+    await expect(loading).rejects.toMatchObject({
+      code: "BAD_CONFIG",
+      hint: expect.stringContaining("--kubeconfig"),
+    });
     await expect(loadConnection({ kubeconfig: "", master: "10.0.0.1:6443", env: {} })).rejects.toMatchObject({
       message: "--master is not an http or https URL",
     });
@@ -430,7 +459,11 @@ describe.skipIf(!hasOpenssl())("the API client over https", () => {
     }));
     await expect(ask()).rejects.toThrow("certificate");
     const connect = () =>
-      loadConnection({ kubeconfig: kubeconfig({}, { "insecure-skip-tls-verify": true }), master: "", env: {} });
+      loadConnection({
+        kubeconfig: kubeconfig({}, { "insecure-skip-tls-verify": true }),
+        master: "",
+        env: {},
+      });
     client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
     expect(await ask()).toBe(200);
   });

@@ -27,7 +27,9 @@ describe("readCurrentContext", () => {
     const nothing = { token: null, tokenFile: null, "client-key": null, exec: null, "auth-provider": null };
     const { cluster, user, tokenFile } = read(kubeconfig(nothing, { "certificate-authority": null }));
     expect(tokenFile).toBe("");
-    expect([cluster.caFile, user.keyFile, user.token, user.exec, user.authProvider].some(Boolean)).toBe(false);
+    expect([cluster.caFile, user.keyFile, user.token, user.exec, user.authProvider].some(Boolean)).toBe(
+      false,
+    );
   });
 
   test("reads CRLF line ends and a byte order mark", () => {
@@ -42,8 +44,16 @@ describe("readCurrentContext", () => {
     ["several documents", "a: 1\n---\nb: 2\n", "it has several documents"],
     ["a list of contexts with nothing in it", "contexts: [null]", "contexts[0] must be an object"],
     ["contexts that are no list", "contexts: {}", "contexts must be an array"],
-    ["a server that is a number", kubeconfig({}, { server: 5 }), "clusters[0].cluster.server must be a string"],
-    ["a token that is a number, without the token", kubeconfig({ token: 5 }), "users[0].user.token must be a string"],
+    [
+      "a server that is a number",
+      kubeconfig({}, { server: 5 }),
+      "clusters[0].cluster.server must be a string",
+    ],
+    [
+      "a token that is a number, without the token",
+      kubeconfig({ token: 5 }),
+      "users[0].user.token must be a string",
+    ],
     [
       "a flag that is a text",
       kubeconfig({}, { "insecure-skip-tls-verify": "yes" }),

@@ -49,11 +49,15 @@ describe("the proxy of the environment", () => {
     ["https://api.example:6443", "api.example:443", false],
     ["https://api.example", ",,", false],
   ])("to %s is excepted by NO_PROXY=%s: %s", (server, exceptions, excepted) => {
-    expect(proxyTo(server, { HTTPS_PROXY, NO_PROXY: exceptions })).toBe(excepted ? undefined : "proxy.example:3128");
+    expect(proxyTo(server, { HTTPS_PROXY, NO_PROXY: exceptions })).toBe(
+      excepted ? undefined : "proxy.example:3128",
+    );
   });
 
   test("that is no URL of a proxy is refused, without its text, which may hold a password", () => {
     const refused = () => proxyTo("https://api.example", { HTTPS_PROXY: "ftp://me:secret@proxy" });
-    expect(refused).toThrow("the environment variable HTTPS_PROXY is not the URL of an http, https or socks5 proxy");
+    expect(refused).toThrow(
+      "the environment variable HTTPS_PROXY is not the URL of an http, https or socks5 proxy",
+    );
   });
 });

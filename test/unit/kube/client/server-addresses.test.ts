@@ -8,7 +8,11 @@ import { StubApi } from "../../../support/stub-api/stub-api.ts";
 type FollowedSocket = Parameters<ServerAddresses["follow"]>[1];
 
 function socket(state: Partial<FollowedSocket>): FollowedSocket & EventEmitter {
-  return Object.assign(new EventEmitter(), { connecting: false, remoteAddress: undefined, ...state }) as never;
+  return Object.assign(new EventEmitter(), {
+    connecting: false,
+    remoteAddress: undefined,
+    ...state,
+  }) as never;
 }
 
 const texts = (servers: ServerAddresses) => servers.all().map(({ address, port }) => `${address} ${port}`);

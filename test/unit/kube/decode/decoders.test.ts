@@ -11,7 +11,9 @@ describe("the decoders of API objects", () => {
 
   test("tell of a single part that is excluded, with the object's name", () => {
     const annotations = { "nft-proxy.io/scheduler": "fastest" };
-    expect(services({ ...web, metadata: { ...web.metadata, annotations } })).toMatchObject({ scheduler: "random" });
+    expect(services({ ...web, metadata: { ...web.metadata, annotations } })).toMatchObject({
+      scheduler: "random",
+    });
     expect(told.splice(0)).toEqual(['Service shop/web metadata.annotations["nft-proxy.io/scheduler"]']);
   });
 

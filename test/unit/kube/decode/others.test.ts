@@ -79,7 +79,10 @@ describe("an EndpointSlice", () => {
     };
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "1970-01-01T00:00:01Z" };
     const labels = { "kubernetes.io/service-name": "web" };
-    const { value, diagnostics } = oursSlice({ addressType: "IPv6", endpoints: [endpoint] }, { annotations, labels });
+    const { value, diagnostics } = oursSlice(
+      { addressType: "IPv6", endpoints: [endpoint] },
+      { annotations, labels },
+    );
     expect(diagnostics).toEqual([]);
     expect(value.lastChangeTriggerTime).toBe(1000);
     expect(value.endpoints).toEqual([
@@ -100,12 +103,25 @@ describe("an EndpointSlice", () => {
   test("takes null for an absent value, also for an empty list", () => {
     const { value } = oursSlice({ endpoints: null, ports: null });
     expect([value.endpoints, value.ports]).toEqual([[], []]);
-    const nulls = { addresses: ["10.0.0.1"], conditions: { ready: null, serving: null }, hints: null, targetRef: null };
-    expect(oursSlice({ endpoints: [nulls] }).value.endpoints[0]).toMatchObject({ ready: true, serving: true });
+    const nulls = {
+      addresses: ["10.0.0.1"],
+      conditions: { ready: null, serving: null },
+      hints: null,
+      targetRef: null,
+    };
+    expect(oursSlice({ endpoints: [nulls] }).value.endpoints[0]).toMatchObject({
+      ready: true,
+      serving: true,
+    });
   });
 
   test("excludes a port without a number, and gives one without a name the empty name", () => {
-    const ports = [{ name: "a" }, { name: "b", port: 0 }, { port: 53, protocol: "UDP" }, { name: null, port: 54 }];
+    const ports = [
+      { name: "a" },
+      { name: "b", port: 0 },
+      { port: 53, protocol: "UDP" },
+      { name: null, port: 54 },
+    ];
     expect(oursSlice({ ports }).value.ports).toEqual([
       { name: "", protocol: "udp", port: 53 },
       { name: "", protocol: "tcp", port: 54 },
@@ -113,7 +129,16 @@ describe("an EndpointSlice", () => {
   });
 
   test("excludes and reports endpoints without a usable address", () => {
-    const texts = ["10.0.0.1", "010.1.1.1", "fd00::1", "127.0.0.1", "169.254.0.1", "224.0.0.1", "0.0.0.0", "10.0.0.2"];
+    const texts = [
+      "10.0.0.1",
+      "010.1.1.1",
+      "fd00::1",
+      "127.0.0.1",
+      "169.254.0.1",
+      "224.0.0.1",
+      "0.0.0.0",
+      "10.0.0.2",
+    ];
     const endpoints = [...texts.map((text) => ({ addresses: [text] })), { addresses: [] }, {}];
     const { value, diagnostics } = oursSlice({ endpoints });
     expect(value.endpoints.map(({ address }) => address)).toEqual(["10.0.0.1", "10.0.0.2"]);
@@ -134,7 +159,9 @@ describe("an EndpointSlice", () => {
 
   test("is invalid with a weight that is not text, which the API server rejects", () => {
     const annotations = { "nft-proxy.io/weight": 3 };
-    const decoded = decodeEndpointSlice(slice({}, { labels: { "kubernetes.io/service-name": "web" }, annotations }));
+    const decoded = decodeEndpointSlice(
+      slice({}, { labels: { "kubernetes.io/service-name": "web" }, annotations }),
+    );
     expect(decoded).toMatchObject({ kind: "invalid", diagnostics: [{ reason: "must be a string, not 3" }] });
   });
 
@@ -168,12 +195,20 @@ describe("an EndpointSlice", () => {
       "must be a DNS subdomain",
       slice({ endpoints: [{ addresses: ["10.0.0.1"], nodeName: "a b" }] }),
     ],
-    ["endpoints[0].conditions.ready", "must be a boolean", slice({ endpoints: [{ conditions: { ready: "yes" } }] })],
+    [
+      "endpoints[0].conditions.ready",
+      "must be a boolean",
+      slice({ endpoints: [{ conditions: { ready: "yes" } }] }),
+    ],
     ["ports[0].port", "must be <= 65535", slice({ ports: [{ port: 70000 }] })],
   ])("is refused: %s %s", (path, reason, object) => {
     const decoded = decodeEndpointSlice(object);
     const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
-    expect(diagnostics[0]).toMatchObject({ path, reason: expect.stringContaining(reason), severity: "error" });
+    expect(diagnostics[0]).toMatchObject({
+      path,
+      reason: expect.stringContaining(reason),
+      severity: "error",
+    });
   });
 });
 
@@ -186,7 +221,11 @@ describe("a Node", () => {
         labels: { "topology.kubernetes.io/zone": "zone-a" },
         deletionTimestamp: "2026-11-20T09:22:44Z",
       },
-      spec: { podCIDR: "10.244.1.0/24", podCIDRs: ["10.244.1.7/24", "fd00::/64"], taints: [{ key: "a" }, {}] },
+      spec: {
+        podCIDR: "10.244.1.0/24",
+        podCIDRs: ["10.244.1.7/24", "fd00::/64"],
+        taints: [{ key: "a" }, {}],
+      },
       status: {
         addresses: [
           { type: "ExternalIP", address: "203.0.113.1" },
@@ -229,13 +268,19 @@ describe("a Node", () => {
   });
 
   test("is refused without a name", () => {
-    expect(decodeNode({ metadata: {} })).toMatchObject({ kind: "invalid", diagnostics: [{ path: "metadata" }] });
+    expect(decodeNode({ metadata: {} })).toMatchObject({
+      kind: "invalid",
+      diagnostics: [{ path: "metadata" }],
+    });
   });
 });
 
 describe("a ServiceCIDR", () => {
   test("keeps its CIDRs by family", () => {
-    const object = { metadata: { name: "kubernetes", uid: "u" }, spec: { cidrs: ["10.96.0.0/12", "FD00::/112", "z"] } };
+    const object = {
+      metadata: { name: "kubernetes", uid: "u" },
+      spec: { cidrs: ["10.96.0.0/12", "FD00::/112", "z"] },
+    };
     expect(decodeServiceCIDR(object)).toMatchObject({ kind: "invalid" });
     object.spec.cidrs.pop();
     expect(decodeServiceCIDR(object)).toEqual({

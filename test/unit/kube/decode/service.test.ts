@@ -13,7 +13,13 @@ interface Parts {
 
 function service({ metadata, spec, status }: Parts = {}): unknown {
   return {
-    metadata: { name: "web", namespace: "town", uid: "u1", creationTimestamp: "2026-11-20T09:22:44Z", ...metadata },
+    metadata: {
+      name: "web",
+      namespace: "town",
+      uid: "u1",
+      creationTimestamp: "2026-11-20T09:22:44Z",
+      ...metadata,
+    },
     spec: {
       clusterIP: "10.96.0.10",
       clusterIPs: ["10.96.0.10", "FD00:10:96::A"],
@@ -64,7 +70,9 @@ test.each(["", "Random", "rr", "least-connection"])(
 test("of an annotation of 256 KB for the scheduler the first 80 characters are kept", () => {
   const metadata = { annotations: { "nft-proxy.io/scheduler": "fast".repeat(65_536) } };
   const decoded = ours({ metadata });
-  expect(decoded).toMatchObject({ value: { scheduler: "random", unknownScheduler: `${"fast".repeat(20)}...` } });
+  expect(decoded).toMatchObject({
+    value: { scheduler: "random", unknownScheduler: `${"fast".repeat(20)}...` },
+  });
   expect(JSON.stringify(decoded).length).toBeLessThan(2000);
 });
 
@@ -80,7 +88,12 @@ test("of thousands of addresses that have no effect 20 are named, errors first, 
 describe("a Service beyond its budget", () => {
   const spec = { type: "LoadBalancer", clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null };
   const status = { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } };
-  const budget = { maxServiceElements: 1, maxServiceSourceRanges: 2, maxServiceAddresses: 2, maxServicePortRanges: 1 };
+  const budget = {
+    maxServiceElements: 1,
+    maxServiceSourceRanges: 2,
+    maxServiceAddresses: 2,
+    maxServicePortRanges: 1,
+  };
   const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }), budget);
   const NONE = { ip: [], ip6: [] };
 
@@ -108,7 +121,9 @@ describe("a Service beyond its budget", () => {
   });
 
   test("is decoded without a look at each of its source ranges", () => {
-    const many = (count: number) => ({ loadBalancerSourceRanges: Array.from({ length: count }, () => "10.0.0.0/8") });
+    const many = (count: number) => ({
+      loadBalancerSourceRanges: Array.from({ length: count }, () => "10.0.0.0/8"),
+    });
     const [few, all] = [many(1000), many(80_000)];
     expect(countOperations(() => decoded(all))).toBe(countOperations(() => decoded(few)));
   });
@@ -149,12 +164,17 @@ test("a Service without clusterIPs has its clusterIP", () => {
 });
 
 test("a Service with a cluster IP and the label headless is served", () => {
-  expect(decodeService(service({ metadata: { labels: { "service.kubernetes.io/headless": "" } } })).kind).toBe("valid");
+  expect(
+    decodeService(service({ metadata: { labels: { "service.kubernetes.io/headless": "" } } })).kind,
+  ).toBe("valid");
 });
 
 describe("a Service is ignored if it", () => {
   test.each<[string, Parts]>([
-    ["is of type ExternalName", { spec: { type: "ExternalName", clusterIP: "", clusterIPs: [], ports: null } }],
+    [
+      "is of type ExternalName",
+      { spec: { type: "ExternalName", clusterIP: "", clusterIPs: [], ports: null } },
+    ],
     ["is headless", { spec: { clusterIP: "None", clusterIPs: ["None"] } }],
     ["is headless", { spec: { clusterIP: null, clusterIPs: ["None"] } }],
     ["has no cluster IP (the API server assigns it)", { spec: { clusterIP: "", clusterIPs: [] } }],
@@ -174,7 +194,11 @@ describe("a Service is refused:", () => {
     ["", "must have required property 'spec'", { metadata: { name: "x" } }],
     ["metadata.name", "must be a DNS label", service({ metadata: { name: "web; flush ruleset" } })],
     ["metadata.namespace", "must be a DNS label", service({ metadata: { namespace: "../x" } })],
-    ["metadata.creationTimestamp", "must be a time", service({ metadata: { creationTimestamp: "yesterday" } })],
+    [
+      "metadata.creationTimestamp",
+      "must be a time",
+      service({ metadata: { creationTimestamp: "yesterday" } }),
+    ],
     [
       "spec.type",
       'must be ClusterIP, NodePort, LoadBalancer or ExternalName, not "Magic"',
@@ -188,7 +212,11 @@ describe("a Service is refused:", () => {
     ["spec.ports[0].port", 'must be an integer, not "80"', service({ spec: { ports: [{ port: "80" }] } })],
     ["spec.ports[0].port", "must be an integer, not 80.5", service({ spec: { ports: [{ port: 80.5 }] } })],
     ["spec.ports[0].name", "must be a DNS label", service({ spec: { ports: [{ port: 80, name: "a b" }] } })],
-    ["spec.ports[0].nodePort", "must be <= 65535", service({ spec: { ports: [{ port: 80, nodePort: 1e9 }] } })],
+    [
+      "spec.ports[0].nodePort",
+      "must be <= 65535",
+      service({ spec: { ports: [{ port: 80, nodePort: 1e9 }] } }),
+    ],
     [
       "spec.ports[0].protocol",
       'must be TCP, UDP or SCTP, not "ICMP"',
@@ -213,13 +241,21 @@ describe("a Service is refused:", () => {
     ],
     ["spec.clusterIPs[0]", "must be an IP address", service({ spec: { clusterIPs: ["010.96.0.1"] } })],
     ["spec.clusterIPs[0]", "cannot be served at 127.0.0.1", service({ spec: { clusterIPs: ["127.0.0.1"] } })],
-    ["spec.clusterIPs[0]", "must be IPv6, not 10.96.0.10", service({ spec: { ipFamilies: ["IPv6", "IPv4"] } })],
+    [
+      "spec.clusterIPs[0]",
+      "must be IPv6, not 10.96.0.10",
+      service({ spec: { ipFamilies: ["IPv6", "IPv4"] } }),
+    ],
     [
       "spec.clusterIPs[1]",
       "is a second IPv4 address",
       service({ spec: { clusterIPs: ["10.96.0.10", "10.96.0.11"], ipFamilies: null } }),
     ],
-    ["spec.clusterIP", "must be the first of spec.clusterIPs", service({ spec: { clusterIP: "10.96.0.11" } })],
+    [
+      "spec.clusterIP",
+      "must be the first of spec.clusterIPs",
+      service({ spec: { clusterIP: "10.96.0.11" } }),
+    ],
     [
       "spec.clusterIP",
       "must be an IP address",
@@ -229,7 +265,11 @@ describe("a Service is refused:", () => {
     const decoded = decodeService(object);
     expect(decoded.kind).toBe("invalid");
     const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
-    expect(diagnostics[0]).toMatchObject({ path, severity: "error", reason: expect.stringContaining(reason) });
+    expect(diagnostics[0]).toMatchObject({
+      path,
+      severity: "error",
+      reason: expect.stringContaining(reason),
+    });
   });
 
   test("with at most 20 errors, and the number of the others", () => {
@@ -312,7 +352,15 @@ describe("the policies of a Service", () => {
 
 describe("the addresses of a Service", () => {
   test("exclude and report external IPs that are none", () => {
-    const externalIPs = ["192.0.2.1", "010.1.1.1", "fe80::1", "2001:DB8::1", "0.0.0.0", "192.0.2.1", "224.0.0.1"];
+    const externalIPs = [
+      "192.0.2.1",
+      "010.1.1.1",
+      "fe80::1",
+      "2001:DB8::1",
+      "0.0.0.0",
+      "192.0.2.1",
+      "224.0.0.1",
+    ];
     const { value, diagnostics } = ours({ spec: { externalIPs } });
     expect(value.externalIPs).toEqual({ ip: ["192.0.2.1"], ip6: ["2001:db8::1"] });
     expect(diagnostics.map(({ path, severity }) => `${severity} ${path}`)).toEqual([

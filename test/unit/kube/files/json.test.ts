@@ -32,7 +32,9 @@ describe("the duplicate key of a JSON text", () => {
     fc.assert(
       fc.property(tricky, tricky, fc.json(), second, (first, other, json, key) => {
         const before = `[{"k": 0}, {"a": ${first}, "k": [${other}, "k", {"k": 1}], "b": ${json}, `;
-        expect(refusal(`${before}${key}: 1}]`)).toBe(`cannot read a.json:1:${before.length + 1}: duplicate key "k"`);
+        expect(refusal(`${before}${key}: 1}]`)).toBe(
+          `cannot read a.json:1:${before.length + 1}: duplicate key "k"`,
+        );
       }),
     );
   });

@@ -62,7 +62,9 @@ describe("readFiles", () => {
     const { objects, diagnostics, ignored, otherKinds } = await read(TOWN);
     expect(diagnostics).toEqual([]);
     expect(
-      [objects.services, objects.endpointSlices, objects.nodes, objects.serviceCIDRs].map((list) => list.length),
+      [objects.services, objects.endpointSlices, objects.nodes, objects.serviceCIDRs].map(
+        (list) => list.length,
+      ),
     ).toEqual([36, 47, 3, 1]);
     expect(ignored.filter(({ object }) => object.startsWith("Service "))).toMatchObject([
       { object: "Service edge/not-ours", reason: expect.stringContaining("another proxy") },
@@ -75,7 +77,9 @@ describe("readFiles", () => {
   test("reads the same objects from YAML as from JSON", async () => {
     const { objects } = await read(TOWN);
     const lists = ["services", "endpointslices", "nodes", "servicecidrs"].map(async (name) => {
-      const { default: list } = await import(`../../../fixtures/town/objects/${name}.json`, { with: { type: "json" } });
+      const { default: list } = await import(`../../../fixtures/town/objects/${name}.json`, {
+        with: { type: "json" },
+      });
       return stringify(list);
     });
     const asYaml = await read(write("town.yaml", (await Promise.all(lists)).join("---\n")));
@@ -125,7 +129,12 @@ describe("readFiles", () => {
       }),
       ["town/a"],
     ],
-    ["a typed list of null", "a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }), []],
+    [
+      "a typed list of null",
+      "a.json",
+      JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }),
+      [],
+    ],
     ["YAML in a file named .txt", "a.txt", stringify(service("a")), ["town/a"]],
     [
       "YAML with merge keys and anchors",
@@ -193,7 +202,9 @@ describe("readFiles", () => {
     ];
     const { otherKinds, ignored, diagnostics } = await read(write("a.yaml", texts.join("---\n")));
     expect([otherKinds, diagnostics]).toEqual([3, []]);
-    expect(ignored).toMatchObject([{ object: "Endpoints town/a", reason: expect.stringContaining("legacy") }]);
+    expect(ignored).toMatchObject([
+      { object: "Endpoints town/a", reason: expect.stringContaining("legacy") },
+    ]);
   });
 });
 
@@ -232,9 +243,19 @@ describe("a diagnostic of readFiles", () => {
       "- 1\n",
       { line: 1, path: "", reason: "must be an object with apiVersion and kind, not an array" },
     ],
-    ["null", "a.json", "null", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not null" }],
+    [
+      "null",
+      "a.json",
+      "null",
+      { line: 1, path: "", reason: "must be an object with apiVersion and kind, not null" },
+    ],
     ["an object without a kind", "a.yaml", "apiVersion: v1\n", { path: "kind", reason: "is missing" }],
-    ["an object without an apiVersion", "a.yaml", "kind: Service\n", { path: "apiVersion", reason: "is missing" }],
+    [
+      "an object without an apiVersion",
+      "a.yaml",
+      "kind: Service\n",
+      { path: "apiVersion", reason: "is missing" },
+    ],
     [
       "a kind that is no text",
       "a.yaml",
@@ -302,7 +323,10 @@ describe("a diagnostic of readFiles", () => {
   test("one that is ignored takes the place of an earlier one, too", async () => {
     const both = [service("x"), service("x", { clusterIP: "None" })];
     const { objects, ignored } = await read(write("a.yaml", both.map((s) => stringify(s)).join("---\n")));
-    expect([objects.services, ignored]).toMatchObject([[], [{ object: "Service town/x", reason: "is headless" }]]);
+    expect([objects.services, ignored]).toMatchObject([
+      [],
+      [{ object: "Service town/x", reason: "is headless" }],
+    ]);
   });
 
   test.each(["", "# a comment\n---\n---\n"])("warns of YAML without a document: %j", async (text) => {
@@ -326,14 +350,18 @@ describe("readFiles and a key that an object of JSON has twice", () => {
   });
 
   test("uses the last one otherwise, as the API server's own lists have none", async () => {
-    const { objects, diagnostics } = await read(write("a.json", text.replace("}", ', "metadata": {"name": "n"}}')));
+    const { objects, diagnostics } = await read(
+      write("a.json", text.replace("}", ', "metadata": {"name": "n"}}')),
+    );
     expect(objects.nodes.map(({ value }) => value.name)).toEqual(["n"]);
     expect(diagnostics).toEqual([]);
   });
 });
 
 describe("readFiles refuses with file, line and reason", () => {
-  test.each<[what: string, file: string, content: string | Uint8Array, reason: string, line: string | undefined]>([
+  test.each<
+    [what: string, file: string, content: string | Uint8Array, reason: string, line: string | undefined]
+  >([
     ["empty JSON", "a.json", "", "the JSON ends too early", "1"],
     ["JSON of white space", "a.json", " \n", "the JSON ends too early", "2"],
     ["JSON without a value", "a.json", '{"a": }', 'invalid JSON: unexpected "}"', "1"],
@@ -349,13 +377,25 @@ describe("readFiles refuses with file, line and reason", () => {
     ["YAML indented by tabs", "a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
     ["YAML with a key twice", "a.yaml", "a: 1\nb: 2\na: 3\n", 'duplicate key "a"', "3"],
     ["an alias without an anchor", "a.yaml", "a: *b", "alias", "1"],
-    ["an anchor that contains itself", "a.yaml", "a: &a [*a]", "alias *a precedes the end of its anchor", "1"],
+    [
+      "an anchor that contains itself",
+      "a.yaml",
+      "a: &a [*a]",
+      "alias *a precedes the end of its anchor",
+      "1",
+    ],
     ["a tag for a function", "a.yaml", "a: 1\nb: !!js/function x", "tag", "2"],
     ["a tag for binary data", "a.yaml", "a: !!binary aGVsbG8=", "tag", "1"],
     ["a merge key of a number", "a.yaml", "a: 1\n<<: 5", "must be a map", "2"],
     ["a key that is a map", "a.yaml", "a: 1\n{a: b}: c", "a key must be", "2"],
     ["keys of keys", "a.yaml", "? ".repeat(60), "a key must be", "1"],
-    ["keys of keys that nest too deeply", "a.yaml", "? ".repeat(100_000), "nests deeper than 64 levels", undefined],
+    [
+      "keys of keys that nest too deeply",
+      "a.yaml",
+      "? ".repeat(100_000),
+      "nests deeper than 64 levels",
+      undefined,
+    ],
     ["100,000 brackets in a file named .yaml", "a.yaml", "[".repeat(100_000), "the JSON ends too early", "1"],
     [
       "brackets of YAML that nest too deeply",
@@ -371,9 +411,21 @@ describe("readFiles refuses with file, line and reason", () => {
       "nests deeper than 64 levels",
       undefined,
     ],
-    ["more YAML than 16 MiB", "a.yaml", `a: "${"x".repeat(16 * 1024 * 1024)}"`, "more than 16 MiB of YAML", undefined],
+    [
+      "more YAML than 16 MiB",
+      "a.yaml",
+      `a: "${"x".repeat(16 * 1024 * 1024)}"`,
+      "more than 16 MiB of YAML",
+      undefined,
+    ],
     ["YAML that is not UTF-8", "a.yaml", Buffer.from("a: b\nc: \xe9", "latin1"), "is not UTF-8 text", "2"],
-    ["JSON that is not UTF-8", "a.json", Buffer.from("{}", "utf16le").fill(0xff, 0, 1), "is not UTF-8 text", "1"],
+    [
+      "JSON that is not UTF-8",
+      "a.json",
+      Buffer.from("{}", "utf16le").fill(0xff, 0, 1),
+      "is not UTF-8 text",
+      "1",
+    ],
   ])("%s", async (_what, name, content, reason, line) => {
     const file = write(name, content);
     const error = await refusal(file);

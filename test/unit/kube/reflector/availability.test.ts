@@ -27,7 +27,8 @@ function attempts(outage: number, random: () => number, resources = 4): number[]
 
 describe("an outage", () => {
   test("of a minute costs a node at most 30 attempts, whatever the number of its resources", () => {
-    for (let seed = 1; seed <= 200; seed += 1) expect(attempts(60_000, numbers(seed)).length).toBeLessThanOrEqual(30);
+    for (let seed = 1; seed <= 200; seed += 1)
+      expect(attempts(60_000, numbers(seed)).length).toBeLessThanOrEqual(30);
   });
 
   test.each([

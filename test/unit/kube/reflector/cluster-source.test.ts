@@ -36,7 +36,12 @@ afterEach(stopAll);
 
 /** Follows the stub, with the real decoders. Gives what a consumer has. */
 function follow(random = () => 0.5): Readonly<Record<ResourceName, Map<string, unknown>>> {
-  const objects = { services: new Map(), endpointslices: new Map(), nodes: new Map(), servicecidrs: new Map() };
+  const objects = {
+    services: new Map(),
+    endpointslices: new Map(),
+    nodes: new Map(),
+    servicecidrs: new Map(),
+  };
   const handler = <T>(resource: ResourceName): SourceHandler<T> => ({
     onUpsert: (key, object) => void objects[resource].set(key, object),
     onDelete: (key) => void objects[resource].delete(key),
@@ -88,7 +93,9 @@ test("a cluster source ends with the objects of the town after the recorded chan
   await until(isWatched);
   expect(objects).not.toEqual(expected);
   replayTown(api.cluster);
-  await until(() => source.states().nodes.events.bookmark === 1 && source.states().services.events.bookmark === 1);
+  await until(
+    () => source.states().nodes.events.bookmark === 1 && source.states().services.events.bookmark === 1,
+  );
   await until(() => source.states().endpointslices.events.bookmark === 2);
   expect(objects).toEqual(expected);
   expect(objects.services.size).toBeGreaterThan(30);

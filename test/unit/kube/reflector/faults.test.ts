@@ -38,7 +38,9 @@ function fill(count: number): void {
 }
 
 function errors(): Partial<Record<SourceErrorKind, number>> {
-  return Object.fromEntries(Object.entries(follower.reflector.state().errors).filter(([, count]) => count > 0));
+  return Object.fromEntries(
+    Object.entries(follower.reflector.state().errors).filter(([, count]) => count > 0),
+  );
 }
 
 /** Changes that a client which lost its watch must not miss: one more, one less, one changed, one made again. */
@@ -123,8 +125,16 @@ describe("faults of an open watch", () => {
       1,
     ],
     ["a malformed line", (watch) => watch.sendRaw("{'type': 'ADDED'}\n"), 1],
-    ["an ERROR event with 410", (watch) => watch.send({ type: "ERROR", object: { code: 410, reason: "Expired" } }), 1],
-    ["an ERROR event with 500", (watch) => watch.send({ type: "ERROR", object: { code: 500, message: "etcd" } }), 1],
+    [
+      "an ERROR event with 410",
+      (watch) => watch.send({ type: "ERROR", object: { code: 410, reason: "Expired" } }),
+      1,
+    ],
+    [
+      "an ERROR event with 500",
+      (watch) => watch.send({ type: "ERROR", object: { code: 500, message: "etcd" } }),
+      1,
+    ],
     [
       "an ERROR event with 429, which says nothing of the resourceVersion",
       (watch) => watch.send({ type: "ERROR", object: { code: 429, details: { retryAfterSeconds: 1 } } }),
@@ -133,19 +143,22 @@ describe("faults of an open watch", () => {
     ["an ERROR event without a Status", (watch) => watch.send({ type: "ERROR", object: {} }), 1],
   ];
 
-  test.each(rows)("%s is followed by a watch or a list that misses nothing", async (_name, fault, relists) => {
-    follower.start();
-    await follower.untilEqual();
-    const [watch] = api.cluster.watches("services");
-    if (watch === undefined) throw new Error("no watch");
-    watch.mute();
-    change();
-    watch.unmute();
-    fault(watch);
-    await follower.untilEqual();
-    expect(follower.reflector.state()).toMatchObject({ relists, failure: "" });
-    expect(api.requests.length).toBeLessThanOrEqual(6);
-  });
+  test.each(rows)(
+    "%s is followed by a watch or a list that misses nothing",
+    async (_name, fault, relists) => {
+      follower.start();
+      await follower.untilEqual();
+      const [watch] = api.cluster.watches("services");
+      if (watch === undefined) throw new Error("no watch");
+      watch.mute();
+      change();
+      watch.unmute();
+      fault(watch);
+      await follower.untilEqual();
+      expect(follower.reflector.state()).toMatchObject({ relists, failure: "" });
+      expect(api.requests.length).toBeLessThanOrEqual(6);
+    },
+  );
 
   test("silence for three minutes ends a half-open connection, and nothing is missed", async () => {
     follower.start();

@@ -75,12 +75,17 @@ test.each([
   [500, "is this the right cluster"],
 ])("listOnce gives up with a hint at the first list that fails (%s)", async (status, hint) => {
   api.addFault({ resource: "services", fault: { kind: "status", status } });
-  await expect(list()).rejects.toMatchObject({ code: "API_UNAVAILABLE", hint: expect.stringContaining(hint) });
+  await expect(list()).rejects.toMatchObject({
+    code: "API_UNAVAILABLE",
+    hint: expect.stringContaining(hint),
+  });
 });
 
 test("listOnce gives up after 15 s of silence", async () => {
   api.addFault({ resource: "nodes", fault: { kind: "hang" } });
-  const listed = expect(list()).rejects.toMatchObject({ message: "cannot list nodes: nothing received for 15000 ms" });
+  const listed = expect(list()).rejects.toMatchObject({
+    message: "cannot list nodes: nothing received for 15000 ms",
+  });
   await expect.poll(() => api.requests.length).toBe(1);
   clock.advance(15_000);
   await listed;

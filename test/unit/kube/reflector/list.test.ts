@@ -4,7 +4,8 @@ import { Deadline } from "../../../../src/kube/client/deadline.ts";
 import { listObjects } from "../../../../src/kube/reflector/list.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 
-const HEAD = '{"kind": "ServiceList", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}';
+const HEAD =
+  '{"kind": "ServiceList", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}';
 
 /** Lists from a server that sends the head of a list and then a byte each 59 s, and the end of it after some of these. */
 async function list(bytes: number) {
@@ -23,7 +24,9 @@ async function list(bytes: number) {
     yield Buffer.from("]}");
   }
   const options = { client, deadline: () => new Deadline(clock), silence: 60_000, now: () => clock.now() };
-  const version = await listObjects({ path: "/api/v1/services", selectors: {} }, options, (one) => taken.push(one));
+  const version = await listObjects({ path: "/api/v1/services", selectors: {} }, options, (one) =>
+    taken.push(one),
+  );
   return { version, taken, timers: clock.timers };
 }
 

@@ -46,9 +46,17 @@ describe("a reflector's requests", () => {
       resourceVersion: String(api.cluster.version),
       timeoutSeconds: "450",
     });
-    expect(api.requests[0]?.headers).toMatchObject({ "user-agent": "nft-proxy/test", accept: "application/json" });
+    expect(api.requests[0]?.headers).toMatchObject({
+      "user-agent": "nft-proxy/test",
+      accept: "application/json",
+    });
     expect(api.connections).toBe(1);
-    expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1201, relists: 0, failure: "" });
+    expect(follower.reflector.state()).toMatchObject({
+      synced: true,
+      objects: 1201,
+      relists: 0,
+      failure: "",
+    });
   });
 
   test.each([
@@ -99,7 +107,9 @@ describe("a reflector's requests", () => {
     api.cluster.put("nodes", { metadata: { name: "node-1" } });
     api.addFault({ fault: { kind: "status", status: 400 } });
     const follower = await follow({ resource: "nodes" });
-    expect(api.requests.map(({ query }) => query.fieldSelector)).toEqual(Array(3).fill("metadata.name=node-1"));
+    expect(api.requests.map(({ query }) => query.fieldSelector)).toEqual(
+      Array(3).fill("metadata.name=node-1"),
+    );
     expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1 });
   });
 
@@ -157,7 +167,9 @@ describe("a reflector's events", () => {
   test("are read where characters and lines lie across chunks", async () => {
     const follower = await follow();
     const bytes = Buffer.from(
-      ["ä", "ö"].map((name) => `${JSON.stringify({ type: "ADDED", object: { metadata: { name } } })}\n`).join(""),
+      ["ä", "ö"]
+        .map((name) => `${JSON.stringify({ type: "ADDED", object: { metadata: { name } } })}\n`)
+        .join(""),
     );
     for (const byte of bytes) {
       api.cluster.watches("services")[0]?.sendRaw(Uint8Array.of(byte));
@@ -205,7 +217,9 @@ describe("a reflector's events", () => {
     for (const [index, resource] of RESOURCE_NAMES.entries()) {
       const after: StubObject[] = townList("town-after", resource).items;
       const { selectors } = resources("node-1")[resource];
-      const kept = after.filter((object) => isSelected(object, { labelSelector: "", fieldSelector: "", ...selectors }));
+      const kept = after.filter((object) =>
+        isSelected(object, { labelSelector: "", fieldSelector: "", ...selectors }),
+      );
       const sorted = kept.map((object) => [keyOf(object), keep(object)]).sort();
       expect([...(all[index]?.objects ?? [])].sort(), resource).toEqual(sorted);
       expect(all[index]?.calls.filter((call) => call === "synced")).toHaveLength(1);

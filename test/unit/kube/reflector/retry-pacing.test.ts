@@ -29,7 +29,9 @@ describe("back-off", () => {
 
   test("is at least what the server asks for, up to 5 minutes", () => {
     const half = pacing(() => 0.5);
-    const waits = [20_000, 20_000, 9_000_000].map((wanted) => milliseconds(half.afterFailure(refused(wanted), true)));
+    const waits = [20_000, 20_000, 9_000_000].map((wanted) =>
+      milliseconds(half.afterFailure(refused(wanted), true)),
+    );
     expect(waits).toEqual([20_400, 20_800, 301_600]);
     half.reset();
     expect(milliseconds(half.afterFailure(refused(), true))).toBe(400);
@@ -62,7 +64,11 @@ describe("a failed answer", () => {
   });
 
   test("as an ERROR event may ask for a wait", () => {
-    const failure = failureOfErrorEvent({ code: 429, message: "slow down", details: { retryAfterSeconds: 3 } });
+    const failure = failureOfErrorEvent({
+      code: 429,
+      message: "slow down",
+      details: { retryAfterSeconds: 3 },
+    });
     expect(failure).toMatchObject({ kind: "throttled", retryAfter: 3000, relist: false });
     expect(failure.message).toContain("slow down");
   });

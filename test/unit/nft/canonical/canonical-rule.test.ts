@@ -61,7 +61,11 @@ const SAME: readonly (readonly [string, object, object])[] = [
     match({ fib: { result: "type", flags: ["saddr"] } }, "local"),
   ],
   ["a protocol", match({ meta: { key: "l4proto" } }, 6), match({ meta: { key: "l4proto" } }, "tcp")],
-  ["a flow", { flow: { op: "add", flowtable: "@fast-path" } }, { flow: { flowtable: "@fast-path", op: "add" } }],
+  [
+    "a flow",
+    { flow: { op: "add", flowtable: "@fast-path" } },
+    { flow: { flowtable: "@fast-path", op: "add" } },
+  ],
   ["a TCP flag", match({ payload: { protocol: "tcp", field: "flags" } }, 16, "in"), ACK],
   [
     "a deletion",
@@ -78,9 +82,14 @@ describe("canonicalRule", () => {
   });
 
   test("quotes the part that it does not know, and nothing around it", () => {
-    const refused = { message: "cannot understand mode of numgen in nft's JSON", evidence: { json: '{"mode":"new"}' } };
+    const refused = {
+      message: "cannot understand mode of numgen in nft's JSON",
+      evidence: { json: '{"mode":"new"}' },
+    };
     const value = { "|": [mark, { numgen: { mode: "new" } }] };
-    expect(() => canonicalRule([{ mangle: { key: mark, value } }])).toThrowError(expect.objectContaining(refused));
+    expect(() => canonicalRule([{ mangle: { key: mark, value } }])).toThrowError(
+      expect.objectContaining(refused),
+    );
   });
 
   test.each([

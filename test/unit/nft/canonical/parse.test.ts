@@ -17,23 +17,38 @@ const town = JSON.parse(fixture("transaction.json")) as Transaction;
 const listed = (family: Family) => parseListing(readListing(fixture(`listed.${family}.json`)));
 
 const listing = (...objects: object[]): string =>
-  JSON.stringify({ nftables: [{ metainfo: {} }, { table: { family: "ip", name: "nft-proxy" } }, ...objects] });
+  JSON.stringify({
+    nftables: [{ metainfo: {} }, { table: { family: "ip", name: "nft-proxy" } }, ...objects],
+  });
 const map = (extra: object): object => ({
-  map: { family: "ip", table: "nft-proxy", name: "m", type: ["ipv4_addr", "classid"], map: "classid", ...extra },
+  map: {
+    family: "ip",
+    table: "nft-proxy",
+    name: "m",
+    type: ["ipv4_addr", "classid"],
+    map: "classid",
+    ...extra,
+  },
 });
 const parse = (...objects: object[]) => parseListing(readListing(listing(...objects)))?.ip;
 
 describe("parseListing", () => {
-  test.each(["ip", "ip6"] as const)("reads what nft 1.1.3 lists of %s as what the transaction asked for", (family) => {
-    const wanted = applyTransaction({}, town)[family];
-    expect(listed(family)[family]).toEqual(wanted);
-    expect([...(wanted?.chains.values() ?? [])].flatMap((chain) => chain.rules).length).toBeGreaterThan(50);
-  });
+  test.each(["ip", "ip6"] as const)(
+    "reads what nft 1.1.3 lists of %s as what the transaction asked for",
+    (family) => {
+      const wanted = applyTransaction({}, town)[family];
+      expect(listed(family)[family]).toEqual(wanted);
+      expect([...(wanted?.chains.values() ?? [])].flatMap((chain) => chain.rules).length).toBeGreaterThan(50);
+    },
+  );
 
   test("reads elements as canonical text from every form that nft writes", () => {
     const elem = [
       [{ concat: ["10.0.0.1", "none"] }, "root"],
-      [{ elem: { val: { concat: ["10.0.0.2", "0:1"] }, counter: { packets: 1, bytes: 2 }, comment: "x" } }, ":2"],
+      [
+        { elem: { val: { concat: ["10.0.0.2", "0:1"] }, counter: { packets: 1, bytes: 2 }, comment: "x" } },
+        ":2",
+      ],
       [{ concat: ["10.0.0.3", "8f58:b1bc"] }, "1:"],
       [{ concat: ["10.0.0.4", 5] }, 6],
     ];
@@ -62,7 +77,11 @@ describe("parseListing", () => {
 
   test("reads a set of ranges, however nft writes them", () => {
     const elem = ["10.0.0.1", { prefix: { addr: "10.1.0.0", len: 16 } }, { range: ["10.2.0.1", "10.2.0.9"] }];
-    const equal = [{ prefix: { addr: "10.0.0.1", len: 32 } }, { range: ["10.1.0.0", "10.1.255.255"] }, elem[2]];
+    const equal = [
+      { prefix: { addr: "10.0.0.1", len: 32 } },
+      { range: ["10.1.0.0", "10.1.255.255"] },
+      elem[2],
+    ];
     for (const elements of [elem, equal]) {
       const set = {
         family: "ip",
@@ -105,7 +124,15 @@ describe("parseListing", () => {
     ["-110", -110],
     [-110, -110],
   ])("reads the priority %s as %d", (prio, number) => {
-    const chain = { family: "ip", table: "nft-proxy", name: "c", type: "nat", hook: "output", prio, policy: "accept" };
+    const chain = {
+      family: "ip",
+      table: "nft-proxy",
+      name: "c",
+      type: "nat",
+      hook: "output",
+      prio,
+      policy: "accept",
+    };
     expect(parse({ chain })?.chains.get("c")?.base?.prio).toBe(number);
   });
 
@@ -118,14 +145,24 @@ describe("parseListing", () => {
     expect([...(table?.sets.get("s")?.elements.keys() ?? [])]).toEqual(["udp . 53", "sctp . 53"]);
   });
 
-  const flowtable = { family: "ip", table: "nft-proxy", name: "fast-path", handle: 2, hook: "ingress", prio: 0 };
+  const flowtable = {
+    family: "ip",
+    table: "nft-proxy",
+    name: "fast-path",
+    handle: 2,
+    hook: "ingress",
+    prio: 0,
+  };
 
-  test.each([[undefined], ["eth0"], [["eth0", "veth1"]]])("reads our flow table without its devices (%j)", (dev) => {
-    const listed = { flowtable: { ...flowtable, ...(dev !== undefined && { dev }) } };
-    expect(parse(listed)?.flowtable).toEqual({ name: "fast-path", hook: "ingress", prio: 0 });
-    const devices = flowtableDevices(readListing(listing(listed)));
-    expect(devices).toEqual({ ip: dev === undefined ? [] : [dev].flat() });
-  });
+  test.each([[undefined], ["eth0"], [["eth0", "veth1"]]])(
+    "reads our flow table without its devices (%j)",
+    (dev) => {
+      const listed = { flowtable: { ...flowtable, ...(dev !== undefined && { dev }) } };
+      expect(parse(listed)?.flowtable).toEqual({ name: "fast-path", hook: "ingress", prio: 0 });
+      const devices = flowtableDevices(readListing(listing(listed)));
+      expect(devices).toEqual({ ip: dev === undefined ? [] : [dev].flat() });
+    },
+  );
 
   test("reads the devices of our flow tables alone", () => {
     const other = { flowtable: { ...flowtable, table: "other", dev: "eth0" } };
@@ -144,7 +181,9 @@ describe("parseListing", () => {
   });
 
   test("refuses text that is not JSON", () => {
-    expect(() => readListing("table ip nft-proxy {")).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+    expect(() => readListing("table ip nft-proxy {")).toThrowError(
+      expect.objectContaining({ code: "NFT_OUTPUT" }),
+    );
   });
 });
 
@@ -154,7 +193,13 @@ test("elements that packets add are no part of the ruleset", () => {
 });
 
 describe("parseListedElement", () => {
-  const spec: SetSpec = { name: "m", key: ["ipv4_addr", "classid"], value: ["classid"], dynamic: true, counter: false };
+  const spec: SetSpec = {
+    name: "m",
+    key: ["ipv4_addr", "classid"],
+    value: ["classid"],
+    dynamic: true,
+    counter: false,
+  };
   const listed = { key: "9.9.9.9 . 0", value: "2147483649" };
   const read = (beside: object) =>
     parseListedElement(spec, [{ elem: { val: { concat: ["9.9.9.9", "none"] }, ...beside } }, "8000:1"]);
@@ -165,7 +210,11 @@ describe("parseListedElement", () => {
   });
 
   test("gives the times in milliseconds, and the packets", () => {
-    expect(read({ timeout: 600, expires: 599 })).toEqual({ ...listed, timeoutMs: 600_000, expiresMs: 599_000 });
+    expect(read({ timeout: 600, expires: 599 })).toEqual({
+      ...listed,
+      timeoutMs: 600_000,
+      expiresMs: 599_000,
+    });
     expect(read({ counter: { packets: 3, bytes: 180 } })).toEqual({ ...listed, packets: 3 });
   });
 

@@ -18,7 +18,9 @@ describe("the text of a change", () => {
   test("of a table with other declarations deletes it, whether it is there or not, and adds it", () => {
     const counting = renderAll({}, testNodeContext({ counters: "services" })).state.ruleset;
     expect(aboutTables(deltaText(diffRuleset(ruleset, counting)))).toEqual(
-      ["ip", "ip6"].flatMap((family) => ["add", "delete", "add"].map((verb) => `${verb} table ${family} nft-proxy`)),
+      ["ip", "ip6"].flatMap((family) =>
+        ["add", "delete", "add"].map((verb) => `${verb} table ${family} nft-proxy`),
+      ),
     );
   });
 

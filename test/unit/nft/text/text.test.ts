@@ -69,7 +69,10 @@ describe("chainText", () => {
 
 describe("ruleText", () => {
   test.each([
-    ["ip saddr { 1.1.1.1-1.1.1.5, 9.9.9.9 }", match(saddr, { set: ["9.9.9.9", { range: ["1.1.1.1", "1.1.1.5"] }] })],
+    [
+      "ip saddr { 1.1.1.1-1.1.1.5, 9.9.9.9 }",
+      match(saddr, { set: ["9.9.9.9", { range: ["1.1.1.1", "1.1.1.5"] }] }),
+    ],
     ["ip saddr != 10.0.0.0/8", match(saddr, { prefix: { addr: "10.0.0.0", len: 8 } }, "!=")],
     ['iifname "veth*"', match(iifname, "veth*")],
     ['iifname != { "eth*", "lo" }', match(iifname, { set: ["lo", "eth*"] }, "!=")],
