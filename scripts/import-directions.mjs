@@ -15,11 +15,11 @@ const LAYERS = {
   config: { layers: ["model", "base"], packages: ["ajv", "yaml"] },
   kube: { layers: ["model", "base"], packages: ["*"] },
   kernel: { layers: ["netlink", "nft", "model", "base"], packages: ["*"] },
+  conntrack: { layers: ["kernel", "ruleset", "nft", "model", "base"], packages: ["*"] },
   sync: {
-    layers: ["config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
     packages: ["*"],
   },
-  conntrack: { layers: ["kernel", "ruleset", "model", "base"], packages: ["*"] },
   inspect: {
     layers: [
       "conntrack",

@@ -3,8 +3,8 @@ import type { ListenAddress } from "../config/addresses.ts";
 import { configurationOf } from "../config/configuration.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import { unfollowedResources } from "../kube/source.ts";
-import type { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { type DaemonSocketParts, daemonSocketRoutes, prepareSocket } from "./daemon-socket.ts";
+import type { FastPathDevices } from "./fast-path-devices.ts";
 import type { HealthReport } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
 import {

@@ -5,6 +5,7 @@ import { type Clock, wallTime } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import { firstOf } from "../base/signals.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
@@ -15,7 +16,6 @@ import { DAEMON_PATHS, type DaemonAnswers, type DaemonState, daemonTables } from
 import type { NodeContextReader } from "../sync/node-context.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
-import type { VanishedEndpoints } from "../sync/vanished-endpoints.ts";
 import type { Verifier } from "../sync/verifier.ts";
 import type { HealthTracker } from "./health/health.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";

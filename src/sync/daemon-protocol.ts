@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { VanishedEndpoint } from "../conntrack/vanished-endpoints.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { SeenRefusal } from "../kernel/refused-set.ts";
@@ -9,7 +10,6 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
-import type { VanishedEndpoint } from "./vanished-endpoints.ts";
 
 /**
  * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600; option

@@ -1,5 +1,6 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import { adoptVanished, type VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
@@ -22,7 +23,6 @@ import {
 } from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
-import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /** Parts of a {@link Reconciler}. */
 export interface ReconcilerParts {

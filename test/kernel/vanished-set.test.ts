@@ -1,10 +1,10 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
+import { VanishedEndpoints } from "../../src/conntrack/vanished-endpoints.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
-import { VanishedEndpoints } from "../../src/sync/vanished-endpoints.ts";
 import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 
 // The set of vanished endpoints in the real kernel. No state that it may be in can make the kernel refuse a sync.

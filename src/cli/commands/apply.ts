@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { counted } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
+import { adoptVanished, allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
@@ -17,7 +18,6 @@ import { deltaSize } from "../../nft/delta.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
 import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
-import { adoptVanished, allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import type { Argv } from "../command.ts";
 import {
   budgetNotices,

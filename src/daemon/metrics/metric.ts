@@ -6,7 +6,6 @@ import type { ObjectSource } from "../../kube/source.ts";
 import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
-import type { FastPathDevices } from "../../sync/fast-path-devices.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
 import type { AffinityDeletion } from "../readings/affinity-watch.ts";
@@ -68,7 +67,7 @@ export interface ScrapedParts {
   /** The entries of the affinity maps as of the last look; a family is absent before. */
   readonly affinityEntries: () => Partial<ByFamily<number>>;
   /** Undefined where no connection takes the fast path. */
-  readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
+  readonly fastPath: { readonly count: number } | undefined;
 }
 
 /** Reads how full the kernel's connection tracking is. Both give undefined where the kernel tracks nothing yet. */

@@ -1,4 +1,5 @@
 import { socketText } from "../../base/text.ts";
+import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
@@ -9,7 +10,6 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { Quarantine } from "../../sync/sync-report.ts";
-import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
 import type { RecentRefusals } from "../readings/refusal-watch.ts";

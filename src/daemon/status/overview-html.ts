@@ -1,13 +1,13 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
+import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { costlyTablesAdvice } from "../../kernel/others-sets.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-watch.ts";
-import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";

@@ -1,3 +1,4 @@
+import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
@@ -5,7 +6,6 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { Host } from "../../trace/packet.ts";
 
 /** Everything that an explanation is derived from. */

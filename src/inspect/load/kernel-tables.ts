@@ -1,5 +1,6 @@
 import { durationText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
+import { allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
@@ -8,7 +9,6 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { VANISHED } from "../../ruleset/sets.ts";
 import { type DaemonObjects, rulesetOf } from "../../sync/daemon-protocol.ts";
-import { allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import { askDaemon } from "../daemon-socket/daemon-client.ts";
 import type { Desired } from "./desired.ts";
 import type { LoadRequest } from "./load-request.ts";

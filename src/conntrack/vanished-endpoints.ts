@@ -20,7 +20,6 @@ import {
   VANISHED_MARGIN,
   VANISHED_SECONDS,
 } from "../ruleset/sets.ts";
-import type { SyncSubscriber } from "./sync-report.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more. */
 export interface VanishedEndpoint {
@@ -264,12 +263,12 @@ function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: 
   }
 }
 
-/** A subscriber that requests a sync when vanished endpoints are due to come into the rules, or to leave them. */
+/** A subscriber of syncs that requests one when vanished endpoints are due to come into the rules, or to leave them. */
 export function vanishedTimer(
   vanished: Pick<VanishedEndpoints, "nextChangeAt">,
   clock: Clock,
   request: () => void,
-): SyncSubscriber {
+): { readonly synced: () => void } {
   let timer: Timer | undefined;
   return {
     synced() {

@@ -1,4 +1,10 @@
 import { describe, expect, test } from "vitest";
+import {
+  allSlicesOf,
+  VANISHED_DELAY,
+  VanishedEndpoints,
+  vanishedTimer,
+} from "../../../src/conntrack/vanished-endpoints.ts";
 import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import { readEndingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
@@ -6,12 +12,6 @@ import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { deltaSize } from "../../../src/nft/delta.ts";
 import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import {
-  allSlicesOf,
-  VANISHED_DELAY,
-  VanishedEndpoints,
-  vanishedTimer,
-} from "../../../src/sync/vanished-endpoints.ts";
 import {
   cacheOf,
   DRAINING,
@@ -25,7 +25,6 @@ import {
 } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
-import { syncReport } from "../../support/sync-report.ts";
 
 const [A, B, C] = ["10.244.2.11", "10.244.2.12", "10.244.2.13"] as const;
 const DELAY = VANISHED_DELAY;
@@ -368,15 +367,15 @@ test("a sync is requested at the next change as of the last sync, at once if tha
   const next: { at: number | undefined } = { at: 4000 };
   const requested: number[] = [];
   const timer = vanishedTimer({ nextChangeAt: () => next.at }, clock, () => requested.push(clock.now()));
-  timer.synced(syncReport());
+  timer.synced();
   next.at = 3000;
-  timer.synced(syncReport());
+  timer.synced();
   clock.advance(5000);
   expect(requested).toEqual([3000]);
-  timer.synced(syncReport());
+  timer.synced();
   clock.advance(0);
   expect(requested).toEqual([3000, 6000]);
   next.at = undefined;
-  timer.synced(syncReport());
+  timer.synced();
   expect(clock.timers).toBe(0);
 });

@@ -10,8 +10,8 @@ import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
 import { VANISHED } from "../ruleset/sets.ts";
-import { PeriodicTask } from "./periodic-task.ts";
-import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
+import { PeriodicTask } from "../sync/periodic-task.ts";
+import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /** Parts of {@link FastPathDevices}. */
 export interface FastPathDevicesParts {
