@@ -13,5 +13,10 @@ export interface Manifest {
 /** What `kubectl kustomize` makes of a folder. @throws Error with its message */
 export function buildKustomization(folder: string): Manifest[] {
   const { stdout } = execaSync(debianProgram("sid", "kubectl", "kubectl"), ["kustomize", folder]);
-  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+  return parseManifests(stdout);
+}
+
+/** The objects of a file of YAML documents. */
+export function parseManifests(text: string): Manifest[] {
+  return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
 }

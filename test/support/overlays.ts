@@ -19,7 +19,7 @@ export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): 
 }
 
 /** The components, which a kustomization adds to an overlay. */
-export type ComponentName = "monitoring" | "reserve-nodeports";
+export type ComponentName = "monitoring" | "reserve-nodeports" | "without-init-container";
 
 /** Builds a kustomization of an overlay and a component. */
 export function buildWithComponent(name: (typeof OVERLAYS)[number], component: ComponentName): Manifest[] {

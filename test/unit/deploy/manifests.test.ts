@@ -1,12 +1,15 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
+import { execaSync } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { debianProgram } from "../../support/debian-program.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
-import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
+import { buildKustomization, type Manifest, parseManifests } from "../../support/kustomize.ts";
 import {
   buildOverlay,
   buildOwn,
@@ -24,6 +27,11 @@ function podOf(manifests: readonly Manifest[]): V1PodSpec {
 const named = (manifests: readonly Manifest[], kind: string, name: string) =>
   manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
 
+/** @returns the number of a quantity in MiB, such as 256Mi */
+const mebibytes = (quantity: string) => Number(/^(\d+)Mi$/.exec(quantity)?.[1]);
+
+const VERSION = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8")).version;
+
 describe.each(OVERLAYS)("the overlay %s", (overlay) => {
   const manifests = buildOverlay(overlay);
   const pod = podOf(manifests);
@@ -31,6 +39,35 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
   test("is what the API server takes", () => {
     expect(manifests.flatMap(manifestFaults)).toEqual([]);
     expect(manifests.map(({ kind }) => kind)).toContain("DaemonSet");
+  });
+
+  test("labels every object and the pods as Kubernetes recommends, and selects by the name alone", () => {
+    const recommended = {
+      "app.kubernetes.io/name": "nft-proxy",
+      "app.kubernetes.io/component": "service-proxy",
+      "app.kubernetes.io/version": VERSION,
+      "app.kubernetes.io/managed-by": "kustomize",
+    };
+    const own = manifests.filter(({ metadata: { name } }) => name === "nft-proxy");
+    expect(own.map(({ metadata }) => metadata)).toEqual(
+      own.map(() => expect.objectContaining({ labels: recommended })),
+    );
+    const { selector, template } =
+      (named(manifests, "DaemonSet", "nft-proxy") as unknown as V1DaemonSet).spec ?? {};
+    expect(template?.metadata?.labels).toEqual(recommended);
+    expect(selector).toEqual({ matchLabels: { "app.kubernetes.io/name": "nft-proxy" } });
+  });
+
+  test("limits memory and ephemeral storage, the latter to more than its volumes may hold", () => {
+    const held = (pod.volumes ?? []).map(({ emptyDir }) => mebibytes(emptyDir?.sizeLimit ?? "0Mi"));
+    for (const { resources } of [...(pod.initContainers ?? []), ...pod.containers]) {
+      expect(resources?.requests).toMatchObject({
+        memory: expect.any(String),
+        "ephemeral-storage": expect.any(String),
+      });
+    }
+    const limit = pod.containers[0]?.resources?.limits?.["ephemeral-storage"] ?? "0Mi";
+    expect(mebibytes(limit)).toBeGreaterThan(held.reduce((sum, size) => sum + size, 0));
   });
 
   test("mounts each of its volumes, and volumes and ConfigMaps that exist", () => {
@@ -131,6 +168,17 @@ describe.each(OVERLAYS)("the overlay %s with the component reserve-nodeports", (
   });
 });
 
+describe.each(OVERLAYS)("the overlay %s with the component without-init-container", (overlay) => {
+  const manifests = buildWithComponent(overlay, "without-init-container");
+
+  test("is what the API server takes, and has no privileged container", () => {
+    expect(manifests.flatMap(manifestFaults)).toEqual([]);
+    const { initContainers = [], containers } = podOf(manifests);
+    expect(initContainers).toEqual([]);
+    expect(containers.map(({ securityContext }) => securityContext?.privileged)).toEqual([undefined]);
+  });
+});
+
 describe("the overlay cleanup", () => {
   const manifests = buildOverlay(CLEANUP);
   const pod = podOf(manifests);
@@ -160,6 +208,37 @@ test("the patches of the guide for many nodes choose nodes by their label, and p
   expect(podOf(manifests).nodeSelector).toEqual({ "kubernetes.io/os": "linux", "nft-proxy.io/node": "true" });
   expect(named(manifests, "DaemonSet", "nft-proxy")).toMatchObject({
     spec: { updateStrategy: { type: "OnDelete" } },
+  });
+});
+
+describe("the manifests of a release", () => {
+  const script = join(DEPLOY, "../scripts/render-manifests.sh");
+  const kubectl = debianProgram("sid", "kubectl", "kubectl");
+
+  test("are those of every overlay, with the image by its digest", () => {
+    const folder = mkdtempSync(join(tmpdir(), "manifests-"));
+    try {
+      const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
+      execaSync(script, [kubectl, `registry.example/p/nft-proxy@${digest}`, folder]);
+      expect(readdirSync(folder).sort()).toEqual(
+        [...OVERLAYS, CLEANUP].map((overlay) => `nft-proxy-${overlay}.yaml`).sort(),
+      );
+      for (const file of readdirSync(folder)) {
+        const manifests = parseManifests(readFileSync(join(folder, file), "utf8"));
+        expect(manifests.flatMap(manifestFaults)).toEqual([]);
+        const { initContainers = [], containers } = podOf(manifests);
+        expect([...new Set([...initContainers, ...containers].map(({ image }) => image))]).toEqual([
+          `registry.example/p/nft-proxy@${digest}`,
+        ]);
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("are not rendered with an image by its tag", () => {
+    const { exitCode, stderr } = execaSync(script, [kubectl, "nft-proxy:0.1.0", "unused"], { reject: false });
+    expect([exitCode, stderr]).toEqual([1, "render-manifests: not NAME@sha256:DIGEST: nft-proxy:0.1.0"]);
   });
 });
 

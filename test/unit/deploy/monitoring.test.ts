@@ -148,7 +148,7 @@ describe("the component monitoring", () => {
 
   test("adds the dashboard as a ConfigMap with the label that Grafana's sidecar looks for", () => {
     const configMap = named("ConfigMap", "nft-proxy-dashboard") as unknown as V1ConfigMap;
-    expect(configMap.metadata?.labels).toEqual({ grafana_dashboard: "1" });
+    expect(configMap.metadata?.labels).toMatchObject({ grafana_dashboard: "1" });
     expect(JSON.parse(configMap.data?.["dashboard.json"] ?? "").panels).toEqual(readPanels());
   });
 
