@@ -1,5 +1,5 @@
 // Holds the directions in which the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each import
-// that goes another way, and each circle of folders, with its files; exits 1 when there is one.
+// that goes another way, and each circle of folders or of files, type imports included; exits 1 when there is one.
 // Usage: node scripts/import-directions.mjs [folder of sources]
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
@@ -49,7 +49,7 @@ const files = readdirSync(root, { recursive: true, withFileTypes: true })
   .map((entry) => relative(root, join(entry.parentPath, entry.name)))
   .sort();
 const imports = files.flatMap(importsOf);
-const complaints = [...imports.flatMap(wrongDirection), ...circles()];
+const complaints = [...imports.flatMap(wrongDirection), ...circles(dirname), ...circles((file) => file)];
 for (const complaint of complaints) console.error(complaint);
 process.exit(complaints.length === 0 ? 0 : 1);
 
@@ -84,32 +84,35 @@ function layerOf(file) {
   return file.split("/")[0];
 }
 
-/** Folders, sub-folders included, that import each other, directly or around others. */
-function circles() {
+/**
+ * Files, or folders with their sub-folders, that import each other, directly or around others.
+ * @param placeOf a file's folder, or the file itself
+ */
+function circles(placeOf) {
   const edges = new Map();
   for (const { file, target } of imports) {
     if (target === undefined || target.startsWith("..")) continue;
-    const [from, to] = [dirname(file), dirname(target)];
+    const [from, to] = [placeOf(file), placeOf(target)];
     if (from === to) continue;
     if (!edges.has(from)) edges.set(from, new Map());
     edges.get(from).set(to, `${file} imports ${target}`);
   }
   const found = [];
   const [visiting, done] = [[], new Set()];
-  const visit = (folder) => {
-    if (done.has(folder)) return;
-    const start = visiting.indexOf(folder);
+  const visit = (place) => {
+    if (done.has(place)) return;
+    const start = visiting.indexOf(place);
     if (start >= 0) {
-      const circle = [...visiting.slice(start), folder];
+      const circle = [...visiting.slice(start), place];
       const reasons = circle.slice(1).map((to, at) => `  ${edges.get(circle[at]).get(to)}`);
-      found.push([`circle of folders: ${circle.join(" -> ")}`, ...reasons].join("\n"));
+      found.push([`circle of imports: ${circle.join(" -> ")}`, ...reasons].join("\n"));
       return;
     }
-    visiting.push(folder);
-    for (const to of edges.get(folder)?.keys() ?? []) visit(to);
+    visiting.push(place);
+    for (const to of edges.get(place)?.keys() ?? []) visit(to);
     visiting.pop();
-    done.add(folder);
+    done.add(place);
   };
-  for (const folder of [...edges.keys()].sort()) visit(folder);
+  for (const place of [...edges.keys()].sort()) visit(place);
   return found;
 }

@@ -1,5 +1,4 @@
 import { AppError, messageOf } from "../base/errors.ts";
-import type { Command } from "./command.ts";
 
 /** The result of a command. Only program.ts prints it and ends the process. */
 export interface CommandResult {
@@ -39,9 +38,12 @@ export function failed(error: unknown, notices: readonly string[]): CommandResul
   return { exitCode: EXIT.trouble, notices: [...notices, errorText(error).trimEnd()] };
 }
 
-/** 2 for bad input, 1 for every other failure; always 2 for a command whose exit code 1 is an answer. */
-export function exitCodeOf(error: unknown, command?: Pick<Command, "answersByExitCode">): number {
-  if (command?.answersByExitCode) return EXIT.trouble;
+/**
+ * The exit code of a command that an error ended: 2 for bad input, 1 for every other failure.
+ * @param answersByExitCode exit code 1 is one of the command's answers: every failure is 2
+ */
+export function exitCodeOf(error: unknown, answersByExitCode = false): number {
+  if (answersByExitCode) return EXIT.trouble;
   if (!(error instanceof AppError)) return EXIT.refused;
   switch (error.code) {
     case "BAD_ARGUMENT":

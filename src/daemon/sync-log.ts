@@ -9,9 +9,8 @@ import { deltaSize } from "../nft/delta.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
-import type { DriftSummary } from "../sync/drift-summary.ts";
 import { type QuarantineChange, type QuarantinedService, quarantinedText } from "../sync/quarantine-watch.ts";
-import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import type { DriftSummary, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { lostByService } from "./events/sync-events.ts";
 import { ServiceLines } from "./service-lines.ts";
 

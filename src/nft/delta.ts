@@ -1,13 +1,9 @@
 import type { Family } from "../base/family.ts";
 import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
-import type { Element } from "./elements.ts";
-import { SetComparison } from "./set-comparison.ts";
+import { SetComparison, type SetDelta } from "./set-comparison.ts";
 
-/** The elements of one set or map that have to go and to come. A changed value is in both. */
-export interface ElementsDelta {
-  readonly spec: SetSpec;
-  readonly deleted: readonly string[];
-  readonly added: readonly Element[];
+/** The change of one set or map, with what it takes to send it. */
+export interface ElementsDelta extends SetDelta {
   /** Set where elements of a map of intervals go: see {@link withIntervals}. */
   readonly intervals?: IntervalsDelta;
 }

@@ -1,6 +1,12 @@
-import type { ElementSet } from "./ast/ruleset.ts";
-import type { ElementsDelta } from "./delta.ts";
+import type { ElementSet, SetSpec } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
+
+/** The elements of one set or map that have to go and to come. A changed value is in both. */
+export interface SetDelta {
+  readonly spec: SetSpec;
+  readonly deleted: readonly string[];
+  readonly added: readonly Element[];
+}
 
 /**
  * Compares the elements of a set or map with the desired ones, one after the other as they are listed: nothing of those
@@ -45,7 +51,7 @@ export class SetComparison {
   }
 
   /** The changes that make the set as it should be, once all of its elements were listed; none when it is. */
-  result(): ElementsDelta[] {
+  result(): SetDelta[] {
     for (const key of this.#missing) {
       const value = this.#desired.elements.get(key);
       if (value !== undefined) this.#added.push({ key, value });

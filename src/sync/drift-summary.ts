@@ -1,16 +1,6 @@
 import { counted } from "../base/text.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
-import type { SyncOutcome } from "./sync-report.ts";
-
-/** The changes of others that a sync repaired. */
-export interface DriftSummary {
-  /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
-  readonly kind: "table" | "element";
-  /** How many chains, sets and elements differed; 0 after a rebuild, which does not know. */
-  readonly differences: number;
-  /** In words, for logs and Events. */
-  readonly text: string;
-}
+import type { DriftSummary, SyncOutcome } from "./sync-report.ts";
 
 /** Summarizes the drift that a sync repaired; undefined when there was none. */
 export function driftSummary({ reason, drift, unreadable }: SyncOutcome): DriftSummary | undefined {

@@ -1,6 +1,8 @@
 import { counted } from "../base/text.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
-import type { Quarantine } from "./sync-report.ts";
+
+/** Every service port that has no rules because the kernel refuses them or they exceed a limit, with the reason. */
+export type Quarantine = ReadonlyMap<ServicePortKey, string>;
 
 /** Service ports of one Service that are quarantined for one reason. */
 export interface QuarantinedService {

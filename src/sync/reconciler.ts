@@ -21,7 +21,8 @@ import {
   refusedFamily,
   refusedServicePorts,
 } from "./quarantine.ts";
-import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
+import type { Quarantine } from "./quarantine-watch.ts";
+import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
 
 /** Parts of a {@link Reconciler}. */

@@ -7,14 +7,10 @@ import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ChangeTriggerTime } from "./change-tracker.ts";
-import type { DriftSummary } from "./drift-summary.ts";
-import type { QuarantineChange } from "./quarantine-watch.ts";
+import type { Quarantine, QuarantineChange } from "./quarantine-watch.ts";
 
 /** Why a full sync was asked for. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
-
-/** Every service port that has no rules because the kernel refuses them or they exceed a limit, with the reason. */
-export type Quarantine = ReadonlyMap<ServicePortKey, string>;
 
 /** How a sync brought the kernel to the desired state. */
 export interface SyncOutcome {
@@ -37,6 +33,16 @@ export interface SyncOutcome {
   readonly unreadable?: string | undefined;
   /** Service ports that the kernel refused in this sync. */
   readonly refused: readonly ServicePortKey[];
+}
+
+/** The changes of others that a sync repaired. */
+export interface DriftSummary {
+  /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
+  readonly kind: "table" | "element";
+  /** How many chains, sets and elements differed; 0 after a rebuild, which does not know. */
+  readonly differences: number;
+  /** In words, for logs and Events. */
+  readonly text: string;
 }
 
 /** What is told of a sync, computed once for the log, Events, metrics and the history. */

@@ -194,7 +194,7 @@ export const COMMANDS: readonly Command[] = [
     flags: [],
     examples: [["bash >> ~/.bashrc", "for all new shells"]],
     common: [],
-    load: async () => await import("./completion.ts"),
+    load: async () => await import("../commands/completion.ts"),
   },
 ];
 

@@ -29,7 +29,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   } catch (error) {
     progress.clear();
     context.stderr.write(errorText(error));
-    return exitCodeOf(error, command);
+    return exitCodeOf(error, command?.answersByExitCode);
   }
 }
 

@@ -4,8 +4,7 @@ import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.t
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { isOfSourceRanges } from "../../ruleset/sets.ts";
-import type { DriftSummary } from "../../sync/drift-summary.ts";
-import type { SyncReport } from "../../sync/sync-report.ts";
+import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
 import { familyLabel, type Labels, type Metric, one, type Sample, type ScrapedParts } from "./metric.ts";
 

@@ -9,7 +9,7 @@ import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
-import type { Quarantine } from "../../sync/sync-report.ts";
+import type { Quarantine } from "../../sync/quarantine-watch.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
 import type { RecentRefusals } from "../readings/refusal-watch.ts";

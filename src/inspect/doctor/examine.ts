@@ -25,7 +25,7 @@ import {
 } from "./host-facts.ts";
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
 import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy-check.ts";
-import { judgeClusterCidr, judgeSettings, type UsedFamilies } from "./settings-check.ts";
+import { judgeClusterCidr, judgeSettings, SETTING_PATHS, type UsedFamilies } from "./settings-check.ts";
 import { judgeSystem } from "./system-check.ts";
 
 /** What is known before a host is examined, and what is asked for. */
@@ -48,7 +48,7 @@ export async function examineHost(
   { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
 ): Promise<HostFinding[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
-  const facts = await gatherFacts(host, nft);
+  const facts = await gatherFacts(host, nft, SETTING_PATHS);
   const { chains } = facts;
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
   const used = areDefaults ? undefined : usedFamilies(options);

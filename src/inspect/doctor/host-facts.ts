@@ -11,7 +11,6 @@ import { type Listing, readListing } from "../../nft/canonical/parse.ts";
 import { asObject, asTagged } from "../../nft/canonical/shape.ts";
 import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import { getAnswer, type HttpAnswer } from "../http-answer.ts";
-import { SETTING_PATHS, type Settings } from "./settings-check.ts";
 
 /** The doctor's access to a host, read-only. */
 export interface DoctorHost {
@@ -34,6 +33,9 @@ export const doctorHost: DoctorHost = {
   get: getAnswer,
 };
 
+/** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
+export type Settings = ReadonlyMap<string, number>;
+
 /** What is found on a host, whatever the options; nothing of it is judged yet. */
 export interface HostFacts {
   /** The families that the kernel has. */
@@ -44,7 +46,7 @@ export interface HostFacts {
   readonly kernel: KernelFact;
   /** The text of /proc/self/status; undefined when it cannot be read. */
   readonly processStatus: string | undefined;
-  /** The settings of /proc/sys that are judged, without those that this kernel lacks. */
+  /** The settings of /proc/sys that were asked for. */
   readonly settings: Settings;
   /** The names of this network namespace's interfaces. */
   readonly interfaces: ReadonlySet<string>;
@@ -113,16 +115,21 @@ const HOST_NFT = "/usr/sbin/nft";
 
 /**
  * Gathers all facts of a host. Changes nothing.
+ * @param settingPaths the settings of /proc/sys to read
  * @throws AppError HOST as {@link hostFamilies}
  */
-export async function gatherFacts(host: DoctorHost, nft: Nft): Promise<HostFacts> {
+export async function gatherFacts(
+  host: DoctorHost,
+  nft: Nft,
+  settingPaths: readonly string[],
+): Promise<HostFacts> {
   return {
     families: await hostFamilies(host.files),
     nft: await gatherNft(nft),
     hostNfts: await gatherHostNft(host, nft.path),
     kernel: await gatherKernel(host),
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
-    settings: await gatherSettings(host),
+    settings: await gatherSettings(host, settingPaths),
     interfaces: await gatherInterfaces(host),
     conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
     socatVersion: await gatherSocatVersion(host),
@@ -190,10 +197,10 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
   return { release, config };
 }
 
-/** The settings of /proc/sys that are judged, without those that this kernel lacks. */
-export async function gatherSettings({ files }: DoctorHost): Promise<Settings> {
+/** The values of these settings of /proc/sys. */
+export async function gatherSettings({ files }: DoctorHost, paths: readonly string[]): Promise<Settings> {
   const settings = new Map<string, number>();
-  for (const path of SETTING_PATHS) {
+  for (const path of paths) {
     const text = await files.read(path).catch(() => "");
     if (text.trim() !== "") settings.set(path, Number(text));
   }

@@ -4,26 +4,20 @@ import { SCHEDULERS } from "../../model/scheduler.ts";
 import type { PortRangeAddresses, Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
-import type { HostFacts } from "./host-facts.ts";
-import { nodePortChanges } from "./migration-nodeports.ts";
+import { type NodePortFacts, nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
 import { ARP_SETTINGS, settingName } from "./settings-check.ts";
 
 /** The Services of a cluster, and what this node makes of them. */
-export interface MigratingServices {
-  readonly services: readonly Service[];
-  readonly nodeContext: NodeContext;
+export interface MigratingServices extends Pick<NodePortFacts, "services" | "nodeContext"> {
   readonly conflicts: readonly Conflict[];
 }
 
 /** What a migration from kube-proxy depends on. */
-export interface MigrationFacts extends ProxyTraces, Pick<HostFacts, "settings"> {
+export interface MigrationFacts extends ProxyTraces, Pick<NodePortFacts, "settings" | "hostAddresses"> {
   /** The mode that a kube-proxy on this host answers, unless that is nftables, which its tables tell. */
   readonly answeredMode: "iptables" | "ipvs" | undefined;
-  /** Every address of this host, canonical; undefined when they cannot be read. */
-  readonly hostAddresses: readonly string[] | undefined;
   /** The reason where they are unavailable. */
   readonly objects: MigratingServices | { readonly problem: string };
 }
@@ -42,7 +36,7 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   if ("problem" in objects) return [...general, ...judge(UNKNOWN_ROWS, objects)];
   return [
     ...general,
-    ...nodePortChanges(modes, facts, objects),
+    ...nodePortChanges(modes, { ...facts, ...objects }),
     ...judge(AFFINITY_ROWS, stickyServices(objects)),
     ...judge(RANGE_ROWS, rangedServices(objects)),
     ...objects.conflicts.flatMap((conflict) => judge(CONFLICT_ROWS, conflict)),

@@ -2,26 +2,31 @@ import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
-import type { FamilyContext } from "../../ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
-import type { MigratingServices, MigrationFacts } from "./migration-check.ts";
+import type { HostFacts } from "./host-facts.ts";
 import type { KubeProxyMode } from "./other-proxy-check.ts";
 import { ROUTE_LOCALNET } from "./settings-check.ts";
 
+/** What the NodePorts' addresses depend on. */
+export interface NodePortFacts extends Pick<HostFacts, "settings"> {
+  /** Every address of this host, canonical; undefined when they cannot be read. */
+  readonly hostAddresses: readonly string[] | undefined;
+  readonly services: readonly Service[];
+  readonly nodeContext: NodeContext;
+}
+
 /** Where NodePorts will not answer any more: iptables and ipvs mode serve more addresses by default. */
-export function nodePortChanges(
-  modes: readonly KubeProxyMode[],
-  { settings, hostAddresses }: Pick<MigrationFacts, "settings" | "hostAddresses">,
-  objects: MigratingServices,
-): HostFinding[] {
-  const ported = objects.services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
+export function nodePortChanges(modes: readonly KubeProxyMode[], facts: NodePortFacts): HostFinding[] {
+  const { settings, hostAddresses, services, nodeContext } = facts;
+  const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
   const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));
   const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1 && ofIPv4.length > 0;
-  const lost = hostAddresses === undefined ? undefined : lostAddresses(ported, objects, hostAddresses);
+  const lost = hostAddresses === undefined ? undefined : lostAddresses(ported, facts, hostAddresses);
   return [
     ...judge(ADDRESS_ROWS, { ported, lost }),
-    ...(hadLoopback ? judge(LOOPBACK_ROWS, { ported: ofIPv4, nodeContext: objects.nodeContext }) : []),
+    ...(hadLoopback ? judge(LOOPBACK_ROWS, { ported: ofIPv4, nodeContext }) : []),
   ];
 }
 
@@ -55,31 +60,30 @@ const ADDRESS_ROWS: readonly Row<AddressChange>[] = [
   },
 ];
 
-const LOOPBACK_ROWS: readonly Row<Pick<MigratingServices, "nodeContext"> & Pick<AddressChange, "ported">>[] =
-  [
-    {
-      check: "migration-nodeport-loopback",
-      level: "warning",
-      when: ({ nodeContext }) =>
-        !nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts),
-      found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
-      means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
-      action:
-        "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
-    },
-    {
-      check: "migration-nodeport-loopback",
-      level: "ok",
-      when: ({ ported }) => withoutTcp(ported).length === 0,
-      found: ({ ported }) => `${namesOf(ported)} answer on 127.0.0.1`,
-    },
-    {
-      check: "migration-nodeport-loopback",
-      level: "warning",
-      found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
-      means: "localhost in nodePortAddresses serves TCP alone",
-    },
-  ];
+const LOOPBACK_ROWS: readonly Row<Pick<NodePortFacts, "nodeContext"> & Pick<AddressChange, "ported">>[] = [
+  {
+    check: "migration-nodeport-loopback",
+    level: "warning",
+    when: ({ nodeContext }) =>
+      !nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts),
+    found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
+    means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
+    action:
+      "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
+  },
+  {
+    check: "migration-nodeport-loopback",
+    level: "ok",
+    when: ({ ported }) => withoutTcp(ported).length === 0,
+    found: ({ ported }) => `${namesOf(ported)} answer on 127.0.0.1`,
+  },
+  {
+    check: "migration-nodeport-loopback",
+    level: "warning",
+    found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
+    means: "localhost in nodePortAddresses serves TCP alone",
+  },
+];
 
 function hasFamily({ clusterIPs }: Service, family: Family): boolean {
   return clusterIPs[family] !== "";
@@ -99,7 +103,7 @@ function withoutTcp(ported: readonly Service[]): Service[] {
 /** In ipvs mode, the Services' own addresses are addresses of the interface kube-ipvs0. */
 function lostAddresses(
   ported: readonly Service[],
-  { services, nodeContext }: MigratingServices,
+  { services, nodeContext }: NodePortFacts,
   hostAddresses: readonly string[],
 ): string[] {
   const ofServices = new Set(services.flatMap(addressesOf));

@@ -4,9 +4,6 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { type CheckName, type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
-/** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
-export type Settings = ReadonlyMap<string, number>;
-
 /** The families that the cluster has; undefined when that is not known. */
 export type UsedFamilies = readonly Family[] | undefined;
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { run } from "../../../../src/cli/program/completion.ts";
+import { run } from "../../../../src/cli/commands/completion.ts";
 
 afterEach(() => {
   vi.unstubAllEnvs();

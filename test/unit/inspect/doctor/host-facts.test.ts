@@ -83,7 +83,9 @@ describe("the doctor's facts", () => {
 
   test("about settings exclude those that do not exist", async () => {
     const path = "/proc/sys/net/ipv4/ip_forward";
-    expect(await gatherSettings(fakeHost({ [path]: "1\n" }))).toEqual(new Map([[path, 1]]));
+    expect(await gatherSettings(fakeHost({ [path]: "1\n" }), [path, "/proc/sys/absent"])).toEqual(
+      new Map([[path, 1]]),
+    );
   });
 
   test("about other proxies have legacy tables, IPVS servers and the interface of ipvs", async () => {

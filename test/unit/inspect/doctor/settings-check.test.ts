@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { CheckName, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
+import type { Settings } from "../../../../src/inspect/doctor/host-facts.ts";
 import {
   judgeSettings,
-  type Settings,
   type SettingsFacts,
   type UsedFamilies,
 } from "../../../../src/inspect/doctor/settings-check.ts";
