@@ -2,7 +2,7 @@
 export interface Point {
   /** The panel. */
   readonly of: "change" | "start";
-  readonly curve: "nft-proxy" | "kube-proxy's shape";
+  readonly curve: "nft-proxy" | "kube-proxy's shape" | "kube-proxy 1.36.2 itself";
   readonly services: number;
   readonly ms: number;
 }
@@ -15,9 +15,10 @@ const TITLES: Readonly<Record<Point["of"], string>> = {
 const COLOURS: Readonly<Record<Point["curve"], string>> = {
   "nft-proxy": "#1a7f37",
   "kube-proxy's shape": "#cf222e",
+  "kube-proxy 1.36.2 itself": "#8250df",
 };
 
-const PANEL = { width: 420, height: 310, left: 62, right: 24, top: 84, bottom: 44 } as const;
+const PANEL = { width: 420, height: 328, left: 62, right: 24, top: 102, bottom: 44 } as const;
 /** The axes, from the first to the last value; both are logarithmic. */
 const SERVICES = [100, 10_000] as const;
 const MILLISECONDS = [1, 100_000] as const;

@@ -6,6 +6,7 @@ import { FLAGS } from "../../../src/cli/flags.ts";
 import { COMMANDS } from "../../../src/cli/program/commands.ts";
 import { createLogger } from "../../../src/daemon/logging.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import { documentPaths, withFigures } from "../../bench/documents.ts";
 import { type Scaling, scalingPlot } from "../../bench/results.ts";
 import scaling from "../../bench/scaling.json" with { type: "json" };
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -83,6 +84,25 @@ describe("README.md", () => {
     const words = code(readFileSync(join(ROOT, "README.md"), "utf8"));
     const listed = words.flatMap((word) => /^nft-proxy ([a-z-]+)/.exec(word)?.[1] ?? []);
     expect(listed).toEqual(expect.arrayContaining(COMMANDS.map(({ name }) => name)));
+  });
+});
+
+describe("the figures that the benchmarks save", () => {
+  const results = readFileSync(join(ROOT, "test/bench/RESULTS.md"), "utf8");
+
+  test.each(documentPaths())("are the ones in %s", (path) => {
+    const text = readFileSync(join(ROOT, path), "utf8");
+    expect(text).toBe(withFigures(text, results));
+  });
+
+  test("replace others", () => {
+    const row = "resident memory, steady, 10,000 x 10";
+    const link = (text: string, title: string) => `takes [${text}](../test/bench/RESULTS.md "${title}").`;
+    expect(withFigures(link("1 MB", row), results)).toMatch(/^takes \[\d+ MB\]/);
+    expect(withFigures(link("1 MB", `${row}: budget`), results)).toMatch(/^takes \[at most \d+ MB: /);
+    expect(() => withFigures(link("1 MB", "no such row"), results)).toThrow(
+      'RESULTS.md has no "no such row"',
+    );
   });
 });
 
