@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { tableRows } from "./figures.ts";
+import { mustRun } from "./programs.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const RESULTS = "test/bench/RESULTS.md";
@@ -33,14 +34,15 @@ export function withFigures(text: string, results: string): string {
   );
 }
 
-/** Writes the figures of RESULTS.md into all documents. */
-export function updateDocuments(): void {
+/** Writes the figures of RESULTS.md into all documents, and has their tables padded again. */
+export async function updateDocuments(): Promise<void> {
   const results = readFileSync(join(ROOT, RESULTS), "utf8");
   for (const path of documentPaths()) {
     const text = readFileSync(join(ROOT, path), "utf8");
     const updated = withFigures(text, results);
     if (updated !== text) writeFileSync(join(ROOT, path), updated);
   }
+  await mustRun(["npx", "biome", "format", "--write", ...documentPaths().map((path) => join(ROOT, path))]);
 }
 
 function figureOf(rows: ReadonlyMap<string, readonly string[]>, title: string): string {

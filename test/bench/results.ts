@@ -25,7 +25,7 @@ export async function saveResults(
 ): Promise<void> {
   savePlot(figures.flatMap(({ points = [] }) => points));
   await writeResults(figures, load, names);
-  updateDocuments();
+  await updateDocuments();
 }
 
 async function writeResults(
