@@ -32,14 +32,14 @@ export function endpointsOf(
   }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
   nodeName: string,
 ): Endpoint[] {
-  const byTarget = new Map<string, Endpoint>();
+  const all: Endpoint[] = [];
   for (const slice of slices) {
     if (slice.family !== family) continue;
     for (const { port } of portsNamed(slice.ports, spec)) {
-      for (const source of slice.endpoints) addEndpoint(byTarget, { source, slice }, port, nodeName);
+      for (const source of slice.endpoints) all.push(endpointOf(source, slice.weight, port, nodeName));
     }
   }
-  return [...byTarget.values()].sort((a, b) => (a.target < b.target ? -1 : 1));
+  return withoutRepeated(all.sort(byTarget));
 }
 
 /** So many ports of a slice are looked through one by one. */
@@ -49,7 +49,7 @@ const FEW = 16;
 const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
 
 /** The ports of a slice that have a service port's name and protocol. */
-function portsNamed(
+export function portsNamed(
   ports: readonly SlicePort[],
   wanted: Pick<SlicePort, "name" | "protocol">,
 ): readonly SlicePort[] {
@@ -65,24 +65,28 @@ function nameAndProtocol({ name, protocol }: Pick<SlicePort, "name" | "protocol"
   return `${protocol} ${name}`;
 }
 
-interface SliceEntry {
-  readonly source: SliceEndpoint;
-  readonly slice: Pick<EndpointSlice, "weight">;
+function endpointOf(source: SliceEndpoint, weight: number, port: number, nodeName: string): Endpoint {
+  const { address } = source;
+  // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
+  const target = [address, port].join(" . ");
+  return { target, address, port, local: nodeName !== "" && source.nodeName === nodeName, weight, source };
 }
 
-function addEndpoint(
-  byTarget: Map<string, Endpoint>,
-  entry: SliceEntry,
-  port: number,
-  nodeName: string,
-): void {
-  const { source, slice } = entry;
-  // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
-  const target = [source.address, port].join(" . ");
-  const known = byTarget.get(target);
-  const local = nodeName !== "" && source.nodeName === nodeName;
-  const endpoint: Endpoint = { target, address: source.address, port, local, weight: slice.weight, source };
-  if (known === undefined || preferred(endpoint, known)) byTarget.set(target, endpoint);
+function byTarget(a: Endpoint, b: Endpoint): number {
+  if (a.target === b.target) return 0;
+  return a.target < b.target ? -1 : 1;
+}
+
+/** Of each target the preferred entry. @param sorted by target */
+function withoutRepeated(sorted: Endpoint[]): Endpoint[] {
+  let last = 0;
+  for (let next = 1; next < sorted.length; next++) {
+    const [known, endpoint] = [sorted[last], sorted[next]] as [Endpoint, Endpoint];
+    if (endpoint.target !== known.target) sorted[++last] = endpoint;
+    else if (preferred(endpoint, known)) sorted[last] = endpoint;
+  }
+  sorted.length = Math.min(sorted.length, last + 1);
+  return sorted;
 }
 
 function preferred({ local, source, weight }: Endpoint, known: Endpoint): boolean {

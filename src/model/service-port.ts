@@ -11,18 +11,23 @@ export interface ServicePort {
   readonly spec: ServicePortSpec;
 }
 
+/** A port of a Service in one family, without its names. */
+export type PortOfService = Pick<ServicePort, "family" | "service" | "spec">;
+
 /** The ports of a Service, for each family in which it has a cluster IP (as kube-proxy does it). */
 export function servicePortsOf(service: Service): ServicePort[] {
-  return FAMILIES.filter((family) => service.clusterIPs[family] !== "").flatMap((family) =>
+  const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
+  const [first = [], ...others] = families.map((family) =>
     service.ports.map((spec) => {
       const name = servicePortName(service.name, spec.name, spec.protocol);
       return { key: servicePortKey(family, name), name, family, service, spec };
     }),
   );
+  return others.length === 0 ? first : first.concat(...others);
 }
 
 /** Reachable by something other than its cluster IP. */
-export function isExternallyAccessible({ family, service, spec }: ServicePort): boolean {
+export function isExternallyAccessible({ family, service, spec }: PortOfService): boolean {
   return (
     spec.nodePort !== 0 ||
     service.externalIPs[family].length > 0 ||
@@ -34,12 +39,12 @@ export function isExternallyAccessible({ family, service, spec }: ServicePort): 
  * Ever sends traffic by "Cluster" policy. External traffic of a Local Service counts: pods and the node itself
  * are short-cut to the cluster-wide endpoints.
  */
-export function usesClusterEndpoints(port: ServicePort): boolean {
+export function usesClusterEndpoints(port: PortOfService): boolean {
   return !port.service.internalPolicyLocal || isExternallyAccessible(port);
 }
 
 /** Ever sends traffic by "Local" policy. */
-export function usesLocalEndpoints(port: ServicePort): boolean {
+export function usesLocalEndpoints(port: PortOfService): boolean {
   return (
     port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port))
   );

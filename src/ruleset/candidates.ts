@@ -43,6 +43,10 @@ export class Candidates {
   ): OwnerChange {
     const from = this.#owners.get(key);
     const all = this.#conflicts.get(key) ?? (from === undefined ? [] : [from]);
+    if (all.length === 0 && after !== undefined) {
+      this.#owners.set(key, after);
+      return { from, to: after };
+    }
     const { address = "" } = parseFrontendKey(key);
     const place = before === undefined ? -1 : placeOf(address, all, before);
     const isThere = before !== undefined && all[place] === before;

@@ -1,12 +1,8 @@
+import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
-import {
-  type ServicePort,
-  servicePortsOf,
-  usesClusterEndpoints,
-  usesLocalEndpoints,
-} from "../model/service-port.ts";
+import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
@@ -44,19 +40,17 @@ export function elementCount(
 ): number {
   let count = 0;
   for (const context of nodeContext) {
-    const ports = servicePortsOf(service).filter(({ family }) => family === context.family);
-    if (ports.length === 0) continue;
+    const { family } = context;
+    if (service.clusterIPs[family] === "" || service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
-    const endpoints = endpointsByPort(slices, context);
+    const counted = countedSlices(slices, context);
     count +=
-      1 +
-      (addresses.guarded > 0
-        ? service.loadBalancerSourceRanges[context.family].length + addresses.guarded
-        : 0);
-    for (const port of ports) {
+      1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[family].length + addresses.guarded : 0);
+    for (const spec of service.ports) {
+      const port = { family, service, spec };
       count +=
         frontendElements(port, addresses, context) +
-        listElements(port, endpoints.get(portKey(port.spec)), context);
+        listElements(port, endpointsNamed(counted, spec), context);
     }
   }
   return count;
@@ -72,14 +66,15 @@ interface FrontendAddresses {
 
 function frontendAddresses(service: Service, { family }: FamilyContext): FrontendAddresses {
   const balanced = service.loadBalancerIPs[family];
-  const external = new Set([...service.externalIPs[family], ...balanced]).size;
+  const addresses = [...service.externalIPs[family], ...balanced];
+  const external = addresses.length < 2 ? addresses.length : new Set(addresses).size;
   const guarded = service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length;
   return { external, guarded, areRanged: service.ports.some(({ ranges }) => ranges !== undefined) };
 }
 
 /** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
 function frontendElements(
-  { service, spec }: ServicePort,
+  { service, spec }: PortOfService,
   { external, guarded, areRanged }: FrontendAddresses,
   context: FamilyContext,
 ): number {
@@ -101,19 +96,26 @@ export function rangeCount(service: Service, context: FamilyContext): number {
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
-function listElements(port: ServicePort, endpoints: Endpoints | undefined, context: FamilyContext): number {
+function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
-  const lists = [
-    ...(usesClusterEndpoints(port) ? [endpoints] : []),
-    ...(usesLocalEndpoints(port) && endpoints.local > 0 ? [{ ...endpoints, count: endpoints.local }] : []),
-  ];
-  const numbers = lists.map((list) => 1 + numbersOf(port.service, list, context));
-  const members = port.service.affinitySeconds > 0 ? lists.map(({ count }) => count) : [];
-  // For ranges once more, but for the numbers of endpoints with session affinity.
   const isRanged = servedRanges(port, context).length > 0;
-  const ofRanges = members.length > 0 ? members.map((count) => 1 + count) : numbers;
-  const all = [...numbers, ...members, ...(isRanged ? [...ofRanges, endpoints.local] : [])];
-  return all.reduce((sum, each) => sum + each, endpoints.local);
+  let count = isRanged ? 2 * endpoints.local : endpoints.local;
+  if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isRanged, context);
+  if (usesLocalEndpoints(port) && endpoints.local > 0)
+    count += ofList(port, { ...endpoints, count: endpoints.local }, isRanged, context);
+  return count;
+}
+
+/** For ranges once more, but for the numbers of endpoints with session affinity. */
+function ofList(
+  { service }: PortOfService,
+  list: Endpoints,
+  isRanged: boolean,
+  context: FamilyContext,
+): number {
+  const numbers = 1 + numbersOf(service, list, context);
+  if (service.affinitySeconds === 0) return isRanged ? 2 * numbers : numbers;
+  return numbers + list.count + (isRanged ? 1 + list.count : 0);
 }
 
 /** How many numbers lead to the endpoints of a list: its slots, or one for each. */
@@ -123,25 +125,27 @@ function numbersOf({ scheduler }: Service, list: Endpoints, context: FamilyConte
   return isSlotted && list.count > 1 ? Math.max(slotCountOf(list), list.count) : list.count;
 }
 
-function portKey({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
-  return `${protocol} ${name}`;
+interface CountedSlice {
+  readonly ports: EndpointSlice["ports"];
+  readonly endpoints: Endpoints;
 }
 
-/** The endpoints of each port of the slices of a family, by its name and protocol. */
-function endpointsByPort(
-  slices: readonly EndpointSlice[],
-  { family, place }: FamilyContext,
-): ReadonlyMap<string, Endpoints> {
-  const found = new Map<string, Endpoints>();
+/** The slices of a family that have endpoints, with these counted. */
+function countedSlices(slices: readonly EndpointSlice[], { family, place }: FamilyContext): CountedSlice[] {
+  const counted: CountedSlice[] = [];
   for (const slice of slices) {
     if (slice.family !== family || slice.endpoints.length === 0) continue;
-    const own = endpointsOf(slice, place.name);
-    for (const port of slice.ports) {
-      const key = portKey(port);
-      const known = found.get(key);
-      found.set(key, known === undefined ? own : sumOf(known, own));
-    }
+    counted.push({ ports: slice.ports, endpoints: endpointsOf(slice, place.name) });
   }
+  return counted;
+}
+
+/** The endpoints of the port of slices that has a service port's name and protocol; undefined for none. */
+function endpointsNamed(slices: readonly CountedSlice[], spec: ServicePortSpec): Endpoints | undefined {
+  let found: Endpoints | undefined;
+  for (const { ports, endpoints } of slices)
+    for (const _ of portsNamed(ports, spec))
+      found = found === undefined ? endpoints : sumOf(found, endpoints);
   return found;
 }
 

@@ -243,6 +243,7 @@ export class EndpointLists {
         fromIds: before.ids,
       };
       this.#writeList(port, written, OF_PORTS);
+      if (!before.isRanged && !port.isRanged) continue;
       const ofRanges = {
         ...written,
         from: before.isRanged ? from : undefined,
@@ -278,6 +279,7 @@ export class EndpointLists {
   }
 
   #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
+    if (empty.length + port.empty.length === 0) return;
     const key = ({ way }: EmptyList) => String(listId(port.id, way));
     const wanted = new Set(empty.map(key));
     for (const one of port.empty)

@@ -125,9 +125,8 @@ export class FamilyState {
     this.#rules.set(key, rules);
     for (const element of rules.shared) this.#shared.addElement(element);
     this.#lists.replace(key, rules.lists);
-    const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
-    for (const frontend of frontends) this.#setCandidate(frontend, before, rules);
-    if (before !== undefined) this.#release(before, frontends);
+    for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
+    if (before !== undefined) this.#release(before, new Set(rules.frontends.map((frontend) => frontend.key)));
     this.#ranges.replace(before, rules);
   }
 

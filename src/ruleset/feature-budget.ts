@@ -56,6 +56,11 @@ export class FeatureBudget {
     return this.#reasons;
   }
 
+  /** Whether no Service is served without the feature. */
+  get isEnough(): boolean {
+    return this.#reasons.size === 0;
+  }
+
   /** Whether the ports of a Service in a family are served without the feature. */
   isShort(name: ServiceName, family: keyof ByFamily<unknown>): boolean {
     return this.#budgets[family].shortfalls.has(name);
@@ -63,14 +68,17 @@ export class FeatureBudget {
 
   /**
    * Replaces what Services want, and decides again.
-   * @param counted what is known of each Service now; undefined for one that is not served
+   * @param names Services of which something changed
+   * @param serviceOf what is known of a Service now; undefined for one that is not served
    * @returns the Services for which the decision changed
    */
   decide(
-    counted: ReadonlyMap<ServiceName, Service | undefined>,
+    names: Iterable<ServiceName>,
+    serviceOf: (name: ServiceName) => Service | undefined,
     nodeContext: NodeContext,
   ): ReadonlySet<ServiceName> {
-    const replaced = [...counted].filter(([name, service]) => this.#claim(name, service, nodeContext));
+    const replaced: ServiceName[] = [];
+    for (const name of names) if (this.#claim(name, serviceOf(name), nodeContext)) replaced.push(name);
     const before = this.#shortfalls();
     const changed = new Set<ServiceName>();
     for (const context of nodeContext) {
@@ -79,7 +87,7 @@ export class FeatureBudget {
       for (const name of this.#budgets[context.family].decide(limits)) changed.add(name);
     }
     const isOther = this.#shortfalls().some(
-      (each, index) => each !== before[index] || replaced.some(([name]) => each.has(name)),
+      (each, index) => each !== before[index] || replaced.some((name) => each.has(name)),
     );
     if (isOther) this.#reasons = this.#reasonsNow();
     return changed;
@@ -92,10 +100,12 @@ export class FeatureBudget {
       const context = contextOf(nodeContext, family);
       const isServed = service !== undefined && context !== undefined && service.clusterIPs[family] !== "";
       const amount = isServed ? this.#count.amountOf(service, context) : 0;
-      const claim = isServed && amount > 0 ? { service, amount } : undefined;
       const budget = this.#budgets[family];
-      isReplaced ||= budget.claimOf(name)?.service !== claim?.service;
-      budget.set(name, claim);
+      const known = budget.claimOf(name);
+      // Of most Services.
+      if (amount === 0 && known === undefined) continue;
+      isReplaced ||= known?.service !== service || amount === 0;
+      budget.set(name, service !== undefined && amount > 0 ? { service, amount } : undefined);
     }
     return isReplaced;
   }

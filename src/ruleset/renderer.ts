@@ -8,38 +8,33 @@ import { chooseEndpoints } from "../model/topology.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
+import type { Served } from "./shared-budgets.ts";
 
 /** Service ports that get no rules. */
 type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
 
 const NONE: Excluded = new Set();
 
-/** What is done of a Service whose rules are rendered in several updates. */
+/** What is done of a Service that waits. At a start all of them do, so what few need is made when it is needed. */
 interface Progress {
   /** The most elements that the Service has had since its rules were complete: one that is deleted takes as long as it did to come. */
-  readonly elements: number;
-  /** The service ports that have their rules. */
-  readonly done: Set<ServicePortKey>;
+  elements: number;
+  /** The service ports that have their rules, where an update stopped between two of them. */
+  done: ReadonlySet<ServicePortKey> | undefined;
   /** Those that got none, with the limit that they exceed. */
-  readonly over: Map<ServicePortKey, string>;
+  over: Map<ServicePortKey, string> | undefined;
 }
 
-function newProgress(elements = 0): Progress {
-  return { elements, done: new Set(), over: new Map() };
-}
-
-/** The service ports of a Service in the state. */
-type KnownPorts = Map<ServicePortKey, ServicePort>;
-
-/** A service port that gets rules, with the context of its family. */
-type WantedPort = readonly [port: ServicePort, context: FamilyContext];
+const NO_PORTS: readonly ServicePort[] = [];
+const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
+const NONE_OVER: ReadonlyMap<ServicePortKey, string> = new Map();
 
 /** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
 export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
   #nodeContext: NodeContext;
-  /** The service ports of each Service in the state, to find those that it lost. */
+  /** The service ports of each Service in the state, to find those that it lost; and those that are still to come. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
   /** By Service, its ports that got no rules, with the limit that they exceed. */
   readonly #excessOf = new Map<ServiceName, ReadonlyMap<ServicePortKey, string>>();
@@ -108,12 +103,12 @@ export class Renderer {
   *#rendering(dirty: readonly ServiceName[], excluded: Excluded, most: number): Generator<undefined> {
     const { budgets } = this.state;
     for (const name of dirty) {
-      this.#wait(name, budgets.elementsOf(name));
+      const before = budgets.elementsOf(name);
       budgets.count(name, this.#cache.service(name), this.#cache.slices(name), this.#nodeContext);
+      this.#wait(name, Math.max(before, budgets.elementsOf(name)));
       yield;
     }
-    for (const name of [...dirty, ...budgets.decide(this.#nodeContext)])
-      this.#wait(name, budgets.elementsOf(name));
+    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, budgets.elementsOf(name));
     this.#rendered = new Set();
     yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
     if (budgets.short !== this.#short)
@@ -124,13 +119,20 @@ export class Renderer {
 
   /** Notes that the rules of a Service are to be rendered from the beginning. It keeps its place. */
   #wait(name: ServiceName, elements: number): void {
-    this.#waiting.set(name, newProgress(Math.max(elements, this.#waiting.get(name)?.elements ?? 0)));
+    const known = this.#waiting.get(name);
+    if (known === undefined) {
+      this.#waiting.set(name, { elements, done: undefined, over: undefined });
+      return;
+    }
+    known.elements = Math.max(elements, known.elements);
+    known.done = undefined;
+    known.over = undefined;
   }
 
   /** First what goes, then what comes: all list ids may be taken. */
   *#renderAll(excluded: Excluded): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
-    for (const name of names) yield* this.#removeOld(name, excluded);
+    for (const name of names) if (this.#ports.has(name)) yield* this.#removeOld(name, excluded);
     if (this.#holdsIds) this.#cutRanges();
     for (const name of names) yield* this.#renderService(name, excluded, Number.POSITIVE_INFINITY);
   }
@@ -168,103 +170,117 @@ export class Renderer {
 
   /** Takes out the ports that a Service has lost, and those whose list id is to be one without session affinity. */
   *#removeOld(name: ServiceName, excluded: Excluded): Generator<undefined> {
-    const known = this.#knownPorts(name);
-    if (known.size === 0) return;
-    const wanted = new Map(this.#wantedPorts(name, excluded).map(([port]) => [port.key, port]));
-    for (const port of [...known.values()]) {
+    const { ports } = this.#wanted(name, excluded);
+    const wanted = new Map(ports.map((port) => [port.key, port]));
+    for (const port of this.#ports.get(name) ?? NO_PORTS) {
       const after = wanted.get(port.key);
-      if (after !== undefined && !losesAffinity(port, after)) continue;
-      this.#take(port, known);
+      if (after !== undefined && !this.#losesAffinity(after)) continue;
+      this.#take(port);
       yield;
     }
-    this.#setPorts(name, known);
-  }
-
-  #knownPorts(name: ServiceName): KnownPorts {
-    return new Map((this.#ports.get(name) ?? []).map((port) => [port.key, port]));
   }
 
   /** Renders the service ports of a Service that are not yet; stops between two of them when so many elements are written. */
   *#renderService(name: ServiceName, excluded: Excluded, most: number): Generator<undefined> {
-    const progress = this.#waiting.get(name) ?? newProgress();
-    const wanted = this.#wantedPorts(name, excluded);
-    const keys = new Set(wanted.map(([{ key }]) => key));
-    const known = this.#knownPorts(name);
-    const gone = [...known.values()].filter(({ key }) => !keys.has(key));
-    const rest = wanted.filter(([{ key }]) => !progress.done.has(key));
-    const slices = this.state.budgets.served(name)?.slices ?? [];
-    const rulesOf = ([port, context]: WantedPort) => rulesFor(port, slices, context);
-    const steps = [
-      ...gone.map((port) => () => this.#take(port, known)),
-      ...rest.map((one) => () => this.#replacePort(rulesOf(one), known, progress)),
-    ];
-    for (const step of steps) {
-      if (this.state.writtenElements >= most) {
-        this.#setPorts(name, known);
-        return;
-      }
-      step();
+    const { ports: wanted, slices } = this.#wanted(name, excluded);
+    const gone = this.#gonePorts(name, wanted);
+    this.#setPorts(name, gone.length === 0 ? wanted : [...gone, ...wanted]);
+    for (const port of gone) {
+      if (this.#isFull(most)) return;
+      this.#take(port);
       yield;
     }
-    this.#setPorts(name, known);
-    this.#setExcess(name, new Map([...this.#overOf(name), ...progress.over]));
+    const progress = this.#waiting.get(name);
+    for (const port of wanted) {
+      if (progress?.done?.has(port.key)) continue;
+      if (this.#isFull(most)) {
+        const done = wanted.slice(0, wanted.indexOf(port));
+        if (progress !== undefined) progress.done = new Set(done.map(({ key }) => key));
+        return;
+      }
+      this.#replacePort(port, slices, progress);
+      yield;
+    }
+    this.#setPorts(name, wanted);
+    this.#setExcess(name, joined(this.#overOf(name), progress?.over));
     this.#waiting.delete(name);
     this.#rendered.add(name);
   }
 
-  #replacePort(rules: ServicePortRules, known: KnownPorts, { done, over }: Progress): void {
-    const { port } = rules;
-    const before = known.get(port.key);
-    if (before !== undefined && losesAffinity(before, port)) {
-      this.#take(before, known);
+  /** Whether so many elements are written. */
+  #isFull(most: number): boolean {
+    return most !== Number.POSITIVE_INFINITY && this.state.writtenElements >= most;
+  }
+
+  #replacePort(port: ServicePort, slices: readonly EndpointSlice[], progress: Progress | undefined): void {
+    const context = contextOf(this.#nodeContext, port.family);
+    const state = this.state.families[port.family];
+    if (context === undefined || state === undefined) return;
+    if (this.#losesAffinity(port)) {
+      this.#take(port);
       if (this.#holdsIds) this.#cutRanges();
     }
-    if (this.#put(rules, over)) known.set(port.key, port);
-    else known.delete(port.key);
-    done.add(port.key);
+    const rules = rulesFor(port, slices, context);
+    const excess = excessOf(rules);
+    if (excess === undefined) {
+      state.put(rules);
+      return;
+    }
+    state.remove(port.key);
+    if (progress === undefined) return;
+    progress.over ??= new Map();
+    progress.over.set(port.key, excess);
   }
 
   /** Takes a service port out. */
-  #take({ family, key, service, spec }: ServicePort, known: KnownPorts): void {
-    this.state.families[family]?.remove(key);
-    known.delete(key);
-    this.#holdsIds ||= service.affinitySeconds > 0 && spec.ranges !== undefined;
+  #take({ family, key }: ServicePort): void {
+    const state = this.state.families[family];
+    const known = state?.servicePortRules(key)?.port;
+    if (known === undefined) return;
+    state?.remove(key);
+    this.#holdsIds ||= known.service.affinitySeconds > 0 && known.spec.ranges !== undefined;
   }
 
-  #setPorts(name: ServiceName, known: KnownPorts): void {
-    if (known.size === 0) this.#ports.delete(name);
-    else this.#ports.set(name, [...known.values()]);
+  /** Whether the list id of a service port is to be one without session affinity, as it is not. */
+  #losesAffinity({ family, key, service }: ServicePort): boolean {
+    if (service.affinitySeconds > 0) return false;
+    const known = this.state.families[family]?.servicePortRules(key);
+    return known !== undefined && known.port.service.affinitySeconds > 0;
   }
 
-  /** The ports of a Service that get rules, with the context of their family. */
-  #wantedPorts(name: ServiceName, excluded: Excluded): WantedPort[] {
-    return (this.state.budgets.served(name)?.ports ?? []).flatMap((port) => {
-      const context = contextOf(this.#nodeContext, port.family);
-      return context === undefined || excluded.has(port.key) ? [] : [[port, context] as const];
-    });
+  /** The service ports that a Service has lost. */
+  #gonePorts(name: ServiceName, wanted: readonly ServicePort[]): readonly ServicePort[] {
+    const known = this.#ports.get(name);
+    if (known === undefined) return NO_PORTS;
+    const keys = new Set(wanted.map(({ key }) => key));
+    return known.filter(
+      ({ family, key }) => !keys.has(key) && this.state.families[family]?.servicePortRules(key),
+    );
+  }
+
+  #setPorts(name: ServiceName, ports: readonly ServicePort[]): void {
+    if (ports.length === 0) this.#ports.delete(name);
+    else this.#ports.set(name, ports);
+  }
+
+  /** The ports of a Service that get rules, and its slices. */
+  #wanted(name: ServiceName, excluded: Excluded): Served {
+    const served = this.state.budgets.served(name) ?? NOT_SERVED;
+    const ports = served.ports.filter(
+      ({ family, key }) => this.state.families[family] !== undefined && !excluded.has(key),
+    );
+    return ports.length === served.ports.length ? served : { ports, slices: served.slices };
   }
 
   /** The ports of a Service that is not served, with the reason; none for one that is. */
-  #overOf(name: ServiceName): Map<ServicePortKey, string> {
+  #overOf(name: ServiceName): ReadonlyMap<ServicePortKey, string> {
     const { budgets, families } = this.state;
     const excess = budgets.excessOf(name);
-    if (excess === undefined) return new Map();
+    if (excess === undefined) return NONE_OVER;
     const reason = excessText(excess);
     return new Map(
       budgets.unserved(name).flatMap(({ family, key }) => (families[family] ? [[key, reason]] : [])),
     );
-  }
-
-  /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none, and a place in `over` */
-  #put(rules: ServicePortRules, over: Map<ServicePortKey, string>): boolean {
-    const { family, key } = rules.port;
-    const excess = excessOf(rules);
-    if (excess === undefined) this.state.families[family]?.put(rules);
-    else {
-      this.state.families[family]?.remove(key);
-      over.set(key, excess);
-    }
-    return excess === undefined;
   }
 
   #setExcess(name: ServiceName, over: ReadonlyMap<ServicePortKey, string>): void {
@@ -274,9 +290,8 @@ export class Renderer {
   }
 }
 
-/** Whether the list id of a service port is to be one without session affinity, as it was not. */
-function losesAffinity(before: ServicePort, after: ServicePort): boolean {
-  return before.service.affinitySeconds > 0 && after.service.affinitySeconds === 0;
+function joined<K, V>(a: ReadonlyMap<K, V>, b: ReadonlyMap<K, V> | undefined): ReadonlyMap<K, V> {
+  return b === undefined ? a : new Map([...a, ...b]);
 }
 
 function rulesFor(

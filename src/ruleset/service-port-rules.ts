@@ -1,3 +1,4 @@
+import type { Endpoint } from "../model/endpoint.ts";
 import type { PortRange, Service } from "../model/service.ts";
 import {
   isExternallyAccessible,
@@ -133,8 +134,9 @@ function externalFrontends(
   port: ServicePort,
   choice: EndpointChoice,
   context: FamilyContext,
-): FrontendRules[] {
+): readonly FrontendRules[] {
   const { service, spec, family } = port;
+  if (service.externalIPs[family].length + service.loadBalancerIPs[family].length === 0) return NO_FRONTENDS;
   const loadBalancerIPs = new Set(service.loadBalancerIPs[family]);
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
   addresses.delete(service.clusterIPs[family]);
@@ -155,7 +157,7 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
 }
 
 const NOTHING: readonly DesiredElement[] = [];
-const NO_RANGES: readonly FrontendRules[] = [];
+const NO_FRONTENDS: readonly FrontendRules[] = [];
 
 const NONE: readonly PortRange[] = [];
 
@@ -176,7 +178,7 @@ function rangeFrontends(
   ranges: readonly PortRange[],
   [ofClusterIP, ...external]: readonly FrontendRules[],
 ): readonly FrontendRules[] {
-  if (ranges.length === 0 || ofClusterIP === undefined) return NO_RANGES;
+  if (ranges.length === 0 || ofClusterIP === undefined) return NO_FRONTENDS;
   const ofPort = [
     { ...ofClusterIP, way: internalWay(service) },
     ...external.map((frontend) => ({ ...frontend, way: externalWay(service) })),
@@ -227,14 +229,18 @@ function refusal(hasAny: boolean): string {
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */
-function hairpinElements({ spec }: ServicePort, { cluster, local }: EndpointChoice): DesiredElement[] {
-  const keys = new Set<string>();
-  for (const list of [cluster, local]) {
-    for (const { local: isLocal, address, port } of list) {
-      if (isLocal) keys.add(joinParts(address, address, spec.protocol, port));
-    }
-  }
-  return Array.from(keys, (key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
+function hairpinElements(
+  { spec }: ServicePort,
+  { cluster, local }: EndpointChoice,
+): readonly DesiredElement[] {
+  if (!cluster.some(isLocal) && !local.some(isLocal)) return NOTHING;
+  const own = [...cluster, ...local].filter(isLocal);
+  const keys = own.map(({ address, port }) => joinParts(address, address, spec.protocol, port));
+  return [...new Set(keys)].map((key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
+}
+
+function isLocal({ local }: Endpoint): boolean {
+  return local;
 }
 
 /** The same at every port: one set of addresses does for all ranges. */

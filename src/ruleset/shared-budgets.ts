@@ -63,16 +63,16 @@ export class SharedBudgets {
   decide(nodeContext: NodeContext): ReadonlySet<ServiceName> {
     const { maxElements: all, maxNamespaceElements: namespace } = nodeContext[0] ?? NO_LIMITS;
     const changed = new Set(this.#elements.decide({ all, namespace }));
-    const counted = new Map(
-      [...this.#counted, ...changed].map((name) => [
-        name,
-        this.#elements.shortfalls.has(name) ? undefined : this.#elements.claimOf(name)?.service,
-      ]),
-    );
-    this.#counted.clear();
+    for (const name of changed) this.#counted.add(name);
     for (const feature of FEATURES) {
-      for (const name of this.#features[feature].decide(counted, nodeContext)) changed.add(name);
+      const decided = this.#features[feature].decide(
+        this.#counted,
+        (name) => this.#claimServed(name)?.service,
+        nodeContext,
+      );
+      for (const name of decided) changed.add(name);
     }
+    this.#counted.clear();
     return changed;
   }
 
@@ -105,19 +105,18 @@ export class SharedBudgets {
   }
 
   /** The ports of a Service as they are served, and the slices of their endpoints; undefined for one that is not. */
-  served(
-    name: ServiceName,
-  ): { readonly ports: readonly ServicePort[]; readonly slices: readonly EndpointSlice[] } | undefined {
-    const counted = this.#elements.claimOf(name);
-    if (counted === undefined || this.#elements.shortfalls.has(name)) return undefined;
-    return { ports: this.asServed(counted.service), slices: counted.slices };
+  served(name: ServiceName): Served | undefined {
+    const counted = this.#claimServed(name);
+    return counted && { ports: this.asServed(counted.service), slices: counted.slices };
   }
 
   /** The ports of a Service, without the features for which there is no room. */
   asServed(service: Service): readonly ServicePort[] {
     const { affinity, ranges } = this.#features;
+    const ports = servicePortsOf(service);
+    if (affinity.isEnough && ranges.isEnough) return ports;
     const plain = { ...service, affinitySeconds: 0 };
-    return servicePortsOf(service).map((port) => {
+    return ports.map((port) => {
       const isPlain = affinity.isShort(service.name, port.family);
       const isUnranged = ranges.isShort(service.name, port.family);
       if (!isPlain && !isUnranged) return port;
@@ -128,6 +127,17 @@ export class SharedBudgets {
       };
     });
   }
+
+  /** A Service that is within its own budget, and to which older ones leave enough; undefined for others. */
+  #claimServed(name: ServiceName): Counted | undefined {
+    return this.#elements.shortfalls.has(name) ? undefined : this.#elements.claimOf(name);
+  }
+}
+
+/** The ports of a Service as they are served, and the slices of their endpoints, at the moment at which these were counted. */
+export interface Served {
+  readonly ports: readonly ServicePort[];
+  readonly slices: readonly EndpointSlice[];
 }
 
 function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec {
