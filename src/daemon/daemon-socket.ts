@@ -7,6 +7,7 @@ import { firstOf } from "../base/signals.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource } from "../kube/source.ts";
@@ -38,7 +39,7 @@ export interface DaemonSocketParts {
   readonly reconciler: Reconciler;
   readonly loop: Pick<SyncLoop, "atOneMoment" | "between">;
   readonly verifier: Pick<Verifier, "find">;
-  readonly nft: Pick<Nft, "listChains" | "listTableOf">;
+  readonly nft: Nft;
   readonly source: ObjectSource;
   readonly health: HealthTracker;
   readonly history: SyncHistory;
@@ -62,7 +63,7 @@ export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
     kernel: (gone) => daemonKernel(parts, gone),
-    others: (gone) => listOtherTables(betweenSyncs(parts), gone),
+    others: (gone) => listOtherTables(parts.nft, gone, betweenSyncs(parts.loop)),
     unserved: () => parts.unservedServices(),
     log: () => parts.recentLog(),
     refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
@@ -87,12 +88,9 @@ const MOST_WAITING = 2000;
  * Lists tables of other software, each while no sync is under way: nft begins a listing anew whenever rules change meanwhile, and
  * beside 20 changes a second that of 5,000 sets, which takes 0.45 s, does not end.
  */
-function betweenSyncs({ nft, loop }: DaemonSocketParts): Parameters<typeof listOtherTables>[0] {
-  return {
-    listChains: () => nft.listChains(),
-    listTableOf: (table, as, signal) =>
-      loop.between(() => nft.listTableOf(table, as, firstOf(AbortSignal.timeout(MOST_WAITING), signal))),
-  };
+function betweenSyncs(loop: Pick<SyncLoop, "between">): typeof listTableOf {
+  return (nft, table, as, signal) =>
+    loop.between(() => listTableOf(nft, table, as, firstOf(AbortSignal.timeout(MOST_WAITING), signal)));
 }
 
 async function daemonKernel(

@@ -64,6 +64,8 @@ export interface DaemonInput {
   readonly nodeName: string;
   readonly version: string;
   readonly nft: Nft;
+  /** Whether a commit is one of this nft's, by the port id of its socket; to be asked once. */
+  readonly isOwnCommit: (portId: number) => boolean;
   readonly tables: TableReader;
   readonly system: HostSystem;
   readonly logger: Logger;
@@ -174,7 +176,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const timeline = new SyncTimeline(health);
   const kernelEvents = new KernelEvents({
     listen: system.listenToKernel,
-    nft,
+    isOwnCommit: input.isOwnCommit,
     clock,
     logger,
     onForeign: (change) => void repair.foreign(change),

@@ -5,6 +5,7 @@ import type { Logger } from "../base/logger.ts";
 import type { FastPathInterfaces, InterfaceReader } from "../kernel/interfaces.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
+import { listFlowtables } from "../kernel/nft-listings.ts";
 import type { Command } from "../nft/ast/json.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
@@ -122,7 +123,7 @@ export class FastPathDevices implements SyncSubscriber {
   /** @returns whether the flow tables have the devices now */
   async #repair(tables: readonly Table[], wanted: readonly string[]): Promise<boolean> {
     const { nft } = this.#parts;
-    const listed = flowtableDevices(readListing(await nft.listFlowtables()));
+    const listed = flowtableDevices(readListing(await listFlowtables(nft)));
     const renewal = this.#renewal;
     const commands: Command[] = [];
     for (const table of tables) {

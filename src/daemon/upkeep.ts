@@ -111,8 +111,8 @@ export class Upkeep {
 
   /** Looks for tables of other software that slow transactions down, and logs the first that it finds. */
   async #lookAtOthers(): Promise<void> {
-    const { nft, logger } = this.#parts;
-    const tables = await costlyTables(nft).catch(() => []);
+    const { nft, clock, logger } = this.#parts;
+    const tables = await costlyTables(nft, clock).catch(() => []);
     this.#costlyTables = tables;
     if (this.#hasToldOfOthers || tables.length === 0) return;
     this.#hasToldOfOthers = true;

@@ -32,11 +32,7 @@ const ENOENT = 2;
  * @param nft lists declarations and rules
  * @param socat path or name of the program
  */
-export async function openTables(
-  nft: Pick<Nft, "listTable" | "streamSet">,
-  clock: Clock,
-  socat = "socat",
-): Promise<OpenTables> {
+export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promise<OpenTables> {
   const requests = new NetlinkRequests({ socat, clock });
   try {
     for await (const _ of requests.ask(generationRequest(endianness()), answerReader()));
@@ -55,7 +51,7 @@ export async function openTables(
 }
 
 /** Reads our tables by nft alone. */
-export function readByNft(nft: Pick<Nft, "listTable" | "streamSet">): OpenTables {
+export function readByNft(nft: Nft): OpenTables {
   return { tables: nftTables(nft), close: () => {} };
 }
 

@@ -1,12 +1,19 @@
 import type { HostFiles } from "./host.ts";
 import { containerMemoryLimit } from "./memory-usage.ts";
 import type { RunProcess } from "./process.ts";
+import type { StreamText } from "./stream-lines.ts";
 
 /** The program that starts another one with limits: of util-linux, and so wherever there is a Linux distribution. */
 const PRLIMIT = "prlimit";
 
 /** nft's part of it: the heap of node and what it needs besides take the other half (the image's NODE_OPTIONS). */
 const PART = 0.5;
+
+/**
+ * A transaction of so many characters of JSON is large: nft 1.1.3 takes some 30 bytes for each. Smaller ones go to the
+ * process that waits for them, which is not limited: limiting costs the start of one more program.
+ */
+const LARGE_INPUT = 1_000_000;
 
 /**
  * How much memory nft may take, in bytes, so that too large a ruleset ends nft alone: the kubelet has the kernel kill a
@@ -20,11 +27,21 @@ export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise
   return exitCode === 0 ? Math.floor(bytes * PART) : undefined;
 }
 
-/** A command that takes at most so much memory. */
-export function withMemoryLimit(
-  bytes: number,
-  program: string,
-  args: readonly string[],
-): readonly [program: string, args: readonly string[]] {
-  return [PRLIMIT, [`--as=${bytes}`, program, ...args]];
+/** Runs programs with at most so much memory where they are given much; as `run` does where `bytes` is undefined. */
+export function limitedRun(bytes: number | undefined, run: RunProcess): RunProcess {
+  if (bytes === undefined) return run;
+  return (path, args, input, limits) =>
+    input.length > LARGE_INPUT
+      ? run(PRLIMIT, limited(bytes, path, args), input, limits)
+      : run(path, args, input, limits);
+}
+
+/** Streams the output of programs that take at most so much memory; as `stream` does where `bytes` is undefined. */
+export function limitedStream(bytes: number | undefined, stream: StreamText): StreamText {
+  if (bytes === undefined) return stream;
+  return (path, args, limits) => stream(PRLIMIT, limited(bytes, path, args), limits);
+}
+
+function limited(bytes: number, path: string, args: readonly string[]): readonly string[] {
+  return [`--as=${bytes}`, path, ...args];
 }

@@ -5,6 +5,7 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { anyTables } from "../nft/canonical/any-tables.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
+import { listChains, listTableOf } from "./nft-listings.ts";
 
 const HOOKS: ReadonlySet<string> = new Set(["prerouting", "input", "forward", "output", "postrouting"]);
 
@@ -33,30 +34,30 @@ interface OtherListing extends TableName {
 /**
  * Lists the tables of other software, one by one: a table that this nft cannot list does not hide the others.
  * @param signal ends the listings
+ * @param listOne lists one of them
  * @throws AppError NFT_MISSING, NFT_TIMEOUT, NFT_OUTPUT when not even the chains can be listed; the reason of `signal`
  */
 export async function listOtherTables(
-  nft: Pick<Nft, "listChains" | "listTableOf">,
+  nft: Nft,
   signal?: AbortSignal,
+  listOne: typeof listTableOf = listTableOf,
 ): Promise<OtherListings> {
-  const chains = await nft.listChains();
+  const chains = await listChains(nft);
   const tables: OtherListing[] = [];
   for (const { family, name, ...table } of anyTables(readListing(chains))) {
     if (name === TABLE_NAME || ![...table.chains.values()].some(isHooked)) continue;
-    tables.push({ family, name, ...(await listTable(nft, { family, name }, signal)) });
+    tables.push({ family, name, ...(await listingOf((as) => listOne(nft, { family, name }, as, signal))) });
     signal?.throwIfAborted();
   }
   return { chains, tables };
 }
 
-async function listTable(
-  nft: Pick<Nft, "listTableOf">,
-  table: TableName,
-  signal: AbortSignal | undefined,
+async function listingOf(
+  list: (as: "json" | "text") => Promise<string | undefined>,
 ): Promise<Omit<OtherListing, keyof TableName>> {
   try {
-    const json = await nft.listTableOf(table, "json", signal);
-    const text = await nft.listTableOf(table, "text", signal);
+    const json = await list("json");
+    const text = await list("text");
     return { ...(json === undefined ? {} : { json }), ...(text === undefined ? {} : { text }) };
   } catch (error) {
     return { problem: messageOf(error) };

@@ -1,5 +1,7 @@
+import type { Clock } from "../base/clock.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { Nft } from "./nft.ts";
+import { tableNames } from "./nft-listings.ts";
 
 /** A table of other software, and what it adds to each transaction before which nft reads the sets of all tables. */
 export interface CostlyTable {
@@ -19,11 +21,11 @@ const READINGS = 3;
  * three times for each table, and what is found.
  * @throws AppError as nft does
  */
-export async function costlyTables(nft: Pick<Nft, "tableNames" | "setsReadingTime">): Promise<CostlyTable[]> {
+export async function costlyTables(nft: Nft, clock: Clock): Promise<CostlyTable[]> {
   const times = new Map<string, number>();
-  for (const table of await nft.tableNames()) {
+  for (const table of await tableNames(nft)) {
     let least = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < READINGS; i++) least = Math.min(least, await nft.setsReadingTime(table));
+    for (let i = 0; i < READINGS; i++) least = Math.min(least, await setsReadingTime(nft, clock, table));
     times.set(table, least);
   }
   // What nft takes in any case.
@@ -32,6 +34,17 @@ export async function costlyTables(nft: Pick<Nft, "tableNames" | "setsReadingTim
     .map(([table, time]) => ({ table, ms: Math.round(time - bare) }))
     .filter(({ table, ms }) => ms > WORTH_TELLING && !table.endsWith(` ${TABLE_NAME}`))
     .sort((a, b) => b.ms - a.ms);
+}
+
+/** Milliseconds that nft takes to read the sets of a table, named or not, without their elements; 0 when it is not there. */
+async function setsReadingTime(nft: Nft, clock: Clock, tableName: string): Promise<number> {
+  const [family, table] = tableName.split(" ");
+  // A listing of maps asks for all sets, and the last command limits it to the table: see transaction-text.ts.
+  const nftables = [{ list: { maps: { family } } }, { list: { counters: { family, table } } }];
+  const startedAt = clock.monotonic();
+  const input = JSON.stringify({ nftables });
+  const text = await nft.list(["-t", "-j", "-f", "-"], { input }).catch(() => undefined);
+  return text === undefined ? 0 : clock.monotonic() - startedAt;
 }
 
 /** What to do about tables that cost time. */

@@ -2,6 +2,7 @@ import { AppError } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Nft } from "./nft.ts";
 import { NftRefusedError } from "./nft-errors.ts";
+import { nftVersion } from "./nft-listings.ts";
 
 /** Something that transactions need of nft and the kernel, with a transaction that shows whether it is there. */
 export interface ProbedFeature {
@@ -27,7 +28,7 @@ export async function probeFeatures(
   if (/JSON support not compiled-in/i.test(refusal)) {
     throw new AppError("NFT_FEATURE", `nft at "${nft.path}" was built without JSON`, {
       hint: UPGRADE,
-      evidence: { version: await nft.version() },
+      evidence: { version: await nftVersion(nft) },
     });
   }
   const missing: ProbedFeature[] = [];
@@ -39,7 +40,7 @@ export async function probeFeatures(
     `nft at "${nft.path}" or this kernel lacks: ${names.join("; ") || "a feature"}`,
     {
       hint: [...new Set(missing.map((feature) => feature.hint))].join("; ") || UPGRADE,
-      evidence: { version: await nft.version(), stderr: refusal },
+      evidence: { version: await nftVersion(nft), stderr: refusal },
     },
   );
 }

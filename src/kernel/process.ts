@@ -112,11 +112,7 @@ export interface StartedProcess {
 /**
  * Starts a program that is to get its input later. Until then it does not keep this process from ending. Never throws.
  */
-export function startProcess(
-  path: string,
-  args: readonly string[],
-  { maxOutputBytes }: Pick<ProcessLimits, "maxOutputBytes">,
-): StartedProcess {
+export function startProcess(path: string, args: readonly string[], maxOutputBytes: number): StartedProcess {
   const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
   endOnExit(child);
   const kill = (): void => void child.kill();

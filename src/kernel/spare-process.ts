@@ -1,6 +1,5 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import {
-  type ProcessLimits,
   type ProcessResult,
   type RunProcess,
   runProcess,
@@ -18,14 +17,6 @@ const MAX_AGE = 60_000;
  */
 const START_DELAY = 3;
 
-/** What a {@link SpareProcess} is made of. */
-export interface SpareProcessParts {
-  readonly path: string;
-  readonly args: readonly string[];
-  readonly limits: Pick<ProcessLimits, "maxOutputBytes">;
-  readonly clock: Clock;
-}
-
 /**
  * Runs one command by a process that was started in advance and waits for its input, so that starting it delays nothing.
  * For programs that do nothing before the end of their input, and nothing for an empty one: so it ends when the spare is
@@ -35,26 +26,32 @@ export interface SpareProcessParts {
  * that the spare was killed, as when memory runs out. The next spare is started while a run is under way.
  */
 export class SpareProcess {
-  readonly #parts: SpareProcessParts;
+  readonly #path: string;
+  readonly #args: readonly string[];
+  readonly #maxOutputBytes: number;
+  readonly #clock: Clock;
   #spare: StartedProcess | undefined;
   /** For the start of the next spare, or the replacement of the one that waits. */
   #timer: Timer | undefined;
   #stopped = false;
 
-  constructor(parts: SpareProcessParts) {
-    this.#parts = parts;
+  constructor(path: string, args: readonly string[], maxOutputBytes: number, clock: Clock) {
+    this.#path = path;
+    this.#args = args;
+    this.#maxOutputBytes = maxOutputBytes;
+    this.#clock = clock;
   }
 
   /** {@link RunProcess}: other commands than that of the spare are run as they are. */
   readonly run: RunProcess = async (path, args, input, limits) => {
-    if (path !== this.#parts.path || args.join("\0") !== this.#parts.args.join("\0")) {
+    if (path !== this.#path || args.join("\0") !== this.#args.join("\0")) {
       return await runProcess(path, args, input, limits);
     }
     const spare = this.#take();
     const anew = () => runProcess(path, args, input, limits);
     if (spare?.pid !== undefined) limits.onStart?.(spare.pid);
     const finished = spare === undefined ? anew() : finish(spare, input, limits.timeoutMs, anew);
-    this.#timer = this.#parts.clock.after(START_DELAY, () => this.#start());
+    this.#timer = this.#clock.after(START_DELAY, () => this.#start());
     return await finished;
   };
 
@@ -75,9 +72,8 @@ export class SpareProcess {
   #start(): void {
     this.#take()?.kill();
     if (this.#stopped) return;
-    const { path, args, limits, clock } = this.#parts;
-    this.#spare = startProcess(path, args, limits);
-    this.#timer = clock.after(MAX_AGE, () => this.#start());
+    this.#spare = startProcess(this.#path, this.#args, this.#maxOutputBytes);
+    this.#timer = this.#clock.after(MAX_AGE, () => this.#start());
   }
 }
 

@@ -1,9 +1,10 @@
 import type { Family } from "../base/family.ts";
-import type { SetSpec } from "../nft/ast/ruleset.ts";
+import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { parseListedElement } from "../nft/canonical/parse.ts";
 import { SetListingParser } from "../nft/canonical/set-listing.ts";
 import type { ListedElement } from "../nft/elements.ts";
 import type { Nft } from "./nft.ts";
+import { listTable } from "./nft-listings.ts";
 
 /** Reads our tables in the kernel. */
 export interface TableReader {
@@ -31,9 +32,9 @@ export interface TableReader {
  * Reads everything by nft: the way back where socat is missing. nft begins to list a set anew whenever rules change meanwhile,
  * and takes 2 s of CPU and 250 MB for 100,000 elements (1.1.3).
  */
-export function nftTables(nft: Pick<Nft, "listTable" | "streamSet">): TableReader {
+export function nftTables(nft: Nft): TableReader {
   return {
-    listTable: (family, signal) => nft.listTable(family, signal),
+    listTable: (family, signal) => listTable(nft, family, signal),
     elements: (family, spec, signal) => listedElements(nft, family, spec, signal),
     // `nft get element` reads the whole set as well.
     element: async (family, spec, key) => {
@@ -47,7 +48,7 @@ export function nftTables(nft: Pick<Nft, "listTable" | "streamSet">): TableReade
 }
 
 async function* listedElements(
-  nft: Pick<Nft, "streamSet">,
+  nft: Nft,
   family: Family,
   spec: SetSpec,
   signal: AbortSignal | undefined,
@@ -55,9 +56,8 @@ async function* listedElements(
   let batch: ListedElement[] = [];
   const parser = new SetListingParser((item) => batch.push(parseListedElement(spec, item)));
   let isListed = false;
-  for await (const text of nft.streamSet(family, spec.value === undefined ? "set" : "map", spec.name, {
-    signal,
-  })) {
+  const kind = spec.value === undefined ? "set" : "map";
+  for await (const text of nft.stream(["-j", "list", kind, family, TABLE_NAME, spec.name], signal)) {
     parser.push(text);
     isListed = true;
     if (batch.length === 0) continue;

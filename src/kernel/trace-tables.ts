@@ -6,6 +6,7 @@ import { asObject } from "../nft/canonical/shape.ts";
 import { removalTransaction } from "../nft/transaction.ts";
 import type { HostFiles } from "./host.ts";
 import type { Nft } from "./nft.ts";
+import { tableNames } from "./nft-listings.ts";
 import { endOrphans } from "./stream-lines.ts";
 
 /** The set of a trace's table that switches it on: protocols, which the kernel removes when the trace's time is up. */
@@ -29,12 +30,10 @@ function pidNamespace(): string {
  * @returns how many were removed
  * @throws AppError as nft does
  */
-export async function removeStaleTraceTables(
-  nft: Pick<Nft, "apply" | "tableNames" | "listSet">,
-): Promise<number> {
+export async function removeStaleTraceTables(nft: Nft): Promise<number> {
   const own = pidNamespace();
   const stale: { family: Family; name: string }[] = [];
-  for (const listed of await nft.tableNames()) {
+  for (const listed of await tableNames(nft)) {
     const [, family, name, namespace, pid] = NAME.exec(listed) ?? [];
     if (name === undefined) continue;
     const table = { family: family as Family, name };
@@ -48,11 +47,8 @@ export async function removeStaleTraceTables(
   return stale.length;
 }
 
-async function isActive(
-  nft: Pick<Nft, "listSet">,
-  { family, name }: { family: Family; name: string },
-): Promise<boolean> {
-  const text = await nft.listSet(family, "set", ACTIVE_SET, { table: name });
+async function isActive(nft: Nft, { family, name }: { family: Family; name: string }): Promise<boolean> {
+  const text = await nft.list(["-j", "list", "set", family, name, ACTIVE_SET]);
   if (text === undefined) return false;
   return readListing(text).objects.some(
     (object) => asObject(asObject(object, "listed").set ?? {}, "set").elem !== undefined,

@@ -2,14 +2,14 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
-import type { Nft } from "../kernel/nft.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 
 /** Parts of {@link KernelEvents}. */
 export interface KernelEventsParts {
   readonly listen: StartNetlinkListener;
-  readonly nft: Pick<Nft, "claimCommit">;
+  /** Whether a commit is ours, by the port id of its socket; to be asked once. */
+  readonly isOwnCommit: (portId: number) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Told of each change of our tables that is not ours. */
@@ -160,10 +160,10 @@ export class KernelEvents {
     this.#messages = [];
     if (this.#since === undefined || messages.length === 0) return;
     const author = `${message.program} (process ${message.pid})`;
-    const { clock, nft, onForeign } = this.#parts;
+    const { clock, isOwnCommit, onForeign } = this.#parts;
     this.#commits.add({ messages, author }, clock.monotonic());
     const portIds = new Set(messages.map(({ portId }) => portId));
-    if ([...portIds].every((portId) => nft.claimCommit(portId))) return;
+    if ([...portIds].every((portId) => isOwnCommit(portId))) return;
     this.#foreignAt = clock.monotonic();
     onForeign({ deletedTables: messages.flatMap(deletedTable), author });
   }

@@ -147,7 +147,7 @@ function suspectsOf(family: FamilyState): Suspect[] {
 }
 
 /** Whether the kernel would take a transaction. @throws as {@link Nft.check} for anything but refusals */
-export async function isAccepted(nft: Pick<Nft, "check">, transaction: Transaction): Promise<boolean> {
+export async function isAccepted(nft: Nft, transaction: Transaction): Promise<boolean> {
   if (transaction.nftables.length === 0) return true;
   try {
     await nft.check(transaction);

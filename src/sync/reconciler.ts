@@ -3,6 +3,7 @@ import type { Family } from "../base/family.ts";
 import { adoptVanished, type VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
+import { tableNames } from "../kernel/nft-listings.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -288,7 +289,7 @@ export class Reconciler {
 
   /** Whether any of these tables is there, made by somebody else: it must not get everything a second time. */
   async #areThere(tables: readonly Table[]): Promise<boolean> {
-    const names = await this.#parts.nft.tableNames();
+    const names = await tableNames(this.#parts.nft);
     return tables.some(({ family, name }) => names.has(`${family} ${name}`));
   }
 

@@ -2,12 +2,13 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { tableNames } from "../kernel/nft-listings.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { PeriodicTask } from "./periodic-task.ts";
 
 /** Parts of a {@link TableWatcher}. */
 export interface TableWatcherParts {
-  readonly nft: Pick<Nft, "tableNames">;
+  readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Whether the kernel tells of changes: then nothing is to be looked for. */
@@ -51,7 +52,7 @@ export class TableWatcher {
     const ruleset = isTold() ? undefined : given();
     if (ruleset === undefined) return;
     try {
-      const names = await nft.tableNames();
+      const names = await tableNames(nft);
       const missing = Object.values(ruleset)
         .map(({ family, name }) => `${family} ${name}`)
         .filter((name) => !names.has(name));

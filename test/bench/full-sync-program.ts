@@ -1,7 +1,7 @@
 // node full-sync-program.ts SIZE COUNTERS MODE, the size as JSON: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
 import { openTables } from "../../src/kernel/netlink-tables.ts";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { ServiceCounters } from "../../src/model/service.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
@@ -53,7 +53,7 @@ async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Pro
 const [sizeJson = "", counters = "off", mode = "full"] = process.argv.slice(2);
 const size = JSON.parse(sizeJson) as ClusterSize;
 const cache = loadCache(size);
-const nft = new Nft({ path: "nft" });
+const nft = new NftProgram({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);

@@ -1,6 +1,6 @@
 import { execaSync } from "execa";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
@@ -13,7 +13,7 @@ import { cacheOfApi, rulesetOfCache } from "../support/town-ruleset.ts";
 
 // What an API server's silence does, with the deadlines as they are and the clock in the test's hands.
 
-const nft = new Nft({ path: "nft" });
+const nft = new NftProgram({ path: "nft" });
 let api: StubApi;
 let daemon: InProcessDaemon | undefined;
 const flush = () => void execaSync("nft", ["flush", "ruleset"]);
@@ -36,7 +36,7 @@ afterEach(async () => {
 
 async function start(options: Partial<InProcessOptions> = {}): Promise<InProcessDaemon> {
   // An nft of its own: one that was stopped reads no more.
-  daemon = await InProcessDaemon.start({ api, nft: new Nft({ path: "nft" }), ...options });
+  daemon = await InProcessDaemon.start({ api, nft: new NftProgram({ path: "nft" }), ...options });
   return daemon;
 }
 

@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { daemonNft } from "../../src/kernel/daemon-nft.ts";
 import {
   type NetlinkEvents,
   type NetlinkEventsParts,
   startNetlinkEvents,
 } from "../../src/kernel/netlink-events.ts";
-import { Nft } from "../../src/kernel/nft.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
@@ -178,7 +178,7 @@ describe("startNetlinkEvents", () => {
   });
 });
 
-describe("Nft.claimCommit", () => {
+describe("OwnCommits", () => {
   const transaction = (count: number): Transaction => ({
     nftables: [
       { add: { table: { family: "ip", name: "nft-proxy" } } },
@@ -191,27 +191,28 @@ describe("Nft.claimCommit", () => {
   test("knows our commit, and not another's", async () => {
     const heard = listen();
     await heard.events.ready;
-    const own = new Nft({ path: "nft" });
-    await own.apply(transaction(1));
+    const own = daemonNft("nft", new ManualClock(), undefined);
+    stops.push(() => own.close());
+    await own.nft.apply(transaction(1));
     await nft("add element ip events ports { 7 }");
     await expect.poll(() => committers(heard)).toHaveLength(2);
-    expect(committers(heard).map((portId) => own.claimCommit(portId))).toEqual([true, false]);
+    expect(committers(heard).map((portId) => own.isOwnCommit(portId))).toEqual([true, false]);
   });
 
   test("knows that of a spare process, and of one whose memory is limited", async () => {
     const heard = listen();
     await heard.events.ready;
     const clock = new ManualClock();
-    const own = new Nft({ path: "nft", spare: clock, memoryBytes: 4_000_000_000 });
+    const own = daemonNft("nft", clock, 4_000_000_000);
     stops.push(() => own.close());
-    await own.apply(transaction(1));
+    await own.nft.apply(transaction(1));
     clock.advance(3);
-    await own.apply(transaction(2));
+    await own.nft.apply(transaction(2));
     clock.advance(3);
     // More than a megabyte: started by prlimit.
-    await own.apply(transaction(9_000));
+    await own.nft.apply(transaction(9_000));
     await expect.poll(() => committers(heard)).toHaveLength(3);
-    expect(committers(heard).map((portId) => own.claimCommit(portId))).toEqual([true, true, true]);
+    expect(committers(heard).map((portId) => own.isOwnCommit(portId))).toEqual([true, true, true]);
   });
 });
 

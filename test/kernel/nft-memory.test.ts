@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
+import { limitedRun } from "../../src/kernel/nft-memory.ts";
+import { runProcess } from "../../src/kernel/process.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 
 const ADDRESSES = Array.from({ length: 300_000 }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
@@ -13,7 +15,8 @@ const LARGE: Transaction = {
 };
 
 test("nft that may take too little memory fails for its lack, which is no refusal, and with enough succeeds", async () => {
-  const check = (memoryBytes: number) => new Nft({ path: "nft", memoryBytes }).check(LARGE);
+  const check = (memoryBytes: number) =>
+    new NftProgram({ path: "nft", run: limitedRun(memoryBytes, runProcess) }).check(LARGE);
   await expect(check(80_000_000)).rejects.toMatchObject({
     code: "NFT_FAILED",
     message: expect.stringContaining("emory"),

@@ -1,7 +1,7 @@
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
@@ -56,7 +56,7 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
   test.each(
     RULESETS.flatMap(([name, ruleset]) => commands.map((command) => [name, command, ruleset] as const)),
   )("beside our tables with %s runs nft %s without a crash", async (_, command, ruleset) => {
-    await new Nft({ path: "nft" }).apply(rebuildTransaction(ruleset));
+    await new NftProgram({ path: "nft" }).apply(rebuildTransaction(ruleset));
     await fill(ruleset);
     expect(await run(OLD, command.split(" "))).toEqual({ ended: "exit 0" });
   });
@@ -79,9 +79,9 @@ describe("the kernel's rules are read back as they were written", () => {
   test.each(RULESETS.flatMap(([name, desired]) => NFTS.map((nfts) => [name, ...nfts, desired] as const)))(
     "of %s, by %s",
     async (_name, _nfts, writer, reader, desired) => {
-      await new Nft({ path: writer }).apply(rebuildTransaction(desired));
+      await new NftProgram({ path: writer }).apply(rebuildTransaction(desired));
       await fill(desired);
-      const kernel = await readKernel(nftTables(new Nft({ path: reader })), FAMILIES);
+      const kernel = await readKernel(nftTables(new NftProgram({ path: reader })), FAMILIES);
       expect(kernel.kind).toBe("read");
       if (kernel.kind === "read") expect(diffRuleset(kernel.ruleset, desired)).toEqual([]);
     },
@@ -91,7 +91,7 @@ describe("the kernel's rules are read back as they were written", () => {
     ["this machine's", "nft"],
     ["the newest", NEWEST],
   ])("after %s nft changed existing maps", async (_, path) => {
-    const nft = new Nft({ path });
+    const nft = new NftProgram({ path });
     const [before, after] = [townRuleset("town-after"), townRuleset("town")];
     await nft.apply(rebuildTransaction(before));
     await nft.apply(toTransaction(diffRuleset(before, after)));
@@ -102,7 +102,7 @@ describe("the kernel's rules are read back as they were written", () => {
 
 describe("the newest nft", () => {
   test.each(RULESETS)("writes the same bytes of the elements of %s", async (_, ruleset) => {
-    await new Nft({ path: NEWEST }).apply(rebuildTransaction(ruleset));
+    await new NftProgram({ path: NEWEST }).apply(rebuildTransaction(ruleset));
     const socket = new NetlinkSocket();
     try {
       await expectElements(socket, ruleset);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Nft } from "../../src/kernel/nft.ts";
+import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
+import { tableNames } from "../../src/kernel/nft-listings.ts";
 import { probeFeatures } from "../../src/kernel/probe.ts";
 import type { RunProcess } from "../../src/kernel/process.ts";
 import { runProcess } from "../../src/kernel/process.ts";
@@ -11,15 +12,15 @@ function nftWithout(word: string): Nft {
     const result = await runProcess(path, args, input, limits);
     return input.includes(word) ? { ...result, exitCode: 1, stderr: `Error: no ${word}` } : result;
   };
-  return new Nft({ path: "nft", run });
+  return new NftProgram({ path: "nft", run });
 }
 
 describe("the probe of nft and the kernel", () => {
   test("finds every feature in the tools of these tests, and leaves nothing behind", async () => {
-    const nft = new Nft({ path: "nft" });
-    const before = await nft.tableNames();
+    const nft = new NftProgram({ path: "nft" });
+    const before = await tableNames(nft);
     await probeFeatures(nft, requiredFeatures());
-    expect(await nft.tableNames()).toEqual(before);
+    expect(await tableNames(nft)).toEqual(before);
   });
 
   test.each([

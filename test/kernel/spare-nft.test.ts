@@ -26,7 +26,7 @@ describe("an nft that waits for its input", () => {
   async function waiting(): Promise<StartedProcess> {
     const here = linkOf("/proc/self/ns/net");
     const before = nftProcesses(here);
-    const started = startProcess("nft", APPLY, LIMITS);
+    const started = startProcess("nft", APPLY, LIMITS.maxOutputBytes);
     await expect
       .poll(() => nftProcesses(here).filter((pid) => !before.includes(pid) && hasNetlinkSocket(pid)))
       .toHaveLength(1);

@@ -1,6 +1,6 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
 import type { NftRefusedError } from "../../src/kernel/nft-errors.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
@@ -13,7 +13,7 @@ import { renderAll, service, slice } from "../support/build.ts";
 // Some kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that deletes the last element that leads
 // to it. Versions do not tell which: Debian's 5.10.0-32 does not. The kernel is asked.
 
-const nft = new Nft({ path: "nft" });
+const nft = new NftProgram({ path: "nft" });
 const tables = nftTables(nft);
 
 /** The rules for a Service of so many endpoints: 2 need the chain `balance-2`, 3 need `balance-3`. */

@@ -1,7 +1,7 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
 import { VanishedEndpoints } from "../../src/conntrack/vanished-endpoints.ts";
-import { Nft } from "../../src/kernel/nft.ts";
+import { NftProgram } from "../../src/kernel/nft.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
@@ -9,7 +9,7 @@ import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 
 // The set of vanished endpoints in the real kernel. No state that it may be in can make the kernel refuse a sync.
 
-const nft = new Nft({ path: "nft" });
+const nft = new NftProgram({ path: "nft" });
 const [A, B] = ["10.244.2.11", "10.244.2.12"] as const;
 
 function start() {

@@ -1,5 +1,6 @@
 import type { Family } from "../../src/base/family.ts";
-import { Nft } from "../../src/kernel/nft.ts";
+import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
+import { OwnCommits } from "../../src/kernel/own-commits.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import { ProgramError } from "../../src/kernel/stream-lines.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
@@ -32,8 +33,12 @@ export class FakeNft {
   timesOut: boolean | "at the end" = false;
   /** Called when a run begins; what it returns is waited for. */
   before: (run: NftRun) => void | Promise<void> = () => {};
-  readonly nft = new Nft({
+  readonly #own = new OwnCommits();
+  /** Whether a commit is one of this nft's. */
+  readonly isOwnCommit = (portId: number) => this.#own.claim(portId);
+  readonly nft: Nft = new NftProgram({
     path: "nft",
+    onApply: (pid) => this.#own.started(pid),
     run: (...call) => this.#run(...call),
     stream: (path, args) => this.#stream(path, args),
   });

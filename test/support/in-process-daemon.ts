@@ -65,6 +65,7 @@ export class InProcessDaemon {
       nodeName: "node-1",
       version: "test",
       nft,
+      isOwnCommit: () => false,
       tables: nftTables(nft),
       system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
       logger,

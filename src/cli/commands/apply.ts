@@ -8,7 +8,7 @@ import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
@@ -49,7 +49,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   refuseOtherNode(desired);
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
-  const nft = new Nft({ path: options.nftPath });
+  const nft = new NftProgram({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
   const reader = await openTables(nft, systemClock);
   const adopt = options.resetVanished
@@ -78,7 +78,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
 async function supportedOptions(command: CommandOptions): Promise<CommandOptions> {
   const { options, notices } = command;
   if (!options.fastPath) return command;
-  const missing = await missingFeatures(new Nft({ path: options.nftPath }), fastPathFeatures());
+  const missing = await missingFeatures(new NftProgram({ path: options.nftPath }), fastPathFeatures());
   if (missing === undefined) return command;
   const notice = `warning: ${missing.message}: no connection takes the fast path; ${missing.hint}`;
   return { ...command, options: { ...options, fastPath: false }, notices: [...notices, notice] };

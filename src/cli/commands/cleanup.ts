@@ -2,7 +2,8 @@ import { AppError } from "../../base/errors.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { NftProgram } from "../../kernel/nft.ts";
+import { tableNames } from "../../kernel/nft-listings.ts";
 import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
@@ -23,8 +24,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const isDryRun = isSet(argv, "dry-run");
   const name = isSet(argv, "kube-proxy") ? KUBE_PROXY_TABLE : TABLE_NAME;
   if (name === TABLE_NAME && !isDryRun && !isSet(argv, "force")) await refuseBesideDaemon(options);
-  const nft = new Nft({ path: options.nftPath });
-  const present = await nft.tableNames();
+  const nft = new NftProgram({ path: options.nftPath });
+  const present = await tableNames(nft);
   const tables = (["ip", "ip6"] as const).flatMap((family) =>
     present.has(`${family} ${name}`) ? [{ family, name }] : [],
   );

@@ -20,9 +20,12 @@ import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
+import { type DaemonNft, daemonNft } from "../../kernel/daemon-nft.ts";
+import { dryRunNft } from "../../kernel/dry-run-nft.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
-import { DAEMON_LIMITS, DryRunNft, Nft } from "../../kernel/nft.ts";
+import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { nftVersion, tableNames } from "../../kernel/nft-listings.ts";
 import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
@@ -52,7 +55,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
   for (const notice of notices) logger.warn({}, notice);
   const dryRun = isSet(argv, "dry-run");
   const initOnly = isSet(argv, "init-only");
-  if (initOnly && !dryRun) await loadKernelModules(new Nft({ path: options.nftPath }), options, logger);
+  if (initOnly && !dryRun)
+    await loadKernelModules(new NftProgram({ path: options.nftPath }), options, logger);
   if (!dryRun) await setUpHost(options, logger);
   if (initOnly) return { exitCode: EXIT.ok };
   return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
@@ -76,14 +80,8 @@ interface DaemonParts {
 
 async function serve(parts: DaemonParts): Promise<CommandResult> {
   const { argv, options, watch, logger, dryRun } = parts;
-  const nft = dryRun
-    ? new DryRunNft(options.nftPath, logger)
-    : new Nft({
-        path: options.nftPath,
-        limits: DAEMON_LIMITS,
-        spare: systemClock,
-        memoryBytes: await nftMemoryLimit(hostFiles, runProcess),
-      });
+  const opened = await openNft(options, dryRun, logger);
+  const { nft } = opened;
   const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
@@ -97,14 +95,14 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
     logger.info(
-      { version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun },
+      { version: __VERSION__, node: nodeName, nft: await nftVersion(nft), dryRun },
       "nft-proxy starts",
     );
     objects = await objectOrigin(parts, nodeName, nft);
     const daemon = await assemble(
       { ...parts, options: supported(options) },
       nodeName,
-      nft,
+      opened,
       reader.tables,
       objects,
     );
@@ -131,20 +129,26 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     // Whatever is left open would keep a process alive that could not start.
     ended.release();
     watch.stop();
-    nft.close();
+    opened.close();
     reader.close();
     objects?.close();
   }
 }
 
+async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logger): Promise<DaemonNft> {
+  if (!dryRun) return daemonNft(nftPath, systemClock, await nftMemoryLimit(hostFiles, runProcess));
+  const nft = dryRunNft(new NftProgram({ path: nftPath }), logger);
+  return { nft, isOwnCommit: () => false, close: () => {} };
+}
+
 async function objectOrigin(
   { argv, options, logger }: DaemonParts,
   nodeName: string,
-  nft: Pick<Nft, "tableNames">,
+  nft: Nft,
 ): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
   if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
-  const tables = await nft.tableNames();
+  const tables = await tableNames(nft);
   const hasRules = FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
   return await clusterOrigin(
     { options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules },
@@ -155,7 +159,7 @@ async function objectOrigin(
 async function assemble(
   { argv, options, logger, recentLog, dryRun }: DaemonParts,
   nodeName: string,
-  nft: Nft,
+  { nft, isOwnCommit }: DaemonNft,
   tables: TableReader,
   objects: ObjectOrigin,
 ): Promise<Daemon> {
@@ -164,6 +168,7 @@ async function assemble(
     nodeName,
     version: __VERSION__,
     nft,
+    isOwnCommit,
     tables,
     logger,
     system: hostSystem,

@@ -15,7 +15,7 @@ import { tracePackets } from "../../inspect/trace/trace-packets.ts";
 import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rules.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { NftProgram } from "../../kernel/nft.ts";
 import { translatedConnections } from "../../kernel/tracked-connections.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { outputFormat, serviceArgument } from "../argument-values.ts";
@@ -38,7 +38,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = await allLocalAddresses(hostFiles);
   const names = new StoryNames(desired.state, desired.cache, new Set(nodeAddresses));
-  const nft = new Nft({ path: options.nftPath });
+  const nft = new NftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
   return {
     exitCode: EXIT.ok,

@@ -27,7 +27,7 @@ export interface AffinityWatchParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly tables: TableReader;
-  readonly nft: Pick<Nft, "apply">;
+  readonly nft: Nft;
   readonly loop: Pick<SyncLoop, "given" | "between">;
   readonly state: () => RulesetState;
   readonly onDeleted: (reason: AffinityDeletion, entries: number) => void;

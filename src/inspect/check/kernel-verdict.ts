@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { NftRefusedError } from "../../kernel/nft-errors.ts";
+import { nftVersion } from "../../kernel/nft-listings.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
@@ -32,9 +33,9 @@ export async function askKernel(
   nodeContext: NodeContext,
 ): Promise<KernelVerdict> {
   const isRoot = process.getuid?.() === 0;
-  const nft = new Nft({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
+  const nft = new NftProgram({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
   try {
-    const version = await new Nft({ path }).version();
+    const version = await nftVersion(new NftProgram({ path }));
     await probeFeatures(nft, requiredFeatures());
     if (nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined)) {
       await probeFeatures(nft, fastPathFeatures());

@@ -6,7 +6,7 @@ import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/source.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
@@ -47,7 +47,7 @@ export async function examineHost(
   options: ProxyOptions,
   { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
 ): Promise<HostFinding[]> {
-  const nft = new Nft({ path: options.nftPath, run: host.run });
+  const nft = new NftProgram({ path: options.nftPath, run: host.run });
   const facts = await gatherFacts(host, nft, SETTING_PATHS);
   const { chains } = facts;
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));

@@ -4,9 +4,11 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
+import { listChains, nftVersion } from "../../kernel/nft-listings.ts";
 import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
 import { asObject, asTagged } from "../../nft/canonical/shape.ts";
 import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
@@ -134,14 +136,14 @@ export async function gatherFacts(
     conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
     socatVersion: await gatherSocatVersion(host),
     chains: await gatherChains(nft),
-    costlyTables: await costlyTables(nft).catch(() => []),
+    costlyTables: await costlyTables(nft, systemClock).catch(() => []),
     ...(await gatherTraces(host)),
   };
 }
 
 /** Asks our nft for its version and for every feature that we need. Never rejects. */
 export async function gatherNft(nft: Nft): Promise<NftFact> {
-  const version = await nft.version().catch(() => undefined);
+  const version = await nftVersion(nft).catch(() => undefined);
   try {
     await probeFeatures(nft, requiredFeatures());
     return { path: nft.path, version };
@@ -210,7 +212,7 @@ export async function gatherSettings({ files }: DoctorHost, paths: readonly stri
 /** Everybody's chains, without their rules; undefined when nft cannot list them. */
 export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined> {
   try {
-    return foreignChains(readListing(await nft.listChains()));
+    return foreignChains(readListing(await listChains(nft)));
   } catch {
     return undefined;
   }

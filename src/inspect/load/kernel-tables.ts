@@ -3,7 +3,7 @@ import { AppError } from "../../base/errors.ts";
 import { allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
@@ -48,7 +48,7 @@ const LIMITS = { timeoutMs: 30_000, maxOutputBytes: 500_000_000 };
 
 /** nft for what commands list themselves: it ends though rules change without a pause. */
 export function listingNft(path: string): Nft {
-  return new Nft({ path, limits: LIMITS });
+  return new NftProgram({ path, limits: LIMITS });
 }
 
 /**

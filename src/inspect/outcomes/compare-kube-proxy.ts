@@ -2,7 +2,8 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
+import { NftProgram } from "../../kernel/nft.ts";
+import { listTableOf } from "../../kernel/nft-listings.ts";
 import { readText } from "../../kube/files/read-text.ts";
 import type { AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { anyTables } from "../../nft/canonical/any-tables.ts";
@@ -88,9 +89,9 @@ async function kubeProxyTables(
   );
 
   async function live(): Promise<readonly (readonly AnyTable[])[]> {
-    const nft = new Nft({ path: nftPath });
+    const nft = new NftProgram({ path: nftPath });
     const found = await Promise.all(
-      FAMILIES.map((family) => nft.listTableOf({ family, name: KUBE_PROXY }, "json")),
+      FAMILIES.map((family) => listTableOf(nft, { family, name: KUBE_PROXY }, "json")),
     );
     return found.flatMap((text) => (text === undefined ? [] : [anyTables(readListing(text))]));
   }

@@ -6,6 +6,7 @@ import { printConfiguration } from "../../config/configuration-file.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
+import { listTable, nftVersion } from "../../kernel/nft-listings.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { DaemonAnswers, DaemonObjects } from "../../sync/daemon-protocol.ts";
@@ -118,7 +119,7 @@ async function versions({ version, daemon, socketProblem }: BundleRequest, nft: 
     command: version,
     daemon: daemon?.state.version ?? socketProblem ?? "no daemon answers",
     node: process.version,
-    nft: await nft.version().catch(unavailable),
+    nft: await nftVersion(nft).catch(unavailable),
     kernel: await read("/proc/sys/kernel/osrelease"),
     system: await read("/etc/os-release"),
   });
@@ -143,7 +144,7 @@ function logText(lines: readonly string[]): string {
 
 /** A table with its elements, as the desired ones are; what nft lists of one that is not understood, without elements. */
 async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft): Promise<string> {
-  if (ruleset === undefined) return (await nft.listTable(family)) ?? "no such table\n";
+  if (ruleset === undefined) return (await listTable(nft, family)) ?? "no such table\n";
   const table = ruleset[family];
   return table === undefined ? "no such table\n" : jsonText(rebuildTransaction({ [family]: table }));
 }

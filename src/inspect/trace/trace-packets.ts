@@ -17,7 +17,7 @@ import {
 
 /** The parts and bounds of a trace. */
 export interface TraceOptions {
-  readonly nft: Pick<Nft, "path" | "apply" | "tableNames" | "listSet">;
+  readonly nft: Nft;
   readonly selections: readonly PacketSelection[];
   /** How long packets are traced, milliseconds. */
   readonly durationMs: number;

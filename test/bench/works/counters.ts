@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { readConnectionCounts } from "../../../src/daemon/readings/connection-counts.ts";
 import { openTables } from "../../../src/kernel/netlink-tables.ts";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import { systemClock } from "../../../src/kernel/system-clock.ts";
 import type { ServiceCounters } from "../../../src/model/service.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -31,7 +31,7 @@ async function measure(counters: ServiceCounters): Promise<{ readonly ms: number
 async function measureReading(): Promise<Figure> {
   await clearTables();
   const cache = loadCache(SIZE);
-  const nft = new Nft({ path: "nft" });
+  const nft = new NftProgram({ path: "nft" });
   const { tables, close } = await openTables(nft, systemClock);
   const reconciler = new Reconciler({ cache, nft, tables });
   await reconciler.sync({ nodeContext: contextsOf(cache, "endpoints"), services: cache.takeDirty() });

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import { nftTables } from "../../../src/kernel/table-reader.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { creation } from "../../../src/nft/delta.ts";
@@ -72,7 +72,7 @@ export const underWay: Work = {
     // Nobody answers, and the kernel's table of connections must not fill up.
     await mustRun(["sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=1"]);
     await clearTables();
-    const nft = new Nft({ path: "nft" });
+    const nft = new NftProgram({ path: "nft" });
     const cache = loadCache(SIZE);
     const tables = nftTables(nft);
     const reconciler = new Reconciler({ cache, nft, tables });

@@ -1,9 +1,9 @@
-import { Nft } from "../../../src/kernel/nft.ts";
+import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
 import type { Lab } from "./lab.ts";
 
 /** The nft of a lab's node, as this process's own. What is streamed comes in two pieces. */
 export function nftOf(lab: Lab): Nft {
-  return new Nft({
+  return new NftProgram({
     path: "nft",
     run: async (path, args, input) => {
       const { exitCode, stdout, stderr } = await lab.exec([path, ...args], { input });

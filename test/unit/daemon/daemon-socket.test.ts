@@ -41,6 +41,7 @@ async function start(path: string) {
     nodeName: "node-1",
     version: "1.2.3",
     nft: fake.nft,
+    isOwnCommit: fake.isOwnCommit,
     tables: fake.tables,
     system: {
       clock,

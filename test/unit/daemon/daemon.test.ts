@@ -38,6 +38,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
     nodeName: "node-1",
     version: "test",
     nft: fake.nft,
+    isOwnCommit: fake.isOwnCommit,
     tables: fake.tables,
     system: {
       clock,
@@ -175,13 +176,12 @@ describe("Daemon", () => {
   });
 
   test("warns once of tables of other software that slow transactions down, with the time that each costs", async () => {
-    const { fake, logger, pass } = await start();
-    vi.spyOn(fake.nft, "tableNames").mockResolvedValue(
-      new Set(["ip nft-proxy", "ip kube-proxy", "inet other"]),
-    );
-    vi.spyOn(fake.nft, "setsReadingTime").mockImplementation(async (table) =>
-      table === "ip kube-proxy" ? 26 : 4,
-    );
+    const { fake, logger, pass, clock } = await start();
+    const tables = ["nft-proxy", "kube-proxy", "other"].map((name) => ({ table: { family: "ip", name } }));
+    vi.spyOn(fake.nft, "list").mockImplementation(async (_args, { input } = {}) => {
+      if (input !== undefined) clock.advance(input.includes("kube-proxy") ? 26 : 4);
+      return JSON.stringify({ nftables: tables });
+    });
     await pass(1_300_000);
     const warnings = logger.lines.filter(({ message }) => message.startsWith("sets of other software"));
     expect(warnings).toEqual([

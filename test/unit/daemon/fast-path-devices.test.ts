@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FastPathDevices } from "../../../src/daemon/fast-path-devices.ts";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
@@ -69,7 +69,7 @@ function setUp(interfaces: string[]) {
   const host = { interfaces, excluded: [] as string[] };
   const view: { expected: Ruleset | undefined } = { expected: ruleset };
   const devices = new FastPathDevices({
-    nft: new Nft({ path: "nft", run: kernel.run }),
+    nft: new NftProgram({ path: "nft", run: kernel.run }),
     clock,
     logger,
     interfaces: async () => ({ devices: host.interfaces, excluded: host.excluded }),

@@ -47,5 +47,5 @@ test("the code makes connections to the daemon's socket, relayed NodePorts, this
 
 test("the code never lists or flushes the whole ruleset", () => {
   expect(filesWith(/"(?:list|flush)",\s*"ruleset"|\bflush ruleset\b|\blist ruleset\b/)).toEqual([]);
-  expect(filesWith(/"list", "(?:tables|chains)"/)).toEqual(["kernel/nft.ts"]);
+  expect(filesWith(/"list", "(?:tables|chains)"/)).toEqual(["kernel/nft-listings.ts"]);
 });

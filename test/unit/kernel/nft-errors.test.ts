@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
 import { NftRefusedError } from "../../../src/kernel/nft-errors.ts";
+import { listTable } from "../../../src/kernel/nft-listings.ts";
 import type { ProgramEnd } from "../../../src/kernel/process.ts";
 import { ProgramError } from "../../../src/kernel/stream-lines.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
@@ -19,7 +20,7 @@ const TRANSACTION: Transaction = { nftables: [{ add: { table: { family: "ip", na
 /** An nft that ends in one way, whatever it is asked. */
 function ending(end: Partial<ProgramEnd>, stdout = ""): Nft {
   const result = { ...ENDED, ...end };
-  return new Nft({
+  return new NftProgram({
     path: "nft",
     run: async () => ({ ...result, stdout, durationMs: 1 }),
     async *stream(path, args) {
@@ -31,7 +32,7 @@ function ending(end: Partial<ProgramEnd>, stdout = ""): Nft {
 
 async function streamed(nft: Nft): Promise<string> {
   let text = "";
-  for await (const piece of nft.streamSet("ip", "map", "endpoints")) text += piece;
+  for await (const piece of nft.stream(["-j", "list", "map", "ip", "nft-proxy", "endpoints"])) text += piece;
   return text;
 }
 
@@ -131,7 +132,7 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     const nft = ending(end, '{"nftables": [{"meta');
     await expect(nft.apply(TRANSACTION)).rejects.toMatchObject(expected);
     await expect(nft.check(TRANSACTION)).rejects.toMatchObject(expected);
-    await expect(nft.listTable("ip")).rejects.toMatchObject(expected);
+    await expect(listTable(nft, "ip")).rejects.toMatchObject(expected);
     await expect(streamed(nft)).rejects.toMatchObject(expected);
   },
 );
@@ -140,7 +141,7 @@ test.each(["Invalid argument", "File exists", "Device or resource busy", "Too ma
   "a refusal stays one: %s",
   async (reason) => {
     await expect(ending(refused(reason)).apply(TRANSACTION)).rejects.toBeInstanceOf(NftRefusedError);
-    await expect(ending(refused(reason)).listTable("ip")).rejects.toMatchObject({ code: "NFT_OUTPUT" });
+    await expect(listTable(ending(refused(reason)), "ip")).rejects.toMatchObject({ code: "NFT_OUTPUT" });
   },
 );
 
@@ -149,6 +150,6 @@ test.each([
   "Error: Could not process rule: No such file or directory\n",
 ])("what is not there is no failure: %j", async (stderr) => {
   const nft = ending({ stderr });
-  expect(await nft.listTable("ip")).toBeUndefined();
+  expect(await listTable(nft, "ip")).toBeUndefined();
   expect(await streamed(nft)).toBe("");
 });

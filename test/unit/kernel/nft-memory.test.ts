@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { HostFiles } from "../../../src/kernel/host.ts";
-import { Nft } from "../../../src/kernel/nft.ts";
-import { nftMemoryLimit } from "../../../src/kernel/nft-memory.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
+import { limitedRun, nftMemoryLimit } from "../../../src/kernel/nft-memory.ts";
 import type { ProcessResult, RunProcess } from "../../../src/kernel/process.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 
@@ -36,7 +36,7 @@ test("nft is limited for a large transaction, and started as it is for a small o
     programs.push([path, ...args].join(" "));
     return DONE;
   };
-  const nft = new Nft({ path: "nft", run, memoryBytes: 5000 });
+  const nft = new NftProgram({ path: "nft", run: limitedRun(5000, run) });
   const withElements = (count: number): Transaction => {
     const elem = Array.from({ length: count }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
     return {

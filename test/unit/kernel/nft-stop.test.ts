@@ -2,10 +2,11 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
 
 const NOTHING = { nftables: [] };
+const TABLES = ["-j", "list", "tables"];
 
 describe("Nft.stopReading", () => {
   let directory: string;
@@ -26,12 +27,8 @@ describe("Nft.stopReading", () => {
   }
 
   test("ends the listings and checks that are under way, and lets a transaction end by itself", async () => {
-    const nft = new Nft({ path });
-    const reading = [
-      nft.listTable("ip"),
-      nft.check(NOTHING),
-      firstPiece(nft.streamSet("ip", "map", "services")),
-    ];
+    const nft = new NftProgram({ path });
+    const reading = [nft.list(TABLES), nft.check(NOTHING), firstPiece(nft.stream(TABLES))];
     const applied = nft.apply(NOTHING);
     const results = Promise.allSettled(reading);
     nft.stopReading();
@@ -42,10 +39,10 @@ describe("Nft.stopReading", () => {
   });
 
   test("begins no listing afterwards, and still applies", async () => {
-    const nft = new Nft({ path });
+    const nft = new NftProgram({ path });
     nft.stopReading();
-    await expect(nft.tableNames()).rejects.toThrow(NftStoppedError);
-    await expect(firstPiece(nft.streamSet("ip", "map", "services"))).rejects.toThrow(NftStoppedError);
+    await expect(nft.list(TABLES)).rejects.toThrow(NftStoppedError);
+    await expect(firstPiece(nft.stream(TABLES))).rejects.toThrow(NftStoppedError);
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
   });
 
@@ -56,10 +53,10 @@ describe("Nft.stopReading", () => {
       signals.push(...made);
       return made[0] as AbortSignal;
     });
-    const nft = new Nft({ path: "true" });
+    const nft = new NftProgram({ path: "true" });
     for (let n = 0; n < 3; n++) {
-      await nft.listSet("ip", "map", "services", { signal: new AbortController().signal });
-      await firstPiece(nft.streamSet("ip", "map", "services", { signal: new AbortController().signal }));
+      await nft.list(TABLES, { signal: new AbortController().signal });
+      await firstPiece(nft.stream(TABLES, new AbortController().signal));
     }
     any.mockRestore();
     expect(signals).toHaveLength(12);

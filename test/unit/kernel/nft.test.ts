@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { DAEMON_LIMITS, Nft } from "../../../src/kernel/nft.ts";
+import { dryRunNft } from "../../../src/kernel/dry-run-nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
+import { DAEMON_LIMITS } from "../../../src/kernel/nft-limits.ts";
+import { listTable } from "../../../src/kernel/nft-listings.ts";
+import { OwnCommits } from "../../../src/kernel/own-commits.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { Command, Transaction } from "../../../src/nft/ast/json.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
 
 type Family = "ip" | "ip6";
 const element = (family: Family): Command => ({
@@ -38,7 +43,7 @@ function recording(
     };
     return { ...ended, exitCode, stderr: exitCode === 0 ? "" : error, aborted: false, durationMs: 1 };
   };
-  return { nft: new Nft({ path: "nft", run }), sent, timeouts };
+  return { nft: new NftProgram({ path: "nft", run }), sent, timeouts };
 }
 
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
@@ -103,11 +108,21 @@ describe("a transaction", () => {
 });
 
 test("a listing of more than 30 MB ends nft, so that the daemon does not run out of memory over it", async () => {
-  const nft = new Nft({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
-  await expect(nft.listTable("ip")).rejects.toMatchObject({
+  const nft = new NftProgram({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
+  await expect(listTable(nft, "ip")).rejects.toMatchObject({
     code: "NFT_OUTPUT",
     message: "nft printed more than 30000000 bytes",
   });
+});
+
+test("a dry run reads and checks by nft, and logs what it would apply", async () => {
+  const { nft, sent } = recording();
+  const logger = memoryLogger();
+  const dryRun = dryRunNft(nft, logger);
+  await dryRun.check(of(element("ip")));
+  expect(await dryRun.apply(of(element("ip")))).toMatchObject({ durationMs: 0 });
+  expect(sent).toHaveLength(1);
+  expect(logger.lines.map(({ message }) => message)).toContain("dry run: would apply");
 });
 
 describe("a commit is ours", () => {
@@ -128,24 +143,26 @@ describe("a commit is ours", () => {
       };
       return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1, ...end() };
     };
-    return { nft: new Nft({ path: "nft", run }), whileRunning };
+    const own = new OwnCommits();
+    const nft = new NftProgram({ path: "nft", run, onApply: (pid) => own.started(pid) });
+    return { nft, own, whileRunning };
   }
 
   test("when a process of a transaction made it, from before it can commit, and no other's", async () => {
-    const { nft, whileRunning } = numbered();
+    const { nft, own, whileRunning } = numbered();
     const claimed: boolean[] = [];
-    whileRunning.push((pid) => claimed.push(nft.claimCommit(pid)));
+    whileRunning.push((pid) => claimed.push(own.claim(pid)));
     await nft.apply(of(element("ip")));
     await nft.check(of(element("ip")));
-    await nft.listTable("ip");
+    await listTable(nft, "ip");
     await nft.apply(of(element("ip6")));
     expect(claimed).toEqual([true, false, false, true]);
   });
 
   test("once for each process", async () => {
-    const { nft } = numbered();
+    const { nft, own } = numbered();
     await nft.apply(of(element("ip")));
-    expect([nft.claimCommit(1), nft.claimCommit(1), nft.claimCommit(2)]).toEqual([true, false, false]);
+    expect([own.claim(1), own.claim(1), own.claim(2)]).toEqual([true, false, false]);
   });
 
   test("also when its process was killed, which may have been after the commit, and where it was sent twice", async () => {
@@ -154,15 +171,15 @@ describe("a commit is ours", () => {
       { exitCode: 1, stderr: "Error: unknown command" },
       {},
     ];
-    const { nft } = numbered(() => ends.shift() ?? {});
+    const { nft, own } = numbered(() => ends.shift() ?? {});
     await expect(nft.apply(of(element("ip")))).rejects.toThrow();
     await nft.apply(of(element("ip")));
-    expect([1, 2, 3].map((pid) => nft.claimCommit(pid))).toEqual([true, true, true]);
+    expect([1, 2, 3].map((pid) => own.claim(pid))).toEqual([true, true, true]);
   });
 
   test("when its process is one of the last 256", async () => {
-    const { nft } = numbered();
+    const { nft, own } = numbered();
     for (let n = 0; n < 300; n++) await nft.apply(of(element("ip")));
-    expect([44, 45, 300].map((pid) => nft.claimCommit(pid))).toEqual([false, true, true]);
+    expect([44, 45, 300].map((pid) => own.claim(pid))).toEqual([false, true, true]);
   });
 });

@@ -15,7 +15,7 @@ let spare: SpareProcess;
 
 beforeEach(() => {
   clock = new ManualClock();
-  spare = new SpareProcess({ path: "sh", args: ARGS, limits: LIMITS, clock });
+  spare = new SpareProcess("sh", ARGS, LIMITS.maxOutputBytes, clock);
 });
 afterEach(async () => {
   spare.stop();
@@ -98,7 +98,7 @@ test.each([
 test("SpareProcess repeats nothing that a spare with all of its input may have done before it was killed", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const works = ["-c", `read word; echo $word >>${directory}/done; [ $word = live ] || kill -9 $$`];
-  spare = new SpareProcess({ path: "sh", args: works, limits: LIMITS, clock });
+  spare = new SpareProcess("sh", works, LIMITS.maxOutputBytes, clock);
   await spare.run("sh", works, "live\n", LIMITS);
   clock.advance(3);
   expect(await spare.run("sh", works, "die\n", LIMITS)).toMatchObject({ signal: "SIGKILL" });
@@ -110,7 +110,7 @@ test("SpareProcess does not repeat an input for which a spare took too long", as
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const hangs = ["-c", `echo >>${directory}/starts; exec sleep 60`];
   const limits = { ...LIMITS, timeoutMs: 100 };
-  spare = new SpareProcess({ path: "sh", args: hangs, limits, clock });
+  spare = new SpareProcess("sh", hangs, LIMITS.maxOutputBytes, clock);
   const input = "x".repeat(1_000_000);
   await spare.run("sh", hangs, input, limits);
   clock.advance(3);
@@ -146,7 +146,7 @@ test("SpareProcess runs other commands as they are, and leaves the spare alone",
 });
 
 test("SpareProcess reports a program that is missing in the run that needs it, not by the spare", async () => {
-  spare = new SpareProcess({ path: "/nonexistent/nft", args: [], limits: LIMITS, clock });
+  spare = new SpareProcess("/nonexistent/nft", [], LIMITS.maxOutputBytes, clock);
   expect(await spare.run("/nonexistent/nft", [], "", LIMITS)).toMatchObject({ startError: "ENOENT" });
 });
 

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readlinkSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import { endOrphans } from "../../../src/kernel/stream-lines.ts";
 import { removeStaleTraceTables } from "../../../src/kernel/trace-tables.ts";
 
@@ -47,7 +47,7 @@ describe("removeStaleTraceTables", () => {
       if (args.includes("-f")) sent.push(input);
       return { ...ENDED, stdout: JSON.stringify({ nftables: listed }) };
     };
-    const count = await removeStaleTraceTables(new Nft({ path: "nft", run }));
+    const count = await removeStaleTraceTables(new NftProgram({ path: "nft", run }));
     const gone = tables.filter((table) => sent.join().includes(JSON.stringify(table.split(" ")[1])));
     expect(count).toBe(gone.length);
     return gone;

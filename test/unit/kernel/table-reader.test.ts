@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { nftTables } from "../../../src/kernel/table-reader.ts";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
+import { stubNft } from "../../support/stub-nft.ts";
 
 const SPEC: SetSpec = { name: "m", key: ["ipv4_addr"], value: ["classid"], dynamic: true, counter: false };
 const [FIRST, SECOND] = [
@@ -11,13 +12,14 @@ const [FIRST, SECOND] = [
 /** An nft that prints these pieces for a set, and what it was asked for. */
 function printing(...pieces: readonly string[]) {
   const asked: unknown[] = [];
-  const tables = nftTables({
-    listTable: async (family) => `table ${family}`,
-    async *streamSet(family, kind, name, options) {
-      asked.push([family, kind, name, options]);
+  const nft = stubNft({
+    list: async (args) => args.join(" "),
+    async *stream(args, signal) {
+      asked.push([args.join(" "), signal]);
       yield* pieces;
     },
   });
+  const tables = nftTables(nft);
   return { tables, asked };
 }
 
@@ -61,10 +63,10 @@ describe("nftTables", () => {
     expect(await all(tables.elements("ip", SPEC, signal)), "not there").toEqual([]);
     await all(tables.elements("ip6", set));
     expect(asked).toEqual([
-      ["ip", "map", "m", { signal }],
-      ["ip6", "set", "m", { signal: undefined }],
+      ["-j list map ip nft-proxy m", signal],
+      ["-j list set ip6 nft-proxy m", undefined],
     ]);
-    expect(await tables.listTable("ip")).toBe("table ip");
+    expect(await tables.listTable("ip")).toBe("-j -t list table ip nft-proxy");
   });
 
   test("refuses a listing that ends too early", async () => {

@@ -28,7 +28,7 @@ async function setUp({ isReady = true } = {}) {
   const ownPids = new Set([OWN.portId]);
   const events = new KernelEvents({
     listen: kernel.listen,
-    nft: { claimCommit: (portId) => ownPids.has(portId) },
+    isOwnCommit: (portId) => ownPids.has(portId),
     clock,
     logger,
     onForeign: (change) => foreign.push(change),

@@ -8,6 +8,7 @@ import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, service, slice, testNodeContext } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
+import { stubNft } from "../../../support/stub-nft.ts";
 
 const SERVICES = ["shop/attacked", "shop/neighbour"];
 
@@ -81,7 +82,7 @@ function watching(size = 100) {
         for (let at = 0; at < entries.length; at += 7) yield entries.slice(at, at + 7);
       },
     },
-    nft: { apply },
+    nft: stubNft({ apply }),
     loop: {
       get given() {
         return given;

@@ -13,7 +13,7 @@ import {
   gatherSocatVersion,
   gatherTraces,
 } from "../../../../src/inspect/doctor/host-facts.ts";
-import { Nft } from "../../../../src/kernel/nft.ts";
+import { NftProgram } from "../../../../src/kernel/nft.ts";
 import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
 type Texts = Readonly<Record<string, string>>;
@@ -48,7 +48,7 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
 
 describe("the doctor's facts", () => {
   test("about an nft that is missing give the problem, and no chains", async () => {
-    const nft = new Nft({ path: "nft", run: fakeHost({}).run });
+    const nft = new NftProgram({ path: "nft", run: fakeHost({}).run });
     expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
     expect(await gatherChains(nft)).toBeUndefined();
   });

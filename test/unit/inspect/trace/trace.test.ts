@@ -18,6 +18,7 @@ import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
+import { stubNft } from "../../../support/stub-nft.ts";
 
 const VERSIONS = ["1.1.3", "1.1.7"] as const;
 
@@ -266,15 +267,13 @@ describe("tracePackets", () => {
     const applied: string[] = [];
     let tell: (line: string) => void = () => {};
     const stories = tracePackets({
-      nft: {
-        path: "nft",
+      nft: stubNft({
         apply: async (transaction) => {
           applied.push(JSON.stringify(transaction));
           return { durationMs: 0, bytes: 0 };
         },
-        tableNames: async () => new Set(),
-        listSet: async () => undefined,
-      },
+        list: async () => '{"nftables": []}',
+      }),
       selections: [{ family: "ip", destination: "10.0.0.2" }],
       durationMs: 10_000,
       rate: 5,
@@ -364,12 +363,9 @@ describe("trace rules", () => {
     const listed = nftables.flatMap((command) =>
       "add" in command && "element" in command.add ? [command.add.element] : [],
     );
-    const removed = await removeStaleTraceTables({
-      tableNames: async () => new Set([`ip ${table}`]),
-      listSet: async () => JSON.stringify({ nftables: listed.map((set) => ({ set })) }),
-      apply: () => Promise.reject(new Error("removed")),
-    });
-    expect(removed).toBe(0);
+    const objects = [{ table: { family: "ip", name: table } }, ...listed.map((set) => ({ set }))];
+    const nft = stubNft({ list: async () => JSON.stringify({ nftables: objects }) });
+    expect(await removeStaleTraceTables(nft)).toBe(0);
   });
 
   test.each([

@@ -1,0 +1,34 @@
+import type { Family } from "../base/family.ts";
+import type { Command, Transaction } from "./ast/json.ts";
+import { TABLE_NAME } from "./ast/ruleset.ts";
+import { validateTransaction } from "./validate.ts";
+
+/** A transaction as nft reads it. */
+export interface TransactionText {
+  readonly text: string;
+  /**
+   * The same with a listing at its end of which there is nothing in our tables. nft reads the sets of every table before a
+   * transaction with elements or rules (2 us for each, others' too), but only those of the table that the last command
+   * lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See docs/decisions/others-sets.md.
+   * Undefined for a transaction that nft has to read more for: of two families, or one that makes or deletes a table.
+   */
+  readonly narrow: string | undefined;
+}
+
+/** @throws AppError INVALID_TRANSACTION */
+export function transactionText(transaction: Transaction): TransactionText {
+  validateTransaction(transaction);
+  const text = JSON.stringify(transaction);
+  const families = new Set(transaction.nftables.map(familyInTable));
+  const [family] = families;
+  if (families.size !== 1 || family === undefined) return { text, narrow: undefined };
+  const listing = { list: { counters: { family, table: TABLE_NAME } } };
+  return { text, narrow: `${text.slice(0, -"]}".length)},${JSON.stringify(listing)}]}` };
+}
+
+/** The family of our table in which a command changes something; undefined for other tables, and for a table itself. */
+function familyInTable(command: Command): Family | undefined {
+  const [object = {}] = Object.values(command);
+  const [changed] = Object.values(object) as { readonly family: Family; readonly table?: string }[];
+  return changed?.table === TABLE_NAME ? changed.family : undefined;
+}

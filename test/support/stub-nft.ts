@@ -1,0 +1,18 @@
+import type { Nft } from "../../src/kernel/nft.ts";
+
+/** An nft that does what a test says, and fails for everything else. */
+export function stubNft(methods: Partial<Nft>): Nft {
+  const unexpected = () => {
+    throw new Error("nft was not expected to be called");
+  };
+  return {
+    path: "nft",
+    commits: 0,
+    apply: unexpected,
+    check: unexpected,
+    list: unexpected,
+    stream: unexpected,
+    stopReading: () => {},
+    ...methods,
+  };
+}
