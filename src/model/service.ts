@@ -74,6 +74,11 @@ export interface Service {
   readonly deleting: boolean;
 }
 
+/** Whether a port of a Service has ranges of ports. */
+export function hasPortRanges({ ports }: Pick<Service, "ports">): boolean {
+  return ports.some(({ ranges }) => ranges !== undefined);
+}
+
 /** The granularity at which new connections are counted; counters take memory for every CPU and element. */
 export type ServiceCounters = "off" | "services" | "endpoints";
 

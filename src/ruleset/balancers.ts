@@ -22,7 +22,7 @@ import { type Balancer, balancerName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
 import { CLIENTS_OF, FIRST_STICKY_NUMBER, type ListName, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
-import { AFFINITY, AFFINITY_IDS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
+import { AFFINITY, AFFINITY_IDS, ENDPOINTS, type FrontendKind, RANGES } from "./sets.ts";
 
 /** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
@@ -35,7 +35,7 @@ export function balancerChain(family: Family, balancer: Balancer): Chain {
 export const REGISTER: Expression = meta("priority");
 
 /** Leads a packet with the id of a list in the register to the chain that balances over it. */
-export function toBalancer({ balancers }: FrontendMaps): Statement {
+export function toBalancer({ balancers }: FrontendKind): Statement {
   return verdictMap(REGISTER, balancers);
 }
 
@@ -62,9 +62,7 @@ function balanceRules(family: Family, balancer: Balancer): Rule[] {
 /** @param number of the endpoint in the list, or with session affinity in which lists it is */
 function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression): Statement {
   const key = concat(REGISTER, number);
-  return keepsPort
-    ? dnatToAddress(lookup(key, RANGE_MAPS.endpoints))
-    : dnatTo(family, lookup(key, PORT_MAPS.endpoints));
+  return keepsPort ? dnatToAddress(lookup(key, RANGES.endpoints)) : dnatTo(family, lookup(key, ENDPOINTS));
 }
 
 /**

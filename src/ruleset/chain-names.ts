@@ -35,21 +35,23 @@ export type StaticChainName = (typeof STATIC_CHAINS)[number];
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
 export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
 
+/** The verdict of each way to refuse connections for which there is no endpoint. */
+export const REFUSALS = { refused: `goto ${REJECT_CHAIN}`, dropped: `goto ${DROP_CHAIN}` } as const;
+
+/** No endpoint anywhere: `refused`. Some, but not for the traffic policy: `dropped`. */
+export type Refusal = keyof typeof REFUSALS;
+
+/** The refusal that a verdict stands for; undefined for every other verdict. */
+export function refusalOf(verdict: string | undefined): Refusal | undefined {
+  if (verdict === REFUSALS.dropped) return "dropped";
+  return verdict === REFUSALS.refused ? "refused" : undefined;
+}
+
 /** The chains in which a packet to a Service is on its way to an endpoint, and the one that masquerades what they marked. */
 export const BALANCING = "balancing" satisfies StaticChainName;
 export const EXTERNAL = "external" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = "external-local" satisfies StaticChainName;
-export const RANGE_BALANCING = "range-balancing" satisfies StaticChainName;
-export const RANGE_EXTERNAL = "range-external" satisfies StaticChainName;
-export const RANGE_EXTERNAL_LOCAL = "range-external-local" satisfies StaticChainName;
 export const MASQUERADING = "masquerading" satisfies StaticChainName;
-
-/** The chain of ports that serves the same purpose as one of ranges of ports; every other chain is its own. */
-export function portChainOf(chain: string): string {
-  return [RANGE_BALANCING, RANGE_EXTERNAL, RANGE_EXTERNAL_LOCAL].some((name) => name === chain)
-    ? chain.slice("range-".length)
-    : chain;
-}
 
 /** The chain that refuses what is left for cluster IPs. */
 export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;

@@ -65,6 +65,12 @@ export class DeltaTracker {
     elements.delete(key);
   }
 
+  /** Adds an element, changes its value, or deletes it where the value is undefined. */
+  setElement(set: string, key: string, value: string | undefined): void {
+    if (value === undefined) this.deleteElement(set, key);
+    else this.putElement(set, key, value);
+  }
+
   /** Adds a chain or changes it. */
   putChain(chain: Chain): void {
     const known = this.#table.chains.get(chain.name);

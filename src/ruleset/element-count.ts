@@ -1,6 +1,6 @@
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { Service, ServicePortSpec } from "../model/service.ts";
+import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
@@ -69,7 +69,7 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
   const addresses = [...service.externalIPs[family], ...balanced];
   const external = addresses.length < 2 ? addresses.length : new Set(addresses).size;
   const guarded = service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length;
-  return { external, guarded, areRanged: service.ports.some(({ ranges }) => ranges !== undefined) };
+  return { external, guarded, areRanged: hasPortRanges(service) };
 }
 
 /** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */

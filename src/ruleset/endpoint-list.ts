@@ -1,7 +1,7 @@
 import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import { type Balancer, balancerName } from "./chain-names.ts";
+import { type Balancer, balancerName, type Refusal } from "./chain-names.ts";
 import type { Way } from "./list-ids.ts";
 import { slotTable } from "./slot-table.ts";
 
@@ -26,8 +26,7 @@ export interface ServicePortLists {
 /** A way by which connections find no endpoint. */
 export interface EmptyList {
   readonly way: Way;
-  /** The verdict on these connections. */
-  readonly verdict: string;
+  readonly refusal: Refusal;
 }
 
 /** How a service port wants connections to be balanced. */

@@ -2,7 +2,7 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
-import { type Balancer, balancerName } from "./chain-names.ts";
+import { type Balancer, balancerName, REFUSALS } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
   type EmptyList,
@@ -23,7 +23,7 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
-import { ENDPOINTS, type FrontendMaps, mapsOf, PORT_MAPS, RANGE_EMPTY_LISTS, RANGE_MAPS } from "./sets.ts";
+import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, kindOf, PORTS, RANGES } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that some frontend leads to. */
@@ -34,12 +34,12 @@ interface KnownPort {
   wanted: ServicePortLists;
   /** How many frontends come by each way, in the order of WAYS. */
   readonly users: number[];
-  /** How many of them are ranges of ports: for these, the lists are in maps of their own, too. */
+  /** How many of them are ranges of ports. */
   rangeUsers: number;
   /** The lists that the table has. */
   programmed: ServicePortLists;
-  /** The table has them for ranges of ports, too. */
-  isRanged: boolean;
+  /** The kinds of frontends for which it has them. */
+  kinds: readonly FrontendKind[];
   /** The ways without endpoints that the table has for ranges of ports. */
   empty: readonly EmptyList[];
   /** The targets of programmed lists by number, where these are not sorted. */
@@ -89,17 +89,17 @@ export class EndpointLists {
    * Adds a frontend that leads to a service port.
    * @returns the id of the list or external way that the frontend is to have in `lists`
    */
-  add(key: ServicePortKey, lists: ServicePortLists, way: Way, isRange = false): number {
+  add(key: ServicePortKey, lists: ServicePortLists, way: Way, kind: FrontendKind): number {
     const port = this.#ports.get(key) ?? this.#addPort(key, lists);
-    this.#count(port, way, 1, isRange);
+    this.#count(port, way, 1, kind);
     return listId(port.id, way);
   }
 
   /** Takes a frontend away, and with the last one the lists. */
-  remove(key: ServicePortKey, way: Way, isRange = false): void {
+  remove(key: ServicePortKey, way: Way, kind: FrontendKind): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
-    this.#count(port, way, -1, isRange);
+    this.#count(port, way, -1, kind);
     if (port.users.some((users) => users > 0)) return;
     this.#ports.delete(key);
     this.#byId.delete(port.id);
@@ -162,7 +162,7 @@ export class EndpointLists {
     for (const [key, keys] of frontends) {
       const isSticky = this.#ports.get(key)?.wanted.isSticky;
       for (const frontend of keys) {
-        const id = parseId(Number(actual.sets.get(mapsOf(frontend).lists)?.elements.get(frontend) ?? 0));
+        const id = parseId(Number(actual.sets.get(kindOf(frontend).lists)?.elements.get(frontend) ?? 0));
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
         wanted.set(key, id.servicePort);
         claimed.add(id.servicePort);
@@ -180,7 +180,7 @@ export class EndpointLists {
       users: [0, 0, 0, 0],
       rangeUsers: 0,
       programmed: NOT_STICKY,
-      isRanged: false,
+      kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
       orders: SORTED,
       endpointIds: NO_IDS,
@@ -197,13 +197,13 @@ export class EndpointLists {
     this.#byId.set(id, port.key);
   }
 
-  #count(port: KnownPort, way: Way, change: 1 | -1, isRange: boolean): void {
+  #count(port: KnownPort, way: Way, change: 1 | -1, { kind }: FrontendKind): void {
     const index = WAYS.indexOf(way);
     const users = (port.users[index] ?? 0) + change;
     port.users[index] = users;
-    if (isRange) port.rangeUsers += change;
-    const isRanged = port.rangeUsers > 0;
-    if (users === 0 || (users === 1 && change === 1) || isRanged !== port.isRanged) this.#program(port);
+    if (kind === "range") port.rangeUsers += change;
+    const isOther = users === 0 || (users === 1 && change === 1);
+    if (isOther || usedKinds(port) !== port.kinds) this.#program(port);
   }
 
   /** Takes everything of a service port out of the table. */
@@ -221,61 +221,49 @@ export class EndpointLists {
       lists: port.programmed,
       ids: port.endpointIds,
       orders: port.orders,
-      isRanged: port.isRanged,
+      kinds: port.kinds,
     };
     const lists = usedLists(port);
-    const ids = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
     port.programmed = lists;
-    port.endpointIds = ids;
-    port.isRanged = port.rangeUsers > 0;
-    this.#writeEmptyLists(port, port.isRanged ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
+    port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
+    port.kinds = usedKinds(port);
+    this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
-      if (from === to && before.isRanged === port.isRanged) continue;
+      if (from === to && before.kinds === port.kinds) continue;
       const order = to === undefined ? undefined : orderOf(to, before.orders[name] ?? from?.targets);
       port.orders = withOrder(port.orders, name, order === to?.targets ? undefined : order);
-      const written: WrittenList = {
-        name,
-        from,
-        to,
-        fromOrder: before.orders[name],
-        toOrder: order,
-        fromIds: before.ids,
-      };
-      this.#writeList(port, written, OF_PORTS);
-      if (!before.isRanged && !port.isRanged) continue;
-      const ofRanges = {
-        ...written,
-        from: before.isRanged ? from : undefined,
-        to: port.isRanged ? to : undefined,
-      };
-      if (ofRanges.from !== undefined || ofRanges.to !== undefined)
-        this.#writeList(port, ofRanges, OF_RANGES);
+      for (const kind of before.kinds.length > port.kinds.length ? before.kinds : port.kinds) {
+        const written: WrittenList = {
+          name,
+          from: before.kinds.includes(kind) ? from : undefined,
+          to: port.kinds.includes(kind) ? to : undefined,
+          fromOrder: before.orders[name],
+          toOrder: order,
+          fromIds: before.ids,
+        };
+        if (written.from !== written.to) this.#writeList(port, written, kind);
+      }
     }
   }
 
-  #writeList(port: KnownPort, written: WrittenList, side: ListSide): void {
+  #writeList(port: KnownPort, written: WrittenList, kind: FrontendKind): void {
     const { from, to, fromOrder, toOrder, fromIds, name } = written;
     const { isSticky } = port.programmed;
-    if (to !== undefined) this.#shared.addBalancer(side.balancer(to.balancer));
-    this.#writeBalancer(port, name, to, side);
+    const chain = to && balancerName(balancerOf(to, kind));
+    if (to !== undefined) this.#shared.addBalancer(balancerOf(to, kind));
+    const verdict = chain && verdicts.share(chain, `goto ${chain}`);
+    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
     // With session affinity, numbers lead to the ids of endpoints, which ranges share.
-    if (!isSticky || side === OF_PORTS) {
+    if (!isSticky || kind.kind === "port") {
       const numbers = [
         from === undefined ? [] : valuesOf(port.id, from, fromOrder, fromIds),
         to === undefined ? [] : valuesOf(port.id, to, toOrder, port.endpointIds),
       ] as const;
-      this.#writeNumbers(port, name, ...numbers, side);
+      this.#writeNumbers(port, name, ...numbers, kind);
     }
-    if (isSticky) this.#writeMembers(port, written, side);
-    if (from !== undefined) this.#shared.dropChain(balancerName(side.balancer(from.balancer)));
-  }
-
-  #writeBalancer({ id }: KnownPort, name: ListName, list: EndpointList | undefined, side: ListSide): void {
-    const key = String(listId(id, name));
-    const chain = list && balancerName(side.balancer(list.balancer));
-    if (chain === undefined) this.#tracker.deleteElement(side.maps.balancers, key);
-    else this.#tracker.putElement(side.maps.balancers, key, verdicts.share(chain, `goto ${chain}`));
+    if (isSticky) this.#writeMembers(port, written, kind);
+    if (from !== undefined) this.#shared.dropChain(balancerName(balancerOf(from, kind)));
   }
 
   #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
@@ -283,8 +271,8 @@ export class EndpointLists {
     const key = ({ way }: EmptyList) => String(listId(port.id, way));
     const wanted = new Set(empty.map(key));
     for (const one of port.empty)
-      if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGE_EMPTY_LISTS, key(one));
-    for (const one of empty) this.#tracker.putElement(RANGE_EMPTY_LISTS, key(one), one.verdict);
+      if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGES.refusals, key(one));
+    for (const one of empty) this.#tracker.putElement(RANGES.refusals, key(one), REFUSALS[one.refusal]);
     port.empty = empty;
   }
 
@@ -293,15 +281,15 @@ export class EndpointLists {
     name: ListName,
     from: readonly string[],
     to: readonly string[],
-    { maps, endpoint }: ListSide,
+    kind: FrontendKind,
   ): void {
     const { isSticky } = port.programmed;
     for (let number = 0; number < Math.max(from.length, to.length); number++) {
       const value = to[number];
       if (value === from[number]) continue;
-      const { set, key } = numberElement(port.id, name, number, isSticky, maps);
-      if (value === undefined) this.#tracker.deleteElement(set, key);
-      else this.#tracker.putElement(set, key, isSticky ? value : endpoint(value));
+      const { set, key } = numberElement(port.id, name, number, isSticky, kind);
+      const isId = isSticky || value === undefined;
+      this.#tracker.setElement(set, key, isId ? value : endpointValue(value, kind));
     }
   }
 
@@ -309,16 +297,15 @@ export class EndpointLists {
   #writeMembers(
     { id, endpointIds: ids }: KnownPort,
     { name, from, to, fromIds }: WrittenList,
-    side: ListSide,
+    kind: FrontendKind,
   ): void {
     const key = (endpoint: number | undefined) => memberKey(id + (endpoint ?? 0), name);
     const wanted = new Set(to?.targets);
-    const { endpoints } = side.maps;
     for (const target of from?.targets ?? []) {
-      if (!wanted.has(target)) this.#tracker.deleteElement(endpoints, key(fromIds.get(target)));
+      if (!wanted.has(target)) this.#tracker.deleteElement(kind.endpoints, key(fromIds.get(target)));
     }
     for (const target of wanted)
-      this.#tracker.putElement(endpoints, key(ids.get(target)), side.endpoint(target));
+      this.#tracker.putElement(kind.endpoints, key(ids.get(target)), endpointValue(target, kind));
   }
 }
 
@@ -332,25 +319,21 @@ interface WrittenList {
   readonly fromIds: EndpointIds;
 }
 
-/** How lists are written for ports, or for ranges of ports. */
-interface ListSide {
-  readonly maps: FrontendMaps;
-  readonly balancer: (balancer: Balancer) => Balancer;
-  /** The element's value for an endpoint's target. */
-  readonly endpoint: (target: string) => string;
+const PORTS_ALONE: readonly FrontendKind[] = [PORTS];
+
+/** The kinds of frontends for which a service port needs its lists: those of ports also where it only has ranges. */
+function usedKinds({ rangeUsers }: KnownPort): readonly FrontendKind[] {
+  return rangeUsers > 0 ? FRONTEND_KINDS : PORTS_ALONE;
 }
 
-const OF_PORTS: ListSide = {
-  maps: PORT_MAPS,
-  balancer: (balancer) => balancer,
-  endpoint: (target) => target,
-};
+function balancerOf({ balancer }: EndpointList, { keepsPort }: FrontendKind): Balancer {
+  return keepsPort ? { ...balancer, keepsPort } : balancer;
+}
 
-const OF_RANGES: ListSide = {
-  maps: RANGE_MAPS,
-  balancer: (balancer) => ({ ...balancer, keepsPort: true }),
-  endpoint: (target) => splitParts(target)[0] ?? "",
-};
+/** The value for an endpoint, given as `address . port`. */
+function endpointValue(target: string, { keepsPort }: FrontendKind): string {
+  return keepsPort ? (splitParts(target)[0] ?? "") : target;
+}
 
 /** The lists to which some frontend leads. */
 function usedLists({ wanted, users }: KnownPort): ServicePortLists {
@@ -399,7 +382,7 @@ function valuesOf(
 /** The ids of service ports that packets can get from a table: those to which a frontend leads. */
 function idsIn({ sets }: Table): ReadonlySet<number> {
   const ids = new Set<number>();
-  for (const { lists } of [PORT_MAPS, RANGE_MAPS]) {
+  for (const { lists } of FRONTEND_KINDS) {
     for (const value of sets.get(lists)?.elements.values() ?? []) {
       const parsed = parseId(Number(value));
       if (parsed !== undefined) ids.add(parsed.servicePort);
@@ -428,7 +411,7 @@ function ordersIn({ sets }: Table, { id, wanted, endpointIds: ids }: KnownPort):
   for (const name of LIST_NAMES) {
     const order: string[] = [];
     while (true) {
-      const { set, key } = numberElement(id, name, order.length, wanted.isSticky, PORT_MAPS);
+      const { set, key } = numberElement(id, name, order.length, wanted.isSticky, PORTS);
       const value = sets.get(set)?.elements.get(key);
       if (value === undefined) break;
       order.push(wanted.isSticky ? (byId.get(value) ?? "") : value);

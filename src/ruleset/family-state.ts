@@ -6,27 +6,31 @@ import type { ServicePort } from "../model/service-port.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { Candidates } from "./candidates.ts";
+import { REFUSALS } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
-import { ListIds, listId, type Way } from "./list-ids.ts";
+import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
-import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
+import { type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import {
+  FRONTEND_KINDS,
+  type FrontendKind,
   isOfLists,
-  mapsOf,
+  kindOf,
+  NO_ENDPOINTS,
   NODEPORT_IPS,
-  RANGE_EXPLICIT_PORTS,
-  RANGE_MAPS,
+  PORTS,
+  RANGES,
   rangeSpecs,
   setSpecs,
   VANISHED,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
-import { RANGE_CHAINS, staticChains } from "./static-chains.ts";
+import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -59,8 +63,8 @@ export class FamilyState {
     this.#lost,
   );
   #context: FamilyContext;
-  /** The maps and chains of ranges of ports are there. */
-  #hasRanges = false;
+  /** The kinds of frontends whose sets and chains the table has. */
+  #kinds: readonly FrontendKind[] = [PORTS];
 
   /** @param ids of service ports that are known already; none when absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -96,7 +100,7 @@ export class FamilyState {
     const { apiServers: before } = this.#context;
     this.#context = context;
     for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
-    for (const chain of staticChains(context, this.#hasRanges)) this.#tracker.putChain(chain);
+    for (const chain of staticChains(context, this.#kinds)) this.#tracker.putChain(chain);
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
     const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
     for (const address of [...known.keys()])
@@ -120,7 +124,7 @@ export class FamilyState {
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
-    if (rules.ranges.length > 0) this.#setHasRanges(true);
+    if (rules.ranges.length > 0) this.#declareRanges(true);
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of rules.shared) this.#shared.addElement(element);
@@ -144,9 +148,9 @@ export class FamilyState {
   cutRanges(): void {
     const { pieces, addedPorts, deletedPorts } = this.#ranges.cut();
     for (const { before, after } of pieces) this.#replace(before, after);
-    for (const port of addedPorts) this.#tracker.putElement(RANGE_EXPLICIT_PORTS, port, "");
-    for (const port of deletedPorts) this.#tracker.deleteElement(RANGE_EXPLICIT_PORTS, port);
-    if (this.#ranges.isEmpty) this.#setHasRanges(false);
+    for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
+    for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
+    if (this.#ranges.isEmpty) this.#declareRanges(false);
   }
 
   /** Whether there is an id for a service port, or it has one. */
@@ -253,7 +257,7 @@ export class FamilyState {
    * take over.
    */
   losersOf(frontend: string): readonly ServicePort[] {
-    if (mapsOf(frontend) === RANGE_MAPS) return this.#ranges.losersOf(frontend);
+    if (kindOf(frontend).kind === "range") return this.#ranges.losersOf(frontend);
     return (this.#candidates.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
@@ -273,7 +277,7 @@ export class FamilyState {
   adoptIds(actual: Table): void {
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#candidates.owners) {
-      if (wayOf(rules, frontend) !== undefined) addToGroup(frontends, rules.port.key, frontend);
+      if (frontendOf(rules, frontend).way !== undefined) addToGroup(frontends, rules.port.key, frontend);
     }
     for (const { port, rules } of this.#ranges.pieces()) {
       if (rules.way !== undefined) addToGroup(frontends, port.key, rules.key);
@@ -339,29 +343,27 @@ export class FamilyState {
   #setTaken(key: string): void {
     const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
     if (!this.#ranges.setPort(key, isTaken)) return;
-    if (isTaken) this.#tracker.putElement(RANGE_EXPLICIT_PORTS, key, "");
-    else this.#tracker.deleteElement(RANGE_EXPLICIT_PORTS, key);
+    this.#tracker.setElement(RANGES.explicitPorts, key, isTaken ? "" : undefined);
   }
 
   /** Replaces the rules of a frontend, or of a piece of a range. */
   #replace(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
-    const maps = mapsOf(key);
-    const isRange = maps === RANGE_MAPS;
+    const kind = kindOf(key);
     if (to?.guard !== undefined) this.#shared.addSourceRanges(to.guard);
-    this.#replaceElements(from?.elements ?? [], to?.elements ?? []);
+    this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
+    this.#tracker.setElement(kind.firewallIPs, key, to?.guard && `jump ${to.guard.chain.name}`);
     const lists = after && this.#rules.get(after.port.key)?.lists;
     if (after === undefined || to?.way === undefined || lists === undefined)
-      this.#tracker.deleteElement(maps.lists, key);
-    else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, isRange));
-    if (before !== undefined && from?.way !== undefined)
-      this.#lists.remove(before.port.key, from.way, isRange);
+      this.#tracker.deleteElement(kind.lists, key);
+    else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
+    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
     if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
   }
 
   #putList(key: string, id: number): void {
-    this.#tracker.putElement(mapsOf(key).lists, key, String(id));
+    this.#tracker.putElement(kindOf(key).lists, key, String(id));
   }
 
   /** Puts the id of a frontend's list again. */
@@ -372,25 +374,16 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares the maps and chains of ranges of ports, or takes them away: the table has them only while they are of use. */
-  #setHasRanges(hasRanges: boolean): void {
-    if (hasRanges === this.#hasRanges) return;
-    this.#hasRanges = hasRanges;
+  /** Declares the sets and chains of ranges of ports, or deletes them: a table has them only while they are needed. */
+  #declareRanges(areNeeded: boolean): void {
+    if (areNeeded === this.#kinds.includes(RANGES)) return;
+    this.#kinds = areNeeded ? FRONTEND_KINDS : [PORTS];
     for (const spec of rangeSpecs(this.#context)) {
-      if (hasRanges) this.#tracker.putSet(spec);
+      if (areNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
-    const chains = staticChains(this.#context, hasRanges);
-    for (const chain of chains) this.#tracker.putChain(chain);
-    if (!hasRanges) for (const name of RANGE_CHAINS) this.#tracker.deleteChain(name);
-  }
-
-  #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
-    for (const { set, key } of before) {
-      if (!after.some((element) => element.set === set && element.key === key))
-        this.#tracker.deleteElement(set, key);
-    }
-    for (const { set, key, value } of after) this.#tracker.putElement(set, key, value);
+    for (const chain of staticChains(this.#context, this.#kinds)) this.#tracker.putChain(chain);
+    if (!areNeeded) for (const name of Object.values(RANGES.chains)) this.#tracker.deleteChain(name);
   }
 }
 
@@ -399,30 +392,4 @@ type OwnedFrontend = Pick<RangePiece, "port" | "rules">;
 
 function ownedFrontend(rules: ServicePortRules, key: string): OwnedFrontend {
   return { port: rules.port, rules: frontendOf(rules, key) };
-}
-
-function wayOf(rules: ServicePortRules, key: string): Way | undefined {
-  return frontendOf(rules, key).way;
-}
-
-function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
-  const { frontends } = rules;
-  const frontend =
-    frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
-  if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
-  return frontend;
-}
-
-/** So many frontends are looked through one by one. */
-const FEW = 8;
-
-/** The frontends by key, of service ports that have many: with tens of thousands of addresses, a search for each takes minutes. */
-const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
-
-function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {
-  const known = indexes.get(frontends);
-  if (known !== undefined) return known;
-  const index = new Map(frontends.map((frontend) => [frontend.key, frontend]));
-  indexes.set(frontends, index);
-  return index;
 }

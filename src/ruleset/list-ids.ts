@@ -1,6 +1,6 @@
 import type { ServicePortKey } from "../model/ids.ts";
 import { joinParts } from "../nft/elements.ts";
-import { AFFINITY_IDS, type FrontendMaps } from "./sets.ts";
+import { AFFINITY_IDS, type FrontendKind } from "./sets.ts";
 
 /**
  * The numbers that stand for the endpoints of a service port, in `meta priority` and in maps. A service port has an id, to
@@ -85,8 +85,8 @@ export function numberElement(
   list: ListName,
   number: number,
   isSticky: boolean,
-  { endpoints }: Pick<FrontendMaps, "endpoints">,
-): { readonly set: FrontendMaps["endpoints"] | typeof AFFINITY_IDS; readonly key: string } {
+  { endpoints }: Pick<FrontendKind, "endpoints">,
+): { readonly set: FrontendKind["endpoints"] | typeof AFFINITY_IDS; readonly key: string } {
   return isSticky
     ? { set: AFFINITY_IDS, key: joinParts(servicePortId, FIRST_STICKY_NUMBER[list] + number) }
     : { set: endpoints, key: joinParts(listId(servicePortId, list), number) };

@@ -5,7 +5,7 @@ import { REGISTER, toBalancer, toList } from "./balancers.ts";
 import { destinationAddress, packetNodePortKey } from "./keys.ts";
 import { TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { LISTS, PORT_MAPS } from "./sets.ts";
+import { LISTS, PORTS } from "./sets.ts";
 
 /**
  * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has, so that rules of our own
@@ -22,7 +22,7 @@ export const LOOPBACK_NODEPORT_ADDRESSES: ByFamily<string> = { ip: "192.0.0.8", 
 export function loopbackNodePorts(context: FamilyContext): Rule[] {
   if (!context.loopbackNodePorts) return [];
   const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(context.family), LISTS));
-  return [[toLoopbackNodePorts(context), listOfNodePort, toList(TO_OWN_LIST), toBalancer(PORT_MAPS)]];
+  return [[toLoopbackNodePorts(context), listOfNodePort, toList(TO_OWN_LIST), toBalancer(PORTS)]];
 }
 
 /** No endpoint: refused here, for the address is nobody's. */

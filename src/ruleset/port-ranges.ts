@@ -253,16 +253,7 @@ function isSame(a: ServicePortRules, b: ServicePortRules): boolean {
 }
 
 function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
-  return (
-    b !== undefined &&
-    a.key === b.key &&
-    a.way === b.way &&
-    a.guard === b.guard &&
-    a.elements.length === b.elements.length &&
-    a.elements.every(
-      ({ set, value }, index) => set === b.elements[index]?.set && value === b.elements[index]?.value,
-    )
-  );
+  return b !== undefined && a.key === b.key && a.way === b.way && a.guard === b.guard;
 }
 
 /** Ports that a claim has. */

@@ -1,8 +1,9 @@
+import { assertNever } from "../base/errors.ts";
 import type { Protocol } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
-import { type Balancer, balancerName, DROP_CHAIN, parseChainName } from "./chain-names.ts";
+import { type Balancer, balancerName, parseChainName, type Refusal, refusalOf } from "./chain-names.ts";
 import { frontendKey, nodePortKey, parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
   LIST_NAMES,
@@ -14,7 +15,7 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import { type FrontendMaps, mapsOf, NO_ENDPOINTS, RANGE_EMPTY_LISTS, RANGE_MAPS } from "./sets.ts";
+import { type FrontendKind, kindOf, RANGES } from "./sets.ts";
 
 /** A list of endpoints as a table has it. */
 export interface ProgrammedList {
@@ -29,14 +30,14 @@ export interface ProgrammedFrontend {
   readonly way: Way | undefined;
   readonly lists: Readonly<Partial<Record<ListName, ProgrammedList>>>;
   /** What happens to connections for which there is no endpoint; undefined where nothing is said of these. */
-  readonly refusal: "refused" | "dropped" | undefined;
+  readonly refusal: Refusal | undefined;
   /** Only some sources may come. */
   readonly isGuarded: boolean;
 }
 
 /** Reads what a table, of the kernel or a desired one, does with connections to a frontend; undefined for nothing. */
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
-  const maps = mapsOf(key);
+  const maps = kindOf(key);
   const id = listIdOf({ sets }, key);
   const refusal = refusalAt({ sets }, key);
   const isGuarded = sets.get(maps.firewallIPs)?.elements.has(key) ?? false;
@@ -48,21 +49,28 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
   return {
     way: id?.way,
     lists: Object.fromEntries(lists),
-    refusal: refusal === undefined ? undefined : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
+    refusal,
     isGuarded,
   };
 }
 
-/** The verdict of a table on connections to a frontend for which there is no endpoint; undefined where it has none. */
-export function refusalAt({ sets }: Pick<Table, "sets">, key: string): string | undefined {
-  const maps = mapsOf(key);
-  if (maps !== RANGE_MAPS) return sets.get(NO_ENDPOINTS)?.elements.get(key);
-  return sets.get(RANGE_EMPTY_LISTS)?.elements.get(sets.get(maps.lists)?.elements.get(key) ?? "");
+/** What a table does with connections to a frontend for which there is no endpoint; undefined where it says nothing. */
+export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal | undefined {
+  const kind = kindOf(key);
+  const refusals = sets.get(kind.refusals)?.elements;
+  switch (kind.kind) {
+    case "port":
+      return refusalOf(refusals?.get(key));
+    case "range":
+      return refusalOf(refusals?.get(sets.get(kind.lists)?.elements.get(key) ?? ""));
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** The id by which a table leads from a frontend to a list; undefined where it leads to none. */
 export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId | undefined {
-  return parseId(Number(sets.get(mapsOf(key).lists)?.elements.get(key) ?? 0));
+  return parseId(Number(sets.get(kindOf(key).lists)?.elements.get(key) ?? 0));
 }
 
 /**
@@ -84,7 +92,7 @@ function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
   const found = new Set<string>();
-  for (const map of [RANGE_MAPS.lists, RANGE_MAPS.firewallIPs]) {
+  for (const map of [RANGES.lists, RANGES.firewallIPs]) {
     for (const key of sets.get(map)?.elements.keys() ?? []) {
       if (!key.startsWith(place)) continue;
       const { port: first, lastPort: last = first } = parseFrontendKey(key);
@@ -121,7 +129,7 @@ function programmedList(
   { sets }: Pick<Table, "sets">,
   { servicePort, isSticky }: ParsedId,
   name: ListName,
-  maps: FrontendMaps,
+  maps: FrontendKind,
 ): ProgrammedList | undefined {
   const verdict = sets.get(maps.balancers)?.elements.get(String(listId(servicePort, name)));
   const role = parseChainName(verdictTarget(verdict ?? "") ?? "");

@@ -1,8 +1,7 @@
 import type { ServicePort } from "../model/service-port.ts";
-import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
 import { refusalAt } from "./programmed-frontend.ts";
-import { CLUSTER_IPS, mapsOf, NODEPORT_IPS } from "./sets.ts";
+import { CLUSTER_IPS, kindOf, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */
 export type RefusalReason =
@@ -36,10 +35,9 @@ export function reasonAt(
   state: FamilyState,
   key: string,
 ): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
-  const verdict = refusalAt(state.table, key);
-  if (verdict === `goto ${REJECT_CHAIN}`) return "no-endpoints";
-  if (verdict === `goto ${DROP_CHAIN}`) return "no-local-endpoints";
-  return has(state, mapsOf(key).firewallIPs, key) ? "source-ranges" : "served";
+  const refusal = refusalAt(state.table, key);
+  if (refusal !== undefined) return refusal === "refused" ? "no-endpoints" : "no-local-endpoints";
+  return has(state, kindOf(key).firewallIPs, key) ? "source-ranges" : "served";
 }
 
 /** Where every address of the node serves NodePorts, all that are no cluster IP may be one of them. */

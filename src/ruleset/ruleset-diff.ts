@@ -7,7 +7,7 @@ import { parseId } from "./list-ids.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import type { RulesetState } from "./ruleset-state.ts";
 import { type ElementOwners, elementOwners } from "./ruleset-state.ts";
-import { isOfFrontends, isOfLists, LISTS, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
+import { FRONTEND_KINDS, isOfFrontends, isOfLists, LISTS } from "./sets.ts";
 
 /** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
 export interface ElementChange {
@@ -104,7 +104,7 @@ function frontendChanges(
   );
   if (ids.size > 0) {
     for (const table of [before, after]) {
-      for (const { lists } of [PORT_MAPS, RANGE_MAPS]) {
+      for (const { lists } of FRONTEND_KINDS) {
         for (const [key, id] of table?.sets.get(lists)?.elements ?? []) {
           if (ids.has(parseId(Number(id))?.servicePort ?? 0)) keys.add(key);
         }

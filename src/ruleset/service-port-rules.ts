@@ -8,20 +8,12 @@ import {
 } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
-import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
+import type { Refusal } from "./chain-names.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import { affinitySecondsOf, type FamilyContext } from "./node-context.ts";
-import {
-  CLUSTER_IPS,
-  FIREWALL_IPS,
-  HAIRPIN_CONNECTIONS,
-  NO_ENDPOINTS,
-  RANGE_FIREWALL_IPS,
-  RANGE_HAIRPINS,
-  type SetName,
-} from "./sets.ts";
+import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES, type SetName } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
 
 /** One element that a service port wants in a set or map; `value` is "" in a set. */
@@ -37,8 +29,8 @@ export interface FrontendRules {
   readonly key: string;
   /** The way by which it leads to the lists of the service port; undefined where it leads to none. */
   readonly way?: Way;
-  /** Its elements, except for the one in `lists`, which has the service port's id. */
-  readonly elements: readonly DesiredElement[];
+  /** Only of a port without endpoints: for ranges, the lists say it. */
+  readonly refusal?: Refusal;
   /** The source ranges that guard the frontend. */
   readonly guard?: SourceRanges;
 }
@@ -125,9 +117,7 @@ const externalWay = ({ externalPolicyLocal }: Service): Way =>
 function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
   const key = frontendKey(service.clusterIPs[family], spec.protocol, spec.port);
   const way = internalWay(service);
-  return choice[way].length === 0
-    ? { key, elements: [noEndpoints(key, choice)] }
-    : { key, way, elements: NOTHING };
+  return choice[way].length === 0 ? { key, refusal: refusal(choice) } : { key, way };
 }
 
 function externalFrontends(
@@ -145,9 +135,8 @@ function externalFrontends(
   return [...addresses].sort().map((address) => {
     const rules = externalFrontend(frontendKey(address, spec.protocol, spec.port), port, choice);
     if (guard === undefined || !loadBalancerIPs.has(address)) return rules;
-    const check: DesiredElement = { set: FIREWALL_IPS, key: rules.key, value: `jump ${guard.chain.name}` };
     // Without endpoints, too, the way leads past the check: who may not come is dropped, not refused.
-    return { ...rules, way: rules.way ?? "external-cluster", elements: [...rules.elements, check], guard };
+    return { ...rules, way: rules.way ?? "external-cluster", guard };
   });
 }
 
@@ -189,22 +178,19 @@ function rangeFrontends(
 /** The rules of a frontend, for a range of ports in the place of its port or range. */
 export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
   const key = rangeKey(frontend, range);
-  if (guard === undefined)
-    return way === undefined ? { key, elements: NOTHING } : { key, way, elements: NOTHING };
-  const elements = [{ set: RANGE_FIREWALL_IPS, key, value: `jump ${guard.chain.name}` } as const];
-  return way === undefined ? { key, elements, guard } : { key, way, elements, guard };
+  if (guard === undefined) return way === undefined ? { key } : { key, way };
+  return way === undefined ? { key, guard } : { key, way, guard };
 }
 
 /** The ways by which ranges lead to no endpoint, refused or dropped as ports are. */
 function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly EmptyList[] {
-  const { hasAny } = choice;
   const internal = internalWay(service);
-  const isExternalEmpty = !hasAny || (service.externalPolicyLocal && choice.local.length === 0);
+  const isExternalEmpty = !choice.hasAny || (service.externalPolicyLocal && choice.local.length === 0);
   const ways: readonly Way[] = [
     ...(choice[internal].length === 0 ? [internal] : []),
     ...(isExternalEmpty ? [externalWay(service)] : []),
   ];
-  return ways.map((way) => ({ way, verdict: refusal(hasAny) }));
+  return ways.map((way) => ({ way, refusal: refusal(choice) }));
 }
 
 /**
@@ -213,19 +199,15 @@ function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly 
  * nodes can answer.
  */
 function externalFrontend(key: string, { service }: ServicePort, choice: EndpointChoice): FrontendRules {
-  if (!choice.hasAny) return { key, elements: [noEndpoints(key, choice)] };
-  if (!service.externalPolicyLocal) return { key, way: "external-cluster", elements: NOTHING };
-  const elements = choice.local.length === 0 ? [noEndpoints(key, choice)] : NOTHING;
-  return { key, way: "external-local", elements };
-}
-
-function noEndpoints(key: string, { hasAny }: EndpointChoice): DesiredElement {
-  return { set: NO_ENDPOINTS, key, value: refusal(hasAny) };
+  if (!choice.hasAny) return { key, refusal: refusal(choice) };
+  if (!service.externalPolicyLocal) return { key, way: "external-cluster" };
+  const way = "external-local";
+  return choice.local.length === 0 ? { key, way, refusal: refusal(choice) } : { key, way };
 }
 
 /** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
-function refusal(hasAny: boolean): string {
-  return hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}`;
+function refusal({ hasAny }: EndpointChoice): Refusal {
+  return hasAny ? "dropped" : "refused";
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */
@@ -247,8 +229,31 @@ function isLocal({ local }: Endpoint): boolean {
 function rangeHairpinElements({ cluster, local }: EndpointChoice): DesiredElement[] {
   const addresses = [...cluster, ...local].flatMap((endpoint) => (endpoint.local ? endpoint.address : []));
   return [...new Set(addresses)].map((address) => ({
-    set: RANGE_HAIRPINS,
+    set: RANGES.hairpins,
     key: joinParts(address, address),
     value: "",
   }));
+}
+
+/** The rules of a frontend that a service port wants, by its key. @throws for one that it does not want */
+export function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
+  const { frontends } = rules;
+  const frontend =
+    frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
+  if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
+  return frontend;
+}
+
+/** Up to so many frontends, a search is faster than an index. */
+const FEW = 8;
+
+/** The frontends by key, of service ports that have many: with tens of thousands of addresses, a search for each takes minutes. */
+const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
+
+function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {
+  const known = indexes.get(frontends);
+  if (known !== undefined) return known;
+  const index = new Map(frontends.map((frontend) => [frontend.key, frontend]));
+  indexes.set(frontends, index);
+  return index;
 }

@@ -1,3 +1,4 @@
+import { assertNever } from "../base/errors.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -8,14 +9,14 @@ import {
   type ExclusionReason,
   whyExcluded,
 } from "../model/topology.ts";
-import { DROP_CHAIN } from "./chain-names.ts";
+import type { Refusal } from "./chain-names.ts";
 import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import type { RulesetState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
-import { mapsOf, NO_ENDPOINTS, RANGE_MAPS } from "./sets.ts";
+import { kindOf } from "./sets.ts";
 
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
@@ -129,7 +130,7 @@ export function viewService(
         choice,
         endpoints: endpoints.map((endpoint) => viewEndpoint(port, endpoint, choice, context)),
         frontends: frontends.map((frontend) =>
-          viewFrontend(port, frontend, refusalOf(rules, frontend), loadBalancerIPs, choice, state),
+          viewFrontend(port, frontend, refusalAt(rules, frontend), loadBalancerIPs, choice, state),
         ),
       },
     ];
@@ -150,16 +151,23 @@ function viewEndpoint(
   };
 }
 
-/** The verdict on connections to a frontend for which there is no endpoint; undefined where there is one. */
-function refusalOf({ lists }: ServicePortRules, { key, way, elements }: FrontendRules): string | undefined {
-  if (mapsOf(key) === RANGE_MAPS) return lists.empty?.find((one) => one.way === way)?.verdict;
-  return elements.find(({ set }) => set === NO_ENDPOINTS)?.value;
+/** What happens to connections to a frontend for which there is no endpoint; undefined where there is one. */
+function refusalAt({ lists }: ServicePortRules, { key, way, refusal }: FrontendRules): Refusal | undefined {
+  const { kind } = kindOf(key);
+  switch (kind) {
+    case "port":
+      return refusal;
+    case "range":
+      return lists.empty?.find((one) => one.way === way)?.refusal;
+    default:
+      return assertNever(kind);
+  }
 }
 
 function viewFrontend(
   { service, family }: ServicePort,
   { key, way, guard }: FrontendRules,
-  refusal: string | undefined,
+  refusal: Refusal | undefined,
   loadBalancerIPs: ReadonlySet<string>,
   choice: EndpointChoice,
   state: FamilyState | undefined,
@@ -173,12 +181,7 @@ function viewFrontend(
     address,
     ...ports,
     policy: isLocal ? "local" : "cluster",
-    outcome:
-      way !== undefined && refusal === undefined
-        ? "served"
-        : refusal === `goto ${DROP_CHAIN}`
-          ? "dropped"
-          : "refused",
+    outcome: refusal ?? (way === undefined ? "refused" : "served"),
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
     // Of a range of which the service port has nothing, the one that has its first port.

@@ -1,4 +1,5 @@
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
+import { BALANCING, EXTERNAL, EXTERNAL_LOCAL } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 
 /**
@@ -25,20 +26,6 @@ export const CLUSTER_IPS = "cluster-ips";
 export const NODEPORT_IPS = "nodeport-ips";
 /** Connections of an endpoint to itself: its address twice, protocol and port. */
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
-/**
- * The maps of ranges of ports, which are there as long as a Service has ranges: as those above, with a range in the place of
- * the port, and endpoints without ports, for a connection keeps its own. Ids are those of the Service port.
- */
-export const RANGE_LISTS = "range-lists";
-export const RANGE_BALANCERS = "range-balancers";
-export const RANGE_ENDPOINTS = "range-endpoints";
-export const RANGE_FIREWALL_IPS = "range-firewall-ips";
-/** List id to reject or drop, where the list has no endpoint: a change of readiness costs an element, however many ranges there are. */
-export const RANGE_EMPTY_LISTS = "range-empty-lists";
-/** The explicit ports at addresses that have ranges: ranges leave them out. */
-export const RANGE_EXPLICIT_PORTS = "range-explicit-ports";
-/** Connections of an endpoint to itself at any port: its address twice. */
-export const RANGE_HAIRPINS = "range-hairpins";
 /** Client and frontend of what was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
 /** TCP endpoints (address and port) that left every EndpointSlice a while ago. */
@@ -65,65 +52,80 @@ export type SetName =
   | typeof CLUSTER_IPS
   | typeof NODEPORT_IPS
   | typeof HAIRPIN_CONNECTIONS
-  | typeof RANGE_LISTS
-  | typeof RANGE_BALANCERS
-  | typeof RANGE_ENDPOINTS
-  | typeof RANGE_EMPTY_LISTS
-  | typeof RANGE_EXPLICIT_PORTS
-  | typeof RANGE_FIREWALL_IPS
-  | typeof RANGE_HAIRPINS
+  | (typeof RANGES)[Exclude<keyof typeof RANGES, "kind" | "keepsPort" | "chains">]
   | typeof REFUSED
   | typeof VANISHED
   | `source-ranges-${string}`;
 
-/** The maps by which a packet to a port finds its endpoints. */
-export const PORT_MAPS = {
+/** The sets and chains of ports: hash maps, looked up first. */
+export const PORTS = {
+  kind: "port",
+  keepsPort: false,
   lists: LISTS,
   balancers: BALANCERS,
   endpoints: ENDPOINTS,
   firewallIPs: FIREWALL_IPS,
+  refusals: NO_ENDPOINTS,
+  hairpins: HAIRPIN_CONNECTIONS,
+  chains: { balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL },
 } as const;
 
-/** The same for a packet to a port of a range. */
-export const RANGE_MAPS = {
-  lists: RANGE_LISTS,
-  balancers: RANGE_BALANCERS,
-  endpoints: RANGE_ENDPOINTS,
-  firewallIPs: RANGE_FIREWALL_IPS,
+/** The same for ranges of ports, which need interval maps. A table has them only while a Service has ranges. */
+export const RANGES = {
+  kind: "range",
+  /** A connection keeps its port: balancers translate its address alone, and endpoints have no port. */
+  keepsPort: true,
+  lists: "range-lists",
+  balancers: "range-balancers",
+  endpoints: "range-endpoints",
+  firewallIPs: "range-firewall-ips",
+  /** By list id: a change of readiness costs one element, however many ranges there are. */
+  refusals: "range-empty-lists",
+  /** An endpoint's address twice: connections to itself at any port. */
+  hairpins: "range-hairpins",
+  /** The explicit ports at addresses that have ranges: ranges do not serve them. */
+  explicitPorts: "range-explicit-ports",
+  chains: {
+    balancing: "range-balancing",
+    external: "range-external",
+    externalLocal: "range-external-local",
+  },
 } as const;
 
-/** The maps of ports, or those of ranges of ports. */
-export type FrontendMaps = typeof PORT_MAPS | typeof RANGE_MAPS;
+/** Whether a frontend is a port or a range of ports, with the sets and chains of this kind. */
+export type FrontendKind = typeof PORTS | typeof RANGES;
 
-const PURPOSES: ReadonlyMap<string, SetName> = new Map<string, SetName>([
-  [RANGE_LISTS, LISTS],
-  [RANGE_BALANCERS, BALANCERS],
-  [RANGE_ENDPOINTS, ENDPOINTS],
-  [RANGE_EMPTY_LISTS, NO_ENDPOINTS],
-  [RANGE_FIREWALL_IPS, FIREWALL_IPS],
-  [RANGE_HAIRPINS, HAIRPIN_CONNECTIONS],
-]);
+/** Both kinds, in the order in which packets look for a frontend. */
+export const FRONTEND_KINDS = [PORTS, RANGES] as const;
 
-/** The set of ports that serves the same purpose as one of ranges of ports; every other set is its own. */
-export function portSetOf(set: string): string {
-  return PURPOSES.get(set) ?? set;
+/** The kind of a frontend, by its key. */
+export function kindOf(frontend: string): FrontendKind {
+  return frontend.includes("-") ? RANGES : PORTS;
 }
 
-/** The maps that have a frontend, by its key. */
-export function mapsOf(frontend: string): FrontendMaps {
-  return frontend.includes("-") ? RANGE_MAPS : PORT_MAPS;
+const PORT_NAMES: ReadonlyMap<string, string> = new Map(
+  namesOf(RANGES).map((name, index) => [name, namesOf(PORTS)[index] ?? name] as const),
+);
+
+function namesOf({ lists, balancers, endpoints, firewallIPs, refusals, hairpins, chains }: FrontendKind) {
+  return [lists, balancers, endpoints, firewallIPs, refusals, hairpins, ...Object.values(chains)];
+}
+
+/** The set or chain of ports with the same purpose as one of ranges; every other name is its own. */
+export function portEquivalent(name: string): string {
+  return PORT_NAMES.get(name) ?? name;
 }
 
 const FRONTEND_SETS: ReadonlySet<string> = new Set([
-  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, firewallIPs }) => [lists, firewallIPs]),
+  ...FRONTEND_KINDS.flatMap(({ lists, firewallIPs }) => [lists, firewallIPs]),
   NO_ENDPOINTS,
-  RANGE_EXPLICIT_PORTS,
+  RANGES.explicitPorts,
 ]);
 const LIST_SETS: ReadonlySet<string> = new Set([
-  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
+  ...FRONTEND_KINDS.flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
   AFFINITY_IDS,
   AFFINITY,
-  RANGE_EMPTY_LISTS,
+  RANGES.refusals,
 ]);
 
 /** Whether the keys of a map are frontends. */
@@ -199,15 +201,15 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const key: DataType[] = [address, "inet_proto", "inet_service"];
   return [
-    { ...PLAIN, name: RANGE_HAIRPINS, key: [address, address] },
-    { ...PLAIN, name: RANGE_FIREWALL_IPS, key, value: "verdict", interval: true },
-    { ...PLAIN, name: RANGE_EMPTY_LISTS, key: ["classid"], value: "verdict" },
-    { ...PLAIN, name: RANGE_EXPLICIT_PORTS, key },
-    { ...PLAIN, name: RANGE_LISTS, key, value: ["classid"], interval: true, counter: counters !== "off" },
-    { ...PLAIN, name: RANGE_BALANCERS, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: RANGES.hairpins, key: [address, address] },
+    { ...PLAIN, name: RANGES.firewallIPs, key, value: "verdict", interval: true },
+    { ...PLAIN, name: RANGES.refusals, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: RANGES.explicitPorts, key },
+    { ...PLAIN, name: RANGES.lists, key, value: ["classid"], interval: true, counter: counters !== "off" },
+    { ...PLAIN, name: RANGES.balancers, key: ["classid"], value: "verdict" },
     {
       ...PLAIN,
-      name: RANGE_ENDPOINTS,
+      name: RANGES.endpoints,
       key: ["classid", "integer"],
       value: [address],
       counter: counters === "endpoints",

@@ -1,3 +1,4 @@
+import { assertNever } from "../base/errors.ts";
 import {
   assign,
   CONNECTION_HAS_DNAT,
@@ -11,19 +12,7 @@ import {
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY, type StaticChain } from "./base-chains.ts";
-import {
-  BALANCING,
-  CLUSTER_IPS_CHECK,
-  DROP_CHAIN,
-  EXTERNAL,
-  EXTERNAL_LOCAL,
-  MASQUERADING,
-  RANGE_BALANCING,
-  RANGE_EXTERNAL,
-  RANGE_EXTERNAL_LOCAL,
-  REJECT_CHAIN,
-  type StaticChainName,
-} from "./chain-names.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,
@@ -38,101 +27,93 @@ import {
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import {
-  CLUSTER_IPS,
-  type FrontendMaps,
-  HAIRPIN_CONNECTIONS,
-  LISTS,
-  NO_ENDPOINTS,
-  NODEPORT_IPS,
-  PORT_MAPS,
-  RANGE_EMPTY_LISTS,
-  RANGE_EXPLICIT_PORTS,
-  RANGE_HAIRPINS,
-  RANGE_MAPS,
-} from "./sets.ts";
+import { CLUSTER_IPS, type FrontendKind, NO_ENDPOINTS, NODEPORT_IPS, PORTS, RANGES } from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
  * All chains of a family that do not depend on single Services: the same however many there are.
- * @param hasRanges some Service has ranges of ports: packets that have found no port are looked up there
+ * @param kinds the kinds of frontends that Services have
  */
-export function staticChains(context: FamilyContext, hasRanges = false): StaticChain[] {
-  const { family } = context;
-  const frontend = packetFrontendKey(family);
+export function staticChains(
+  context: FamilyContext,
+  kinds: readonly FrontendKind[] = [PORTS],
+): StaticChain[] {
   return [
     ...baseChains(context),
-    { name: "services", rules: [...servicesRules(context), ...(hasRanges ? [toRanges(context)] : [])] },
-    ...wayChains(context, PORT_WAYS),
-    ...(hasRanges ? wayChains(context, RANGE_WAYS) : []),
+    { name: "services", rules: servicesRules(context, kinds) },
+    ...kinds.flatMap((kind) => wayChains(context, kind)),
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
     },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
-    {
-      name: "service-endpoints-check",
-      rules: [[verdictMap(frontend, NO_ENDPOINTS)], ...(hasRanges ? rangesWithoutEndpoints(context) : [])],
-    },
+    { name: "service-endpoints-check", rules: kinds.flatMap((kind) => refusalRules(context, kind)) },
     {
       name: "nodeport-endpoints-check",
-      rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(family), NO_ENDPOINTS)]],
+      rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
     ...vanishedCheck(context),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
-    { name: MASQUERADING, rules: masqueradingRules(context, hasRanges) },
+    { name: MASQUERADING, rules: masqueradingRules(context, kinds) },
   ];
 }
 
-/** The chains in which a packet is on its way to an endpoint, and the maps that they look into. */
-interface Ways {
-  readonly maps: FrontendMaps;
-  readonly balancing: StaticChainName;
-  readonly external: StaticChainName;
-  readonly externalLocal: StaticChainName;
-}
-
-const PORT_WAYS: Ways = {
-  maps: PORT_MAPS,
-  balancing: BALANCING,
-  external: EXTERNAL,
-  externalLocal: EXTERNAL_LOCAL,
-};
-
-const RANGE_WAYS: Ways = {
-  maps: RANGE_MAPS,
-  balancing: RANGE_BALANCING,
-  external: RANGE_EXTERNAL,
-  externalLocal: RANGE_EXTERNAL_LOCAL,
-};
-
-/** The chains that are there only while a Service has ranges of ports. */
-export const RANGE_CHAINS = [RANGE_BALANCING, RANGE_EXTERNAL, RANGE_EXTERNAL_LOCAL] as const;
-
-function wayChains(context: FamilyContext, ways: Ways): StaticChain[] {
-  const { maps, balancing, external, externalLocal } = ways;
+/** The chains in which a packet is on its way to an endpoint. */
+function wayChains(context: FamilyContext, kind: FrontendKind): StaticChain[] {
+  const { balancing, external, externalLocal } = kind.chains;
   return [
     {
       name: balancing,
       rules: [
-        ...(maps === RANGE_MAPS ? [leaveExplicitPorts(context)] : []),
+        ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
-        [toBalancer(maps)],
+        [toBalancer(kind)],
       ],
     },
-    { name: external, rules: externalRules(context, ways) },
-    { name: externalLocal, rules: externalLocalRules(context, maps) },
+    { name: external, rules: externalRules(context, kind) },
+    { name: externalLocal, rules: externalLocalRules(context, kind) },
   ];
 }
 
-const TO_BALANCING: Statement = { goto: { target: BALANCING } };
+/** Looks up the list of a packet's frontend, and goes on with its id, or that of an external way, in the register. */
+function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
+  const { family } = context;
+  const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.lists));
+  const toBalancing: Statement = { goto: { target: kind.chains.balancing } };
+  switch (kind.kind) {
+    case "port": {
+      const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(family), kind.lists));
+      return [
+        [list, toBalancing],
+        [...toNodePorts(context), listOfNodePort, toBalancing],
+      ];
+    }
+    case "range":
+      return [[...atRangeAddresses(context), list, toBalancing]];
+    default:
+      return assertNever(kind);
+  }
+}
 
-/** The last of the lookups: explicit ports and NodePorts come before. */
-function toRanges(context: FamilyContext): Rule {
-  const { maps, balancing } = RANGE_WAYS;
-  const list = lookup(packetFrontendKey(context.family), maps.lists);
-  return [...atRangeAddresses(context), assign(REGISTER, list), { goto: { target: balancing } }];
+/** Refuses connections to frontends without endpoints. */
+function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
+  const frontend = packetFrontendKey(context.family);
+  switch (kind.kind) {
+    case "port":
+      return [[verdictMap(frontend, kind.refusals)]];
+    case "range": {
+      // By the list, not the range: the kernel takes seconds to delete thousands of intervals (6.18).
+      const list = assign(REGISTER, lookup(frontend, kind.lists));
+      const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
+      return [
+        [...atRangeAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
+        RESET_PRIORITY,
+      ];
+    }
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** The kinds of addresses at which programs of the node itself are reached: other machines' are unicast to the kernel. */
@@ -146,29 +127,16 @@ function atRangeAddresses({ portRanges }: FamilyContext): Statement[] {
 
 /** A port without endpoints is not the range's around it. Cutting it out of the range would cost the range's owner elements. */
 function leaveExplicitPorts({ family }: FamilyContext): Rule {
-  return [matches(packetFrontendKey(family), `@${RANGE_EXPLICIT_PORTS}`), { return: null }];
+  return [matches(packetFrontendKey(family), `@${RANGES.explicitPorts}`), { return: null }];
 }
 
-/** The list decides, and not the range: the kernel takes seconds to delete thousands of intervals (6.18). */
-function rangesWithoutEndpoints(context: FamilyContext): Rule[] {
-  const frontend = packetFrontendKey(context.family);
-  const list = assign(REGISTER, lookup(frontend, RANGE_MAPS.lists));
-  const isInRange = differs(frontend, `@${RANGE_EXPLICIT_PORTS}`);
-  return [
-    [...atRangeAddresses(context), list, isInRange, verdictMap(REGISTER, RANGE_EMPTY_LISTS)],
-    RESET_PRIORITY,
-  ];
-}
-
-/** The packet goes on with the id of a list, or of an external way, in the register. */
-function servicesRules(context: FamilyContext): Rule[] {
+function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): Rule[] {
   const { family } = context;
   return [
     // The key of a NodePort, which a packet must not have by itself: it would pass by the node's addresses for NodePorts.
     [matches(destinationAddress(family), ANY_ADDRESS[family]), { return: null }],
     ...masqueradeClusterTraffic(context),
-    [assign(REGISTER, lookup(packetFrontendKey(family), LISTS)), TO_BALANCING],
-    [...toNodePorts(context), assign(REGISTER, lookup(packetNodePortKey(family), LISTS)), TO_BALANCING],
+    ...kinds.flatMap((kind) => lookupRules(context, kind)),
   ];
 }
 
@@ -183,11 +151,11 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
 }
 
 /** Source ranges may end a connection here. By a policy of Cluster, answers must come back through this node. */
-function externalRules(context: FamilyContext, { maps, externalLocal }: Ways): Rule[] {
+function externalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   return [
-    [verdictMap(packetFrontendKey(context.family), maps.firewallIPs)],
-    [hasBit(LOCAL_BIT), { goto: { target: externalLocal } }],
-    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(maps)],
+    [verdictMap(packetFrontendKey(context.family), kind.firewallIPs)],
+    [hasBit(LOCAL_BIT), { goto: { target: kind.chains.externalLocal } }],
+    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
   ];
 }
 
@@ -195,13 +163,13 @@ function externalRules(context: FamilyContext, { maps, externalLocal }: Ways): R
  * Traffic from outside keeps its address and reaches local endpoints only; traffic of pods and of the node itself goes by
  * the cluster-wide list, as if it had gone out and come back.
  */
-function externalLocalRules(context: FamilyContext, maps: FrontendMaps): Rule[] {
+function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const fromPods = byPodOrigin(context, matches);
   const fromNode = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
   return [
-    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer(maps)]]),
-    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(maps)],
-    [toList(TO_OWN_LIST), toBalancer(maps)],
+    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer(kind)]]),
+    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
+    [toList(TO_OWN_LIST), toBalancer(kind)],
   ];
 }
 
@@ -226,15 +194,19 @@ function clusterIPsRules(context: FamilyContext): Rule[] {
   return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
 }
 
-function masqueradingRules({ family, masqueradeMark }: FamilyContext, hasRanges: boolean): Rule[] {
+function masqueradingRules(
+  { family, masqueradeMark }: FamilyContext,
+  kinds: readonly FrontendKind[],
+): Rule[] {
   const mark = meta("mark");
   const masquerade: Statement = { masquerade: { flags: "fully-random" } };
-  const hairpinKey = concat(sourceAddress(family), ...packetFrontend(family));
-  const ends = concat(sourceAddress(family), destinationAddress(family));
   return [
     [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
-    [CONNECTION_HAS_DNAT, matches(hairpinKey, `@${HAIRPIN_CONNECTIONS}`), masquerade],
-    ...(hasRanges ? [[CONNECTION_HAS_DNAT, matches(ends, `@${RANGE_HAIRPINS}`), masquerade]] : []),
+    ...kinds.map(({ keepsPort, hairpins }) => {
+      const destination = keepsPort ? [destinationAddress(family)] : packetFrontend(family);
+      const ends = concat(sourceAddress(family), ...destination);
+      return [CONNECTION_HAS_DNAT, matches(ends, `@${hairpins}`), masquerade];
+    }),
   ];
 }
 

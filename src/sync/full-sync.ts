@@ -21,7 +21,7 @@ import {
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { LISTS, RANGE_EXPLICIT_PORTS, RANGE_LISTS } from "../ruleset/sets.ts";
+import { LISTS, RANGES } from "../ruleset/sets.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -40,7 +40,7 @@ export const CHUNK_SIZE = 7000;
 const NFT_AT_ONCE = 3;
 
 /** A port's own list comes before the range around it is left. */
-const ENTRIES = [LISTS, RANGE_EXPLICIT_PORTS];
+const ENTRIES = [LISTS, RANGES.explicitPorts];
 
 /** How a full sync is to be done. */
 export interface FullSyncOptions {
@@ -127,7 +127,7 @@ async function change(
 /** Whether frontends get other lists, as when a Service turns sticky: those of before must outlive packets under way. */
 function leadsElsewhere({ elements }: TableDelta): boolean {
   return elements.some(({ spec, deleted, added }) => {
-    if (spec.name === RANGE_LISTS) return deleted.length > 0 && added.length > 0;
+    if (spec.name === RANGES.lists) return deleted.length > 0 && added.length > 0;
     const gone = new Set(spec.name === LISTS ? deleted : []);
     return added.some(({ key }) => gone.has(key));
   });

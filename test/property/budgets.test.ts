@@ -7,7 +7,7 @@ import { FEATURES } from "../../src/ruleset/feature-budget.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { BALANCERS, RANGE_LISTS } from "../../src/ruleset/sets.ts";
+import { BALANCERS, RANGES } from "../../src/ruleset/sets.ts";
 import { anyObjects } from "../support/arbitraries.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "../support/build.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
@@ -114,7 +114,7 @@ describe("budgets that Services share", () => {
           const sticky = new Set(ids.flatMap((id) => (id?.isSticky ? [id.servicePort] : [])));
           expect(sticky.size).toBeLessThanOrEqual(maxStickyPorts);
           // An older range may divide a younger one.
-          expect(table.sets.get(RANGE_LISTS)?.elements.size ?? 0).toBeLessThanOrEqual(2 * maxPortRanges);
+          expect(table.sets.get(RANGES.lists)?.elements.size ?? 0).toBeLessThanOrEqual(2 * maxPortRanges);
         }
         const byAge = services.toSorted(compareAge);
         const reasonOf = (renderer: Renderer, { name }: Service) => [

@@ -16,14 +16,7 @@ import { validateTransaction } from "../../src/nft/validate.ts";
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import {
-  AFFINITY_IDS,
-  LISTS,
-  PORT_MAPS,
-  RANGE_EXPLICIT_PORTS,
-  RANGE_LISTS,
-  RANGE_MAPS,
-} from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/full-sync.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
@@ -94,11 +87,11 @@ test("changes in steps serve who is served before and after them all the time, a
         const deltas = renderer.state.pending();
         // The first range of ports and the last one change the chains that packets pass.
         const isRangesChange = deltas.some((one) =>
-          [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGE_LISTS),
+          [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists),
         );
         expect(deltas.every(canChangeInSteps)).toBe(!isRangesChange);
         if (isRangesChange) return;
-        for (const step of changeSteps(deltas, size, [LISTS, RANGE_EXPLICIT_PORTS])) {
+        for (const step of changeSteps(deltas, size, [LISTS, RANGES.explicitPorts])) {
           validateTransaction(step);
           kernel.apply(step);
           for (const [i, packet] of packets.entries()) {
@@ -128,11 +121,11 @@ test("changes in steps serve who is served before and after them all the time, a
 
 /** The maps that lead a packet to an endpoint, in the order in which it is looked up in them. */
 const WAY: readonly (readonly string[])[] = [
-  [LISTS, RANGE_MAPS.lists],
-  [PORT_MAPS.firewallIPs, RANGE_MAPS.firewallIPs],
-  [PORT_MAPS.balancers, RANGE_MAPS.balancers],
+  [LISTS, RANGES.lists],
+  [PORTS.firewallIPs, RANGES.firewallIPs],
+  [PORTS.balancers, RANGES.balancers],
   [AFFINITY_IDS],
-  [PORT_MAPS.endpoints, RANGE_MAPS.endpoints],
+  [PORTS.endpoints, RANGES.endpoints],
 ];
 
 /** The ids of endpoints after a change, for the last rule of a balancing chain: it is met after an earlier one has missed. */
@@ -164,10 +157,10 @@ function underWay(before: Ruleset, after: Ruleset, from: number): Ruleset {
 
 /** A table in whose map of ranges packets find what they find in the second one while ranges are replaced. */
 function withSecondMap(table: Table): Table {
-  const [first, second] = [RANGE_LISTS, `${RANGE_LISTS}-handover`].map((name) => table.sets.get(name));
+  const [first, second] = [RANGES.lists, `${RANGES.lists}-handover`].map((name) => table.sets.get(name));
   if (first === undefined || second === undefined) return table;
   const elements = new Map([...second.elements, ...first.elements]);
-  return { ...table, sets: new Map([...table.sets, [RANGE_LISTS, { ...first, elements }]]) };
+  return { ...table, sets: new Map([...table.sets, [RANGES.lists, { ...first, elements }]]) };
 }
 
 /** The ids of the lists to which a packet is led: by its destination, that as a NodePort, and ranges of ports. */

@@ -10,7 +10,7 @@ import { validateTransaction } from "../../src/nft/validate.ts";
 import { parseChainName } from "../../src/ruleset/chain-names.ts";
 import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { refusalAt } from "../../src/ruleset/programmed-frontend.ts";
-import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS, mapsOf, RANGE_LISTS } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, BALANCERS, ENDPOINTS, kindOf, LISTS, RANGES } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { port, renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
@@ -106,8 +106,8 @@ describe("in every ruleset", () => {
       fc.property(anyRuleset, (ruleset) => {
         for (const table of tables(ruleset)) {
           const used = new Set<number>();
-          for (const [frontend, text] of [...elements(table, LISTS), ...elements(table, RANGE_LISTS)]) {
-            const maps = mapsOf(frontend);
+          for (const [frontend, text] of [...elements(table, LISTS), ...elements(table, RANGES.lists)]) {
+            const maps = kindOf(frontend);
             const refusal = refusalAt(table, frontend);
             const { servicePort, way } = parseId(Number(text)) ?? { servicePort: 0, way: undefined };
             const has = (list: "cluster" | "local") =>
@@ -116,7 +116,7 @@ describe("in every ruleset", () => {
             if (way === "local" || way === "external-local") expect(has("local")).toBe(refusal === undefined);
             else expect(has("cluster") || refusal !== undefined).toBe(true);
             if (way === "external-local" && refusal !== undefined) {
-              expect(has("cluster")).toBe(refusal === "goto drop-chain");
+              expect(has("cluster")).toBe(refusal === "dropped");
             }
           }
           const balanced = new Set(

@@ -1,15 +1,7 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
-import {
-  AFFINITY_IDS,
-  ENDPOINTS,
-  LISTS,
-  PORT_MAPS,
-  RANGE_EMPTY_LISTS,
-  RANGE_LISTS,
-  RANGE_MAPS,
-} from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, ENDPOINTS, FRONTEND_KINDS, LISTS, RANGES } from "../../src/ruleset/sets.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
 export function rulesetText(ruleset: Ruleset): string {
@@ -40,15 +32,15 @@ export function textWithoutPlacement(ruleset: Ruleset): string {
 }
 
 const LIST_MAPS: readonly string[] = [
-  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, balancers, endpoints }) => [lists, balancers, endpoints]),
+  ...FRONTEND_KINDS.flatMap(({ lists, balancers, endpoints }) => [lists, balancers, endpoints]),
   AFFINITY_IDS,
-  RANGE_EMPTY_LISTS,
+  RANGES.refusals,
 ];
 
 function linesWithoutPlacement(table: Table): string[] {
   const elements = (name: string) => [...(table.sets.get(name)?.elements ?? [])];
   const labels = new Map<number, string>();
-  for (const [frontend, id] of [...elements(LISTS).sort(), ...elements(RANGE_LISTS).sort()]) {
+  for (const [frontend, id] of [...elements(LISTS).sort(), ...elements(RANGES.lists).sort()]) {
     const { servicePort = 0 } = parseId(Number(id)) ?? {};
     if (!labels.has(servicePort)) labels.set(servicePort, frontend);
   }
@@ -67,12 +59,12 @@ function linesWithoutPlacement(table: Table): string[] {
   const others = { ...table, sets: new Map([...table.sets].filter(([name]) => !LIST_MAPS.includes(name))) };
   return [
     ...tableLines(others),
-    ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, balancers, endpoints }) => [
+    ...FRONTEND_KINDS.flatMap(({ lists, balancers, endpoints }) => [
       ...elements(lists).map(([frontend, id]) => `${lists} ${frontend} : ${label(id)}`),
       ...elements(balancers).map(([id, verdict]) => `${balancers} ${label(id)} : ${verdict}`),
       ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
     ]),
-    ...elements(RANGE_EMPTY_LISTS).map(([id, verdict]) => `${RANGE_EMPTY_LISTS} ${label(id)} : ${verdict}`),
+    ...elements(RANGES.refusals).map(([id, verdict]) => `${RANGES.refusals} ${label(id)} : ${verdict}`),
     ...elements(AFFINITY_IDS).flatMap(([key, id]) =>
       numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`),
     ),

@@ -3,7 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { PortRangeAddresses, Service } from "../../model/service.ts";
+import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { quarantinedText } from "../../sync/quarantine-watch.ts";
@@ -107,7 +107,7 @@ export function unservedRangeEvents(
         const known = judged.get(name);
         if (known !== undefined && known.service === service && known.portRanges === portRanges) continue;
         judged.delete(name);
-        if (portRanges === "all" || !service?.ports.some(({ ranges }) => ranges !== undefined)) continue;
+        if (portRanges === "all" || service === undefined || !hasPortRanges(service)) continue;
         const one = { service, portRanges };
         judged.set(name, one);
         due.push(one);

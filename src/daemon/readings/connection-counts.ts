@@ -10,7 +10,7 @@ import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from "../../ruleset/sets.ts";
+import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
 /** How many new connections a map element has counted since it was made. */
@@ -87,7 +87,7 @@ export async function readConnectionCounts(
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {
     if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
-    for (const maps of [PORT_MAPS, RANGE_MAPS]) {
+    for (const maps of FRONTEND_KINDS) {
       await eachCounter(tables, ofFamily, maps.lists, (counted) => {
         frontends.push(...countOf(ofFamily, maps.lists, counted, frontendText(counted.key)));
       });
@@ -114,7 +114,7 @@ async function eachCounter(
 /** Nothing for an element that no service port owns any more. */
 function countOf(
   state: FamilyState,
-  map: FrontendMaps["lists"] | FrontendMaps["endpoints"],
+  map: FrontendKind["lists"] | FrontendKind["endpoints"],
   { key, packets = 0 }: ListedElement,
   target: string,
 ): ConnectionCount[] {

@@ -1,7 +1,7 @@
 import { alternatives, counted, listText } from "../../base/text.ts";
 import { sameScheduler } from "../../config/other-modes.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
-import type { PortRangeAddresses, Service } from "../../model/service.ts";
+import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
@@ -113,7 +113,7 @@ const RANGE_ROWS: readonly Row<RangedServices>[] = [
 ];
 
 function rangedServices({ services, nodeContext }: MigratingServices): RangedServices {
-  const ranged = services.filter(({ ports }) => ports.some(({ ranges }) => ranges !== undefined));
+  const ranged = services.filter(hasPortRanges);
   return { ranged, portRanges: nodeContext[0]?.portRanges };
 }
 

@@ -5,7 +5,7 @@ import type { ExclusionReason, Place } from "../../model/topology.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
-import { AFFINITY, AFFINITY_IDS, BALANCERS, portSetOf } from "../../ruleset/sets.ts";
+import { AFFINITY, AFFINITY_IDS, BALANCERS, portEquivalent } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -125,7 +125,7 @@ function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boole
 export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): boolean {
   return isFound(
     outcomes,
-    ({ set, key }) => portSetOf(set) === BALANCERS && parseId(Number(key))?.way === list,
+    ({ set, key }) => portEquivalent(set) === BALANCERS && parseId(Number(key))?.way === list,
   );
 }
 

@@ -12,11 +12,10 @@ import {
   EXTERNAL_LOCAL,
   MASQUERADING,
   parseChainName,
-  portChainOf,
 } from "../../ruleset/chain-names.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { HAIRPIN_CONNECTIONS, portSetOf, VANISHED } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import { isKept } from "./endpoints.ts";
 import type { ExplainInput, KnownVanished, LiveRules } from "./explain-input.ts";
@@ -80,7 +79,7 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
 function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainInput): string {
   if (
     rules.some(({ effects }) =>
-      effects.some((one) => one.kind === "found" && portSetOf(one.set) === HAIRPIN_CONNECTIONS),
+      effects.some((one) => one.kind === "found" && portEquivalent(one.set) === HAIRPIN_CONNECTIONS),
     )
   )
     return "hairpin: the client is its own endpoint";
@@ -92,7 +91,7 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const [first] = markings;
   if (marking === undefined && first !== undefined)
     return `${chainText(first)} sets the mark that asks for it`;
-  const chain = marking && portChainOf(marking.chain);
+  const chain = marking && portEquivalent(marking.chain);
   if (chain === EXTERNAL)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
   if (chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";

@@ -8,11 +8,10 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import {
   CLUSTER_IPS_CHECK,
-  DROP_CHAIN,
   EXTERNAL,
   EXTERNAL_LOCAL,
   parseChainName,
-  portChainOf,
+  refusalOf,
 } from "../../ruleset/chain-names.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {
@@ -22,7 +21,7 @@ import {
   FIREWALL_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
-  portSetOf,
+  portEquivalent,
   REFUSED,
 } from "../../ruleset/sets.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
@@ -163,7 +162,7 @@ function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undef
     case "found":
       return foundWords(effect, step, listName);
     case "verdict":
-      if (portChainOf(verdictTarget(effect.verdict) ?? "") === EXTERNAL_LOCAL)
+      if (portEquivalent(verdictTarget(effect.verdict) ?? "") === EXTERNAL_LOCAL)
         return "an external address by the policy Local";
       return effect.verdict === "drop" ? dropWords(step) : undefined;
     case "random":
@@ -186,7 +185,7 @@ function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undef
       if (effect.map === REFUSED) return undefined;
       return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
-      return portChainOf(step.chain) === EXTERNAL && effect.register === "mark"
+      return portEquivalent(step.chain) === EXTERNAL && effect.register === "mark"
         ? "an external address by the policy Cluster: marked to be masqueraded"
         : undefined;
   }
@@ -225,15 +224,15 @@ function foundWords(
   step: RuleStep,
   listName: ListNames | undefined,
 ): string | undefined {
-  switch (portSetOf(set)) {
+  switch (portEquivalent(set)) {
     case BALANCERS: {
       const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
       const isShortcut =
-        portChainOf(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
+        portEquivalent(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
     case NO_ENDPOINTS:
-      return value === `goto ${DROP_CHAIN}`
+      return refusalOf(value) === "dropped"
         ? "a Service without an endpoint on this node"
         : "a Service without endpoints";
     case AFFINITY:

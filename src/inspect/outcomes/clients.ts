@@ -3,7 +3,7 @@ import { cidrContains, compareAddresses } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
-import { FIREWALL_IPS, HAIRPIN_CONNECTIONS, RANGE_FIREWALL_IPS } from "../../ruleset/sets.ts";
+import { FIREWALL_IPS, HAIRPIN_CONNECTIONS, RANGES } from "../../ruleset/sets.ts";
 import type { Packet } from "../../trace/packet.ts";
 import { nearEnd } from "../explain/packet.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
@@ -91,7 +91,7 @@ export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
   const ranges = new Map<string, ReadonlySet<string>>();
   for (const table of tables) {
-    const guarded = [FIREWALL_IPS, RANGE_FIREWALL_IPS].flatMap((map) => [
+    const guarded = [FIREWALL_IPS, RANGES.firewallIPs].flatMap((map) => [
       ...(table.sets.get(map)?.elements ?? []),
     ]);
     for (const [key, verdict] of guarded) {

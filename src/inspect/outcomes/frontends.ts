@@ -5,14 +5,7 @@ import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
-import {
-  CLUSTER_IPS,
-  FIREWALL_IPS,
-  LISTS,
-  NO_ENDPOINTS,
-  NODEPORT_IPS,
-  RANGE_MAPS,
-} from "../../ruleset/sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS, RANGES } from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -35,7 +28,7 @@ export interface ComparedFrontend {
 
 /** The maps that name frontends, nft-proxy's and kube-proxy's. */
 const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
-const RANGE_FRONTEND_MAPS = [RANGE_MAPS.lists, RANGE_MAPS.firewallIPs];
+const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.firewallIPs];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 

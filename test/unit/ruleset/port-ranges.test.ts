@@ -4,16 +4,7 @@ import type { PortRange, PortRangeAddresses } from "../../../src/model/service.t
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { refusalAt } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import {
-  NO_ENDPOINTS,
-  PORT_MAPS,
-  RANGE_BALANCERS,
-  RANGE_EMPTY_LISTS,
-  RANGE_ENDPOINTS,
-  RANGE_EXPLICIT_PORTS,
-  RANGE_LISTS,
-  RANGE_MAPS,
-} from "../../../src/ruleset/sets.ts";
+import { NO_ENDPOINTS, PORTS, RANGES } from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
   elementsOf,
@@ -31,7 +22,7 @@ import {
 const range = (first: number, last: number): PortRange => ({ first, last });
 const ENDPOINTS = ["10.244.2.11", "10.244.2.12"];
 
-const keysOf = (objects: Objects, set: string = RANGE_LISTS) =>
+const keysOf = (objects: Objects, set: string = RANGES.lists) =>
   [...(renderAll(objects).state.ruleset.ip?.sets.get(set)?.elements.keys() ?? [])].sort();
 
 function ranged(name: string, number: number, ranges: readonly PortRange[], options: ServiceOptions = {}) {
@@ -69,9 +60,9 @@ describe("the pieces of ranges of ports", () => {
     const objects = { services, slices: slices("a", "b") };
     expect(keysOf(objects)).toEqual([own(1, "8000-8009"), external("8000-8009")]);
     const explicit = [own(1, "80"), external("80"), external("8000"), external("8005")];
-    expect(keysOf(objects, RANGE_EXPLICIT_PORTS)).toEqual(explicit);
+    expect(keysOf(objects, RANGES.explicitPorts)).toEqual(explicit);
     const withoutRange = [ranged("a", 1, []), ...services.slice(1)];
-    expect(keysOf({ ...objects, services: withoutRange }, RANGE_EXPLICIT_PORTS)).toEqual([]);
+    expect(keysOf({ ...objects, services: withoutRange }, RANGES.explicitPorts)).toEqual([]);
   });
 
   test("leave out the API servers that the daemon connects to, also where these change or an explicit port comes and goes", () => {
@@ -80,7 +71,7 @@ describe("the pieces of ranges of ports", () => {
     const renderer = new Renderer(cache, apiServer(8003));
     const explicit = () => {
       renderer.update(cache.takeDirty());
-      return elementsOf(renderer, RANGE_EXPLICIT_PORTS)
+      return elementsOf(renderer, RANGES.explicitPorts)
         .flatMap((text) => /^203\.0\.113\.1 \. tcp \. (\d+)/.exec(text)?.[1] ?? [])
         .sort();
     };
@@ -181,9 +172,9 @@ describe("the pieces of ranges of ports", () => {
     const keys = keysOf({ services });
     expect(keys).toEqual([own(1, "8000-8009"), external("8000-8009"), "203.0.113.2 . tcp . 8000-8009"]);
     const { ip } = renderAll({ services }).state.ruleset;
-    expect(keys.map((key) => ip && refusalAt(ip, key))).toEqual(Array(3).fill("goto reject-chain"));
-    expect(keysOf({ services }, RANGE_EMPTY_LISTS)).toHaveLength(2);
-    expect(keysOf({ services }, RANGE_MAPS.firewallIPs)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
+    expect(keys.map((key) => ip && refusalAt(ip, key))).toEqual(Array(3).fill("refused"));
+    expect(keysOf({ services }, RANGES.refusals)).toHaveLength(2);
+    expect(keysOf({ services }, RANGES.firewallIPs)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
   });
 });
 
@@ -228,7 +219,7 @@ describe("the tables", () => {
     cache.putSlice(slice({ service: "web", name: "web", endpoints: ["10.244.2.11", "10.244.2.13"] }));
     renderer.update(cache.takeDirty());
     const sets = renderer.state.pending().flatMap(({ elements }) => elements.map(({ spec }) => spec.name));
-    expect(sets).toEqual(["endpoints", RANGE_ENDPOINTS]);
+    expect(sets).toEqual(["endpoints", RANGES.endpoints]);
   });
 
   test("keep every range when the last endpoint goes and the first one comes", () => {
@@ -251,15 +242,15 @@ describe("the tables", () => {
     changed();
     cache.putSlice(slice({ service: "web", name: "web", endpoints: [] }));
     expect(changed().sort()).toEqual([
-      [RANGE_BALANCERS, 1, 0],
-      [RANGE_EMPTY_LISTS, 0, 2],
-      [RANGE_ENDPOINTS, 2, 0],
+      [RANGES.balancers, 1, 0],
+      [RANGES.refusals, 0, 2],
+      [RANGES.endpoints, 2, 0],
     ]);
     cache.putSlice(slice({ service: "web", name: "web", endpoints: ENDPOINTS }));
     expect(changed().sort()).toEqual([
-      [RANGE_BALANCERS, 0, 1],
-      [RANGE_EMPTY_LISTS, 2, 0],
-      [RANGE_ENDPOINTS, 0, 2],
+      [RANGES.balancers, 0, 1],
+      [RANGES.refusals, 2, 0],
+      [RANGES.endpoints, 0, 2],
     ]);
   });
 
@@ -278,7 +269,7 @@ describe("the tables", () => {
       const values = (set: string) => [
         ...(renderer.state.ruleset.ip?.sets.get(set)?.elements.values() ?? []),
       ];
-      expect(values(RANGE_LISTS)).toEqual(values("lists"));
+      expect(values(RANGES.lists)).toEqual(values("lists"));
     },
   );
 });
@@ -304,16 +295,18 @@ test("a range of one port leads where the port leads, to endpoints without ports
       const sets = renderAll(objects).state.ruleset.ip?.sets;
       const elements = (set: string) => [...(sets?.get(set)?.elements ?? [])];
       const atRange = (key: string) => key.replace(/ tcp \. 80$/, " tcp . 8080-8080");
-      const served = elements(PORT_MAPS.lists).filter(([key]) => !sets?.get(NO_ENDPOINTS)?.elements.has(key));
-      expect(elements(RANGE_MAPS.lists)).toEqual(
+      const served = elements(PORTS.lists).filter(([key]) => !sets?.get(NO_ENDPOINTS)?.elements.has(key));
+      expect(elements(RANGES.lists)).toEqual(
         expect.arrayContaining(served.map(([key, id]) => [atRange(key), id])),
       );
-      for (const key of elements(RANGE_MAPS.lists).map(([range]) => range)) {
-        const ofPort = sets?.get(NO_ENDPOINTS)?.elements.get(key.replace(" 8080-8080", " 80"));
-        expect(refusalAt({ sets: sets ?? new Map() }, key)).toBe(ofPort);
+      for (const key of elements(RANGES.lists).map(([range]) => range)) {
+        const [ofRange, ofPort] = [key, key.replace(" 8080-8080", " 80")].map((one) =>
+          refusalAt({ sets: sets ?? new Map() }, one),
+        );
+        expect(ofRange).toBe(ofPort);
       }
       for (const map of ["firewallIPs", "balancers", "endpoints"] as const) {
-        const ofPort = elements(PORT_MAPS[map]).map(([key, value]) => [
+        const ofPort = elements(PORTS[map]).map(([key, value]) => [
           atRange(key),
           value.replace(/ \. 8080$/, "").replace("goto balance", "goto range-balance"),
         ]);
@@ -321,7 +314,7 @@ test("a range of one port leads where the port leads, to endpoints without ports
           key,
           value?.replace(/^goto (affinity|source-hash|slots)/, "goto range-$1"),
         ]);
-        expect(elements(RANGE_MAPS[map]).sort()).toEqual(expected.sort());
+        expect(elements(RANGES[map]).sort()).toEqual(expected.sort());
       }
     }),
     { numRuns: 50 },

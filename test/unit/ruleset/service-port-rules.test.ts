@@ -30,11 +30,11 @@ function render(options: ServiceOptions, endpoints: Endpoints, context: ContextO
   return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip", context));
 }
 
-/** The way of one frontend and its elements, as `set: value`. */
+/** The way of one frontend, its refusal, and the chain that guards it. */
 function frontend(key: string, options: ServiceOptions, endpoints: Endpoints): string[] {
   const found = render(options, endpoints).frontends.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no frontend ${key}`);
-  return [found.way ?? "no way", ...found.elements.map(({ set, value }) => `${set}: ${value}`)];
+  return [found.way ?? "no way", found.refusal ?? [], found.guard?.chain.name ?? []].flat();
 }
 
 /** The lists of a service port, each with its chain. */
@@ -56,7 +56,7 @@ const here = localEndpoint("10.244.1.1");
 describe("a cluster IP", () => {
   test.each<[string, ServiceOptions, Endpoints, readonly string[]]>([
     ["leads to the endpoints of the cluster", {}, [elsewhere, "10.244.2.2"], ["cluster"]],
-    ["is refused without endpoints", {}, [], ["no way", "no-endpoint-services: goto reject-chain"]],
+    ["is refused without endpoints", {}, [], ["no way", "refused"]],
     [
       "leads to local endpoints by internal Local policy",
       { internal: "Local" },
@@ -67,13 +67,13 @@ describe("a cluster IP", () => {
       "is dropped by internal Local policy with endpoints elsewhere only",
       { internal: "Local" },
       [elsewhere],
-      ["no way", "no-endpoint-services: goto drop-chain"],
+      ["no way", "dropped"],
     ],
     [
       "is refused by internal Local policy without any endpoint",
       { internal: "Local" },
       [],
-      ["no way", "no-endpoint-services: goto reject-chain"],
+      ["no way", "refused"],
     ],
     ["ignores external Local policy", { ...reachable, external: "Local" }, [elsewhere], ["cluster"]],
   ])("%s", (_, options, endpoints, expected) => {
@@ -96,15 +96,12 @@ describe.each([
   test("is dropped but for the short cut by Local policy without a local endpoint", () => {
     expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere])).toEqual([
       "external-local",
-      "no-endpoint-services: goto drop-chain",
+      "dropped",
     ]);
   });
 
   test.each(["Cluster", "Local"] as const)("is refused without endpoints, by %s policy", (policy) => {
-    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual([
-      "no way",
-      "no-endpoint-services: goto reject-chain",
-    ]);
+    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual(["no way", "refused"]);
   });
 });
 
@@ -184,8 +181,8 @@ describe("frontends", () => {
 
     test("lead past the check without endpoints, too: who may not come is dropped, not refused", () => {
       const [way, refusal, check] = frontend("203.0.113.5 . tcp . 80", guarded, []);
-      expect([way, refusal]).toEqual(["external-cluster", "no-endpoint-services: goto reject-chain"]);
-      expect(check).toMatch(/^firewall-ips: jump firewall-[\da-f]{20}$/);
+      expect([way, refusal]).toEqual(["external-cluster", "refused"]);
+      expect(check).toMatch(/^firewall-[\da-f]{20}$/);
     });
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { LISTS, RANGE_LISTS } from "../../../src/ruleset/sets.ts";
+import { LISTS, RANGES } from "../../../src/ruleset/sets.ts";
 import {
   type ContextOptions,
   cacheOf,
@@ -110,12 +110,12 @@ test("without room for all ranges of ports, the newest Services are served witho
     { ports: [port(80, { ranges })] },
   );
   update();
-  expect(elementsOf(renderer, RANGE_LISTS)).toHaveLength(6);
+  expect(elementsOf(renderer, RANGES.lists)).toHaveLength(6);
   expect(renderer.excess.size).toBe(0);
   const reasons = () => [...renderer.state.budgets.without("ranges")];
   expect(reasons()).toEqual([]);
   for (const _ of renderer.changingContext(testNodeContext({ maxPortRanges: 4 })));
-  expect(elementsOf(renderer, RANGE_LISTS)).toHaveLength(4);
+  expect(elementsOf(renderer, RANGES.lists)).toHaveLength(4);
   expect(reasons()).toEqual([
     [
       "ip a/new:/tcp",
