@@ -120,11 +120,12 @@ function intervalJson(text: string): Expression {
 
 function partsJson(types: readonly DataType[], text: string): Expression {
   if (types.length === 1) return partJson(types[0] as DataType, text);
-  const concat: Expression[] = [];
+  // Made with its length: one that grows has room for 16 more, and there are two for each element.
+  const concat = new Array<Expression>(types.length);
   let from = 0;
   for (let i = 0; i < types.length; i++) {
     const until = i === types.length - 1 ? text.length : text.indexOf(SEPARATOR, from);
-    concat.push(partJson(types[i] as DataType, text.slice(from, until)));
+    concat[i] = partJson(types[i] as DataType, text.slice(from, until));
     from = until + SEPARATOR.length;
   }
   return { concat };

@@ -1,7 +1,8 @@
 import { type ClusterSize, sizeText } from "../cluster-objects.ts";
-import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
+import { DaemonProcess } from "../daemon-process.ts";
+import { atMost, type Figure, median, megabytes, time, timeWithCpu, type Work } from "../figures.ts";
 import { follow } from "../follow.ts";
-import { type Memory, peakBytes, residentBytes, togetherBytes } from "../memory.ts";
+import { cpuMs, type Memory, peakBytes, residentBytes, togetherBytes } from "../memory.ts";
 import { mustRun, pause } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
@@ -54,10 +55,63 @@ function steadyMemory(size: ClusterSize, bytes: number, limit: number): Figure {
   };
 }
 
+/** Half of the pods are on our node: 180,000 elements. */
+const RESTARTED: ClusterSize = { ...SIZE, nodes: 2 };
+const RESTARTS = 3;
+
+/** A start to synced: its time and the CPU time of all processes, milliseconds. */
+interface Start {
+  readonly ms: number;
+  readonly cpuMs: number;
+}
+
+/** A cold start, and one more with the rules in force that it made. */
+async function startTwice(size: ClusterSize): Promise<{ readonly cold: Start; readonly warm: Start }> {
+  return await follow(size, [], async ({ api, daemon, startMs }) => {
+    const cold = { ms: startMs, cpuMs: cpuMs(daemon.pid) };
+    await daemon.stop();
+    const started = performance.now();
+    const again = new DaemonProcess(api.url);
+    try {
+      await again.synced();
+      return { cold, warm: { ms: performance.now() - started, cpuMs: cpuMs(again.pid) } };
+    } finally {
+      again.memory.stop();
+      await again.stop();
+    }
+  });
+}
+
+async function restartFigures(): Promise<Figure[]> {
+  const all: Awaited<ReturnType<typeof startTwice>>[] = [];
+  for (let i = 0; i < RESTARTS; i++) all.push(await startTwice(RESTARTED));
+  const middle = (of: (one: (typeof all)[number]) => number) => median(all.map(of));
+  const cold = middle((one) => one.cold.ms);
+  const warm = middle((one) => one.warm.ms);
+  const what = `${sizeText(RESTARTED)}, half of it local`;
+  return [
+    {
+      work: `start to synced, cold, ${what}`,
+      value: timeWithCpu(
+        cold,
+        middle((one) => one.cold.cpuMs),
+      ),
+    },
+    {
+      work: `start to synced, with the rules in force, ${what}`,
+      value: timeWithCpu(
+        warm,
+        middle((one) => one.warm.cpuMs),
+      ),
+      budget: atMost(warm, cold, "a cold start"),
+    },
+  ];
+}
+
 /** The start of a daemon, and its memory. */
 export const start: Work = {
   name: "start",
-  summary: "the daemon from its start to synced, and its memory",
+  summary: "the daemon from its start to synced, cold and with the rules in force, and its memory",
   run: async () => {
     const { startMs, peaks, nodePeak, steady } = await firstMinute(SIZE);
     return [
@@ -78,6 +132,7 @@ export const start: Work = {
         value: megabytes(peaks.together),
         budget: atMost(peaks.together, 400e6, "400 MB"),
       },
+      ...(await restartFigures()),
     ];
   },
 };
