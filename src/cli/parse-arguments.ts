@@ -1,24 +1,7 @@
-import yargs, { type Argv as Yargs } from "yargs";
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/text.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
-
-/** Returns a parser of yargs without what pflag has not: no negated names, groups of letters, numbers or nested objects. */
-export function emptyParser(): Yargs {
-  const settings = {
-    "boolean-negation": false,
-    "camel-case-expansion": false,
-    "dot-notation": false,
-    "greedy-arrays": false,
-    "parse-numbers": false,
-    "parse-positional-numbers": false,
-    "sort-commands": false,
-    "strip-aliased": true,
-  } as const;
-  // Its own texts name the program, and are in English whatever the user's language is, as all others are.
-  return yargs().scriptName("").locale("en").parserConfiguration(settings).help(false).version(false);
-}
 
 /** The arguments of a command line by their meaning. */
 export interface ParsedArguments {
@@ -58,27 +41,8 @@ export function parseArguments(
   args: readonly string[],
   takesWord: (command: string | undefined) => boolean,
 ): ParsedArguments {
-  const { given, spelled, words, unknown } = spellOut(args, takesWord);
-  const { _, $0, ...values } = emptyParser()
-    .options(Object.fromEntries(given.map(({ name, type }) => [name, type === "boolean" ? BOOLEAN : TEXTS])))
-    .parseSync([...spelled, "--", ...words]);
-  return { words: _.map(String), values: values as ParsedArguments["values"], unknown };
-}
-
-const BOOLEAN = { type: "boolean" } as const;
-const TEXTS = { type: "string", array: true } as const;
-
-/** A command line in the one spelling that yargs reads as pflag would. */
-interface SpelledOut {
-  /** `--name="value"` for every value of a known flag. */
-  readonly spelled: readonly string[];
-  readonly given: readonly Flag[];
-  readonly words: readonly string[];
-  readonly unknown: readonly string[];
-}
-
-function spellOut(args: readonly string[], takesWord: (command: string | undefined) => boolean): SpelledOut {
-  const [given, spelled, words, unknown]: [Flag[], string[], string[], string[]] = [[], [], [], []];
+  const values = new Map<string, boolean | string[]>();
+  const [words, unknown]: [string[], string[]] = [[], []];
   let next = 0;
   while (next < args.length) {
     const argument = args[next] ?? "";
@@ -88,31 +52,28 @@ function spellOut(args: readonly string[], takesWord: (command: string | undefin
       words.push(argument);
       continue;
     }
-    const { spelling, flag, value } = flagOf(argument);
+    const { spelling, flag, value } = argument.startsWith("--") ? namedFlag(argument) : letterFlag(argument);
     if (flag === undefined) {
       unknown.push(spelling);
       continue;
     }
-    const joined = value === undefined ? [] : [value];
+    if (flag.type === "boolean") {
+      values.set(flag.name, goBoolean(flag.name, value ?? "true"));
+      continue;
+    }
     const isList = flag.type === "path-list" && !takesWord(words[0]);
-    const limit = flag.type === "boolean" ? 0 : (isList ? args.length : 1) - joined.length;
-    const values = [...joined, ...valuesAt(args, next, limit)];
-    next += values.length - joined.length;
-    given.push(flag);
-    spelled.push(...spelledValues(spelling, flag, values));
+    const following = valuesAt(args, next, isList ? args.length : value === undefined ? 1 : 0);
+    next += following.length;
+    const texts = [
+      ...[values.get(flag.name) ?? []].flat().map(String),
+      ...(value === undefined ? [] : [value]),
+      ...following,
+    ];
+    if (texts.length === 0)
+      throw new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${flag.description}`);
+    values.set(flag.name, texts);
   }
-  return { given, spelled, words: [...words, ...args.slice(next)], unknown };
-}
-
-function spelledValues(
-  spelling: string,
-  { name, type, description }: Flag,
-  values: readonly string[],
-): string[] {
-  if (type === "boolean") return [`--${name}=${goBoolean(name, values[0] ?? "true")}`];
-  if (values.length === 0) throw new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${description}`);
-  // yargs takes one pair of quotes away from what stands after an equals sign.
-  return values.map((value) => `--${name}="${value}"`);
+  return { words: [...words, ...args.slice(next)], values: Object.fromEntries(values), unknown };
 }
 
 /** A lone dash is standard input. */
@@ -132,10 +93,6 @@ interface GivenSpelling {
   readonly flag: Flag | undefined;
   /** The value in the same argument, if there is one. */
   readonly value: string | undefined;
-}
-
-function flagOf(argument: string): GivenSpelling {
-  return argument.startsWith("--") ? namedFlag(argument) : letterFlag(argument);
 }
 
 /** Splits `--name` and `--name=value`. */

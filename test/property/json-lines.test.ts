@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { jsonLines } from "../../src/kube/files/json-lines.ts";
+import { parseJson } from "../../src/kube/files/json.ts";
+
+/** Finds lines in the last document of a text. */
+function linesOf(text: string) {
+  const lineOf = parseJson(text, "a.json", false).at(-1)?.lineOf;
+  return (keys: readonly string[]) => lineOf?.(keys);
+}
 
 /** A value with every path in it and the line of each, as JSON.stringify with an indent lays them out. */
 interface LaidOut {
@@ -40,19 +46,27 @@ const { value: anyJson } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-test("jsonLines finds the line of every path in a JSON text", () => {
+test("the line of every path in a JSON text is found", () => {
   fc.assert(
     fc.property(anyJson, fc.integer({ min: 0, max: 3 }), (value, before) => {
       const start = "\n".repeat(before);
       const text = `${start}${JSON.stringify(value, null, 1)}`;
-      const lineOf = jsonLines(text, before === 0 ? 0 : before - 1);
+      const lineOf = linesOf(text);
       expect(lineOf([])).toBe(before + 1);
       for (const { keys, line } of layOut(value, before + 1).places) expect(lineOf(keys)).toBe(line);
     }),
   );
 });
 
-test("jsonLines gives a missing path the line of its deepest existing part", () => {
-  const lineOf = jsonLines('{\n "a": [\n  1,\n  {"b": 2}\n ]\n}', 0);
+test("a missing path of a JSON text has the line of its deepest existing part", () => {
+  const lineOf = linesOf('{\n "a": [\n  1,\n  {"b": 2}\n ]\n}');
   expect([["a", "7"], ["a", "1", "c"], ["a", "0", "x"], ["z"]].map(lineOf)).toEqual([2, 4, 3, 1]);
+});
+
+test("a document that nests too deeply for a tree has no lines", () => {
+  expect(linesOf(`{"a": ${"[".repeat(50_000)}${"]".repeat(50_000)}}`)(["a"])).toBeUndefined();
+});
+
+test("lines of a second document are counted from the beginning of the text", () => {
+  expect(linesOf('{"a": 1}\n\n{\n "b": 2}')(["b"])).toBe(4);
 });

@@ -1,9 +1,8 @@
-import type { Options, Argv as Yargs } from "yargs";
+import yargs, { type Options, type Argv as Yargs } from "yargs";
 import { alternatives } from "../../base/text.ts";
 import { defaultText } from "../../config/flags.ts";
 import type { Flag, FlagType } from "../../config/option.ts";
 import { type Command, shownFlags } from "../command.ts";
-import { emptyParser } from "../parse-arguments.ts";
 import { COMMANDS } from "./commands.ts";
 
 /** Shorter lines are easier to read than those of a wide terminal. */
@@ -60,6 +59,22 @@ export async function completedNames(
   const found = await parser.getCompletion([...before, current]);
   // For users of zsh and fish, yargs adds a description after a colon or a tab; the word may be completed in another shell.
   return found.map((name) => name.replace(/[:\t].*/s, "")).filter((name) => name.startsWith(current));
+}
+
+/** A parser of yargs without what pflag has not: no negated names, groups of letters, numbers or nested objects. */
+function emptyParser(): Yargs {
+  const settings = {
+    "boolean-negation": false,
+    "camel-case-expansion": false,
+    "dot-notation": false,
+    "greedy-arrays": false,
+    "parse-numbers": false,
+    "parse-positional-numbers": false,
+    "sort-commands": false,
+    "strip-aliased": true,
+  } as const;
+  // Its own texts name the program, and are in English whatever the user's language is, as all others are.
+  return yargs().scriptName("").locale("en").parserConfiguration(settings).help(false).version(false);
 }
 
 async function textOf(parser: Yargs, columns: number): Promise<string> {

@@ -1,8 +1,8 @@
-import { createScanner, type JSONScanner } from "jsonc-parser";
+import { findNodeAtLocation, type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
+import { LineCounter } from "yaml";
 import { frameOf, ListDecoder } from "../decode/list-decoder.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
-import { type JsonToken, jsonLines, nextToken } from "./json-lines.ts";
-import type { InputDocument } from "./yaml.ts";
+import { DEEPEST, type InputDocument } from "./yaml.ts";
 
 /** Characters. */
 const LONG = 1024 * 1024;
@@ -19,8 +19,8 @@ export function parseJson(text: string, file: string, uniqueKeys: boolean): Inpu
   let start = 0;
   do {
     const { value, end } = parseFirst(text, start, file, uniqueKeys);
-    documents.push({ number: documents.length + 1, value, lineOf: jsonLines(text, start) });
-    start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
+    documents.push({ number: documents.length + 1, value, lineOf: lineFinder(text, start) });
+    start = end;
   } while (start < text.length);
   return documents;
 }
@@ -73,75 +73,68 @@ function parseFirst(
   return { value: value === undefined ? JSON.parse(text.slice(start, end)) : value, end };
 }
 
-type Expected = "value" | "value or ]" | "key" | "key or }" | ":" | ", or end";
-
-/** Returns the end of the first value. @throws AppError UNREADABLE_INPUT for its first error */
+/**
+ * Returns where the document after the first one begins, or the end of the text.
+ * @throws AppError UNREADABLE_INPUT for the first error
+ */
 function endOfFirst(text: string, start: number, file: string, uniqueKeys: boolean): number {
-  const scanner = createScanner(text);
-  scanner.setPosition(start);
-  /** The keys so far of each open object; undefined for an array. */
-  const open: (Set<string> | undefined)[] = [];
-  let expected: Expected = "value";
-  do {
-    const next: Expected | undefined = after(expected, nextToken(scanner), open);
-    if (next === undefined) throw invalidJson(text, scanner, file);
-    if (next === ":" && uniqueKeys) addKey(text, scanner, file, open.at(-1) ?? new Set());
-    expected = next;
-  } while (open.length > 0);
-  return scanner.getPosition();
+  let end = text.length;
+  /** The keys so far of each open object; none of an array. */
+  const open: Set<string>[] = [];
+  const failed = (reason: string, offset: number) =>
+    unreadable(file, reason, positionAt(text, start + offset));
+  const begin = (offset: number) => {
+    if (open.push(new Set()) > DEEPEST) throw failed(`nests deeper than ${DEEPEST} levels`, offset);
+  };
+  const visitor = {
+    onObjectBegin: begin,
+    onObjectEnd: () => void open.pop(),
+    onArrayBegin: begin,
+    onArrayEnd: () => void open.pop(),
+    onObjectProperty: (key: string, offset: number) => {
+      if (uniqueKeys && open.at(-1)?.has(key)) throw failed(`duplicate key ${JSON.stringify(key)}`, offset);
+      open.at(-1)?.add(key);
+    },
+    onError: (code: number, offset: number) => {
+      const found = text.charAt(start + offset);
+      if (printParseErrorCode(code) === "EndOfFileExpected") end = start + offset;
+      else if (found === "") throw failed("the JSON ends too early", offset);
+      else throw failed(`invalid JSON: unexpected ${JSON.stringify(found)}`, offset);
+    },
+  };
+  visit(text.slice(start), visitor, { disallowComments: true });
+  return end;
 }
 
-/** Returns what may follow a token; undefined if the token itself is not allowed. Updates the objects and arrays that are open. */
-function after(
-  expected: Expected,
-  token: JsonToken,
-  open: (Set<string> | undefined)[],
-): Expected | undefined {
-  const isValueDue = expected === "value" || expected === "value or ]";
-  switch (token) {
-    case "{":
-    case "[":
-      if (!isValueDue) return undefined;
-      open.push(token === "{" ? new Set() : undefined);
-      return token === "{" ? "key or }" : "value or ]";
-    case "}":
-      return (expected === ", or end" || expected === "key or }") && open.pop() !== undefined
-        ? ", or end"
-        : undefined;
-    case "]":
-      return (expected === ", or end" || expected === "value or ]") && open.pop() === undefined
-        ? ", or end"
-        : undefined;
-    case ",":
-      if (expected !== ", or end") return undefined;
-      return open.at(-1) === undefined ? "value" : "key";
-    case ":":
-      return expected === ":" ? "value" : undefined;
-    case '"':
-      if (expected === "key" || expected === "key or }") return ":";
-      return isValueDue ? ", or end" : undefined;
-    case "0":
-      return isValueDue ? ", or end" : undefined;
-    case "":
-      return undefined;
-  }
+/**
+ * Finds lines in the valid JSON document that begins at `start`. Its tree is made for the first of them. A document that nests
+ * too deeply for one has no lines.
+ */
+function lineFinder(text: string, start: number): InputDocument["lineOf"] {
+  let tree: Node | undefined;
+  let lines: LineCounter | undefined;
+  return (keys) => {
+    try {
+      tree ??= parseTree(text.slice(start));
+    } catch (error) {
+      if (error instanceof RangeError) return undefined;
+      throw error;
+    }
+    let node = tree;
+    for (const key of keys) {
+      const next = node && findNodeAtLocation(node, [node.type === "array" ? Number(key) : key]);
+      if (next === undefined) break;
+      node = next;
+    }
+    const { offset = 0 } = (node?.parent?.type === "property" ? node.parent : node) ?? {};
+    lines ??= lineCounter(text);
+    return lines.linePos(start + offset).line;
+  };
 }
 
-function addKey(text: string, scanner: JSONScanner, file: string, keys: Set<string>): void {
-  const key = scanner.getTokenValue();
-  if (keys.has(key))
-    throw unreadable(
-      file,
-      `duplicate key ${JSON.stringify(key)}`,
-      positionAt(text, scanner.getTokenOffset()),
-    );
-  keys.add(key);
-}
-
-function invalidJson(text: string, scanner: JSONScanner, file: string): Error {
-  const offset = scanner.getTokenOffset();
-  const found = text.slice(offset, offset + 1);
-  const reason =
-    found === "" ? "the JSON ends too early" : `invalid JSON: unexpected ${JSON.stringify(found)}`;
-  return unreadable(file, reason, positionAt(text, offset));
+function lineCounter(text: string): LineCounter {
+  const lines = new LineCounter();
+  lines.addNewLine(0);
+  for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", end + 1)) lines.addNewLine(end + 1);
+  return lines;
 }

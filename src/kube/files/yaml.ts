@@ -27,8 +27,8 @@ export interface InputDocument {
 
 /** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
-/** The deepest nesting. Kubernetes objects have about 15 levels. */
-const DEEPEST = 64;
+/** The deepest nesting of YAML, and of JSON that is not only parsed. Kubernetes objects have about 15 levels. */
+export const DEEPEST = 64;
 
 /**
  * Parses the documents of a YAML text (1.2, core schema) of at most 16 MiB and 64 levels. Empty documents are dropped.

@@ -371,7 +371,7 @@ describe("readFiles refuses with file, line and reason", () => {
     ["JSON with a comma too many", "a.json", '{"a": 1,}', 'invalid JSON: unexpected "}"', "1"],
     ["JSON with the wrong bracket", "a.json", '{"a": [1}', 'invalid JSON: unexpected "}"', "1"],
     ["JSON with a bracket after its end", "a.json", "{}\n\n]", 'invalid JSON: unexpected "]"', "3"],
-    ["a million brackets of JSON", "a.json", "[".repeat(1_000_000), "the JSON ends too early", "1"],
+    ["a million brackets of JSON", "a.json", "[".repeat(1_000_000), "nests deeper than 64 levels", "1"],
     ["JSON cut short in a file named .yaml", "a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
     ["YAML with an open bracket", "a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
     ["YAML indented by tabs", "a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
@@ -396,7 +396,13 @@ describe("readFiles refuses with file, line and reason", () => {
       "nests deeper than 64 levels",
       undefined,
     ],
-    ["100,000 brackets in a file named .yaml", "a.yaml", "[".repeat(100_000), "the JSON ends too early", "1"],
+    [
+      "100,000 brackets in a file named .yaml",
+      "a.yaml",
+      "[".repeat(100_000),
+      "nests deeper than 64 levels",
+      "1",
+    ],
     [
       "brackets of YAML that nest too deeply",
       "a.yaml",
