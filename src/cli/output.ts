@@ -9,8 +9,11 @@ export interface CommandResult {
   readonly notices?: readonly string[];
 }
 
-/** Exit codes of all commands. `trouble` is that of commands whose exit code 1 is an answer: they could give none. */
-export const EXIT = { ok: 0, refused: 1, badInput: 2, trouble: 2 } as const;
+/**
+ * Exit codes of all commands. 1 is `failure`, or `differs` of commands whose exit code 1 is an answer; when these can give none, 2 is
+ * `trouble`.
+ */
+export const EXIT = { ok: 0, failure: 1, differs: 1, badInput: 2, trouble: 2 } as const;
 
 /** The streams and terminal of a command line; tests give their own. */
 export interface ProgramContext {
@@ -44,14 +47,14 @@ export function failed(error: unknown, notices: readonly string[]): CommandResul
  */
 export function exitCodeOf(error: unknown, answersByExitCode = false): number {
   if (answersByExitCode) return EXIT.trouble;
-  if (!(error instanceof AppError)) return EXIT.refused;
+  if (!(error instanceof AppError)) return EXIT.failure;
   switch (error.code) {
     case "BAD_ARGUMENT":
     case "BAD_CONFIG":
     case "UNREADABLE_INPUT":
       return EXIT.badInput;
     default:
-      return EXIT.refused;
+      return EXIT.failure;
   }
 }
 

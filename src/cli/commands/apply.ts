@@ -43,7 +43,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const notices = [...optionNotices, ...desired.notices, ...diagnostics.map(diagnosticText)];
   if (hasErrors(diagnostics)) {
     return {
-      exitCode: EXIT.refused,
+      exitCode: EXIT.failure,
       notices: [...notices, "nothing was applied: the kernel's rules stay as they are"],
     };
   }
@@ -61,7 +61,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   );
   const excluded = options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0;
   return {
-    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.refused,
+    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.failure,
     output: applySummary(cache, report),
     notices: [
       ...notices,

@@ -46,7 +46,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     kernel.kind !== "refused" &&
     !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
-    exitCode: passed ? EXIT.ok : EXIT.refused,
+    exitCode: passed ? EXIT.ok : EXIT.failure,
     output: print(reportOf(desired, diagnostics, kernel, passed)),
     notices,
   };

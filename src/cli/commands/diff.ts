@@ -74,7 +74,7 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
     after: sideText(comparison, request.paths),
   };
   return {
-    exitCode: isSame(diff) ? EXIT.ok : EXIT.refused,
+    exitCode: isSame(diff) ? EXIT.ok : EXIT.differs,
     output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
     notices,
   };
@@ -96,7 +96,7 @@ async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult
     json: outcomeJson,
     github: (of: OutcomeReport) => outcomeGithub(of, failOn),
   };
-  return { exitCode: isFailed ? EXIT.refused : EXIT.ok, output: print[format](report), notices };
+  return { exitCode: isFailed ? EXIT.differs : EXIT.ok, output: print[format](report), notices };
 }
 
 async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeReport> {

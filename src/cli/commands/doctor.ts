@@ -62,7 +62,7 @@ async function migratingServices(
 /** 1 when there is a fault; when `strict`, also when there is a warning. */
 export function doctorExitCode(findings: readonly HostFinding[], strict: boolean): number {
   const worst = worstLevel(findings);
-  return worst === "fault" || (strict && worst === "warning") ? EXIT.refused : EXIT.ok;
+  return worst === "fault" || (strict && worst === "warning") ? EXIT.failure : EXIT.ok;
 }
 
 const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", fault: "FAULT" };

@@ -39,21 +39,19 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const families = familiesOf(argv);
   const command = await optionsBesideDaemon(argv);
   const request = loadRequest(argv, command);
-  const isDiff = isSet(argv, "diff");
-  const ofDaemon = isDiff && request.daemon !== undefined ? await liveTables(request) : undefined;
-  const desired = await loadDesired(request, ofDaemon?.objects);
+  const live = isSet(argv, "diff") ? await liveTables(request) : undefined;
+  const desired = await loadDesired(request, live?.objects);
   const notices = [
     ...command.notices,
     ...desired.notices,
     ...pendingNotices(desired.origin),
     ...desired.diagnostics.map(diagnosticText),
   ];
-  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.refused, notices };
+  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failure, notices };
   const selection = selectionOf(desired.state, families, service);
   if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
-  const output = isDiff
-    ? await changes(desired, ofDaemon ?? (await liveTables(request)), selection, format)
-    : tables(desired, selection, format);
+  const output =
+    live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
   // JSON is for nft, and takes no comment.
   const head =
     format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";

@@ -32,7 +32,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   if (report instanceof AppError) return failed(report, notices);
   const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
-    exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.refused : EXIT.ok,
+    exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.failure : EXIT.ok,
     output:
       format === "json"
         ? `${JSON.stringify(reportJson(report), null, 2)}\n`

@@ -43,7 +43,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     progress.step("asking the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
-    return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.refused, output, notices };
+    return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.failure, output, notices };
   } finally {
     client.close();
   }

@@ -124,7 +124,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     const stopped = assembled?.stop().then(() => true) ?? true;
     if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
       logger.warn({}, "not everything ended in time; what is under way is killed");
-    return { exitCode: failed ? EXIT.refused : EXIT.ok };
+    return { exitCode: failed ? EXIT.failure : EXIT.ok };
   } finally {
     // Whatever is left open would keep a process alive that could not start.
     ended.release();

@@ -22,10 +22,9 @@ const PLACEHOLDERS =
  * @throws AppError as {@link loadDesired} and {@link liveTables} do
  */
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
-  const ofDaemon = request.daemon === undefined ? undefined : await liveTables(request);
-  const desired = await loadDesired(request, ofDaemon?.objects);
+  const live = await liveTables(request);
+  const desired = await loadDesired(request, live.objects);
   const { state, diagnostics, origin } = desired;
-  const live = ofDaemon ?? (await liveTables(request));
   const before = { ruleset: live.ruleset };
   keepVanished(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };

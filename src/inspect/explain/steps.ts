@@ -122,11 +122,27 @@ export function stepRuleText({ text, rule }: RuleStep): string {
 /** Names a list of endpoints by its id: `list 17 of shop/cart port http (80/tcp)`. */
 export type ListNames = (id: number) => string;
 
+type EffectOf<Kind extends Effect["kind"]> = Extract<Effect, { readonly kind: Kind }>;
+
+/** An effect as far as its words need it: a rule that the kernel traced tells no keys, choices and targets. */
+export type KnownEffect =
+  | Exclude<Effect, { readonly kind: "found" | "dnat" | "random" | "assigned" }>
+  | (Omit<EffectOf<"found">, "key"> & { readonly key?: string })
+  | Omit<EffectOf<"random">, "value">
+  | Omit<EffectOf<"assigned">, "value">
+  | Pick<EffectOf<"dnat">, "kind">;
+
+/** A rule of nft-proxy's own tables that did something. */
+export interface RuleEffects {
+  readonly chain: string;
+  readonly effects: readonly KnownEffect[];
+}
+
 /**
  * The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing.
  * @param listName absent where the ids of lists are not known
  */
-export function stepWords(step: RuleStep, listName?: ListNames): string | undefined {
+export function stepWords(step: RuleEffects, listName?: ListNames): string | undefined {
   const words = new Set(step.effects.flatMap((effect) => effectWords(effect, step, listName) ?? []));
   return words.size === 0 ? undefined : [...words].join("; ");
 }
@@ -157,7 +173,11 @@ function otherEffectWords(effect: Effect): string | undefined {
   }
 }
 
-function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undefined): string | undefined {
+function effectWords(
+  effect: KnownEffect,
+  step: RuleEffects,
+  listName: ListNames | undefined,
+): string | undefined {
   switch (effect.kind) {
     case "found":
       return foundWords(effect, step, listName);
@@ -191,13 +211,13 @@ function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undef
   }
 }
 
-function resetWords({ chain }: RuleStep): string {
+function resetWords({ chain }: RuleEffects): string {
   return chain === VANISHED_CHECK
     ? "reset: the connection's endpoint left every EndpointSlice"
     : "reset: a packet amid a connection that is not known";
 }
 
-function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
+function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
   const role = parseChainName(chain);
   if (role?.kind !== "balancer") return choices === 1 ? undefined : `one of ${choices} at random`;
   const { scheduler, slots, count } = role.balancer;
@@ -217,11 +237,9 @@ function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
   }
 }
 
-type Found = Extract<Effect, { readonly kind: "found" }>;
-
 function foundWords(
-  { set, key, value }: Found,
-  step: RuleStep,
+  { set, key = "", value }: Extract<KnownEffect, { readonly kind: "found" }>,
+  step: RuleEffects,
   listName: ListNames | undefined,
 ): string | undefined {
   switch (portEquivalent(set)) {
@@ -249,14 +267,14 @@ function foundWords(
 }
 
 /** Being a cluster IP alone has no effect. */
-function clusterIPWords({ effects }: RuleStep): string | undefined {
+function clusterIPWords({ effects }: RuleEffects): string | undefined {
   const isMarked = effects.some(({ kind }) => kind === "assigned");
   const isRefused = effects.some(({ kind }) => kind === "reject");
   if (isMarked) return "a cluster IP, and not from a pod: marked to be masqueraded";
   return isRefused ? "a cluster IP without this port" : undefined;
 }
 
-function dropWords({ chain }: RuleStep): string {
+function dropWords({ chain }: RuleEffects): string {
   if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
   return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
 }

@@ -44,30 +44,26 @@ export async function loadExplainInput(
   query?: ExplainQuery,
   isLive = false,
 ): Promise<LoadedExplainInput> {
-  // The daemon gives its objects and tables of one moment.
-  const isFollowed = isLive && query !== undefined;
-  const ofDaemon = isFollowed && request.daemon !== undefined ? await liveTables(request) : undefined;
-  const { unserved, objectsKnown, ...desired } = await loadObjects(request, query, isLive, ofDaemon?.objects);
-  const tables = isFollowed ? (ofDaemon ?? (await liveTables(request))) : undefined;
-  const { cache, nodeContext, state, diagnostics, missingNode, origin } = desired;
-  const { ignored, loadBalancers } = unserved;
-  const host = hostOf(nodeContext, await allLocalAddresses(hostFiles));
-  const live =
-    isFollowed && tables !== undefined ? { live: await liveRules(request, tables.ruleset, query) } : {};
+  // First, because a daemon gives its objects and tables of one moment.
+  const tables = isLive && query !== undefined ? await liveTables(request) : undefined;
+  const loaded = await loadObjects(request, query, isLive, tables?.objects);
+  const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
+  // The kernel's list ids, so that both sides name a list alike.
   if (tables !== undefined) state.adopt(tables.ruleset);
-  const vanished = request.paths.length > 0 ? {} : vanishedOf(request.daemon);
   const input = {
     cache,
     nodeContext,
     state,
-    host,
-    ignored,
-    loadBalancers,
+    host: hostOf(nodeContext, await allLocalAddresses(hostFiles)),
+    ignored: unserved.ignored,
+    loadBalancers: unserved.loadBalancers,
     objectsKnown,
-    ...live,
-    ...vanished,
+    ...(tables === undefined || query === undefined
+      ? {}
+      : { live: await liveRules(request, tables.ruleset, query) }),
+    ...(request.paths.length > 0 ? {} : vanishedOf(request.daemon)),
   };
-  const notices = [...desired.notices, ...(tables?.notices ?? [])];
+  const notices = [...loaded.notices, ...(tables?.notices ?? [])];
   return { input, diagnostics, notices, missingNode, origin };
 }
 

@@ -8,9 +8,8 @@ import { type Chain, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
-import type { Effect } from "../../trace/outcome.ts";
 import { podNames } from "../explain/match.ts";
-import { stepWords } from "../explain/steps.ts";
+import { type KnownEffect, stepWords } from "../explain/steps.ts";
 import { portText } from "../explain/words.ts";
 import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
@@ -136,14 +135,8 @@ function namedRule(traced: TracedRule, chain: Chain | undefined): NamedRule {
   const text = traced.rule.replaceAll(COUNTS, "counter");
   const rule = chain?.rules.find((one) => ruleText(one) === text);
   if (rule === undefined) return traced;
-  const place = {
-    table: { family: "ip", name: TABLE_NAME },
-    hook: "prerouting",
-    index: 0,
-    chain: traced.chain,
-  } as const;
   const effects = rule.flatMap((statement) => effectsOf(statement, traced.verdict));
-  const means = stepWords({ ...place, kind: "rule", completed: true, rule, effects });
+  const means = stepWords({ chain: traced.chain, effects });
   return means === undefined ? traced : { ...traced, means };
 }
 
@@ -151,30 +144,33 @@ function namedRule(traced: TracedRule, chain: Chain | undefined): NamedRule {
 const COUNTS = /counter packets \d+ bytes \d+/g;
 
 /** The effects of a statement of a rule that matched. Of keys, choices and targets the trace tells nothing. */
-function effectsOf(statement: Statement, verdict: string): Effect[] {
-  const found = (data: Expression, value: string): Effect[] =>
-    typeof data === "string" && data.startsWith("@")
-      ? [{ kind: "found", set: data.slice(1), key: "", value }]
-      : [];
+function effectsOf(statement: Statement, verdict: string): KnownEffect[] {
+  const found = (data: Expression, value: string): KnownEffect[] =>
+    typeof data === "string" && data.startsWith("@") ? [{ kind: "found", set: data.slice(1), value }] : [];
   if ("vmap" in statement) return found(statement.vmap.data, verdict);
   if ("match" in statement) return found(statement.match.right, "");
   if ("mangle" in statement) return mangleEffects(statement.mangle);
-  if ("dnat" in statement)
-    return [...drawn(statement.dnat.addr), { kind: "dnat", to: { address: "", port: 0 } }];
+  if ("dnat" in statement) return [...drawn(statement.dnat.addr), { kind: "dnat" }];
   if ("masquerade" in statement) return [{ kind: "masquerade" }];
   if ("reject" in statement) return [{ kind: "reject", reset: statement.reject !== null }];
   return "drop" in statement ? [{ kind: "verdict", verdict: "drop" }] : [];
 }
 
-function mangleEffects({ key, value }: { readonly key: Expression; readonly value: Expression }): Effect[] {
+function mangleEffects({
+  key,
+  value,
+}: {
+  readonly key: Expression;
+  readonly value: Expression;
+}): KnownEffect[] {
   const isMark = typeof key === "object" && "meta" in key && key.meta.key === "mark";
-  return [...drawn(value), ...(isMark ? [{ kind: "assigned", register: "mark", value: 0 } as const] : [])];
+  return [...drawn(value), ...(isMark ? [{ kind: "assigned", register: "mark" } as const] : [])];
 }
 
 /** The random choice in an expression. */
-function drawn(expression: Expression): Effect[] {
+function drawn(expression: Expression): KnownEffect[] {
   if (typeof expression !== "object") return [];
-  if ("numgen" in expression) return [{ kind: "random", value: 0, choices: expression.numgen.mod }];
+  if ("numgen" in expression) return [{ kind: "random", choices: expression.numgen.mod }];
   if ("map" in expression) return drawn(expression.map.key);
   if ("concat" in expression) return expression.concat.flatMap(drawn);
   return "|" in expression ? expression["|"].flatMap(drawn) : [];
