@@ -4,6 +4,7 @@ import type { TenantChange } from "../support/hostile-tenants.ts";
 import { affinityEntries, rememberClients } from "../support/kill-rounds.ts";
 import type { Harm } from "./attribution.ts";
 import { HOSTILE, type HostileObjects, TENANT_STEPS } from "./hostile-services.ts";
+import type { Absence } from "./kernel-watch.ts";
 import { now, type Stage } from "./stage.ts";
 import { probeOf, TARGETS } from "./targets.ts";
 
@@ -15,6 +16,8 @@ export interface Injected {
   readonly harm?: Omit<Harm, "fault" | "until">;
   /** Whether its traces are gone. A new Service must be served then, which the caller checks. */
   readonly isRepaired?: () => Promise<boolean>;
+  /** For how long what it deleted was missing in the kernel. */
+  readonly absence?: Absence;
 }
 
 /** One step of a fault. @param random draws what is left to chance */
@@ -110,8 +113,10 @@ const clockSet: Step = async (stage, random) => {
 /** Somebody deletes all rules. */
 export async function flushed(stage: Stage): Promise<Required<Injected>> {
   const from = now();
+  const absence = stage.kernel.ofTables(FAMILIES);
   await stage.lab.nft("flush", "ruleset");
-  return { since: now(), harm: { from, families: FAMILIES }, isRepaired: () => isServed(stage, FAMILIES) };
+  const isRepaired = () => isServed(stage, FAMILIES);
+  return { since: now(), harm: { from, families: FAMILIES }, isRepaired, absence };
 }
 
 /** Without the API server the rules have to come back, too. */
@@ -127,15 +132,19 @@ const flushedWhileAway: Step = async (stage, random) => {
 const tableDeleted: Step = async (stage, random) => {
   const family = familyOf(random);
   const from = now();
+  const absence = stage.kernel.ofTables([family]);
   await stage.lab.nft("delete", "table", family, "nft-proxy");
-  return { since: now(), harm: { from, families: [family] }, isRepaired: () => isServed(stage, [family]) };
+  const isRepaired = () => isServed(stage, [family]);
+  return { since: now(), harm: { from, families: [family] }, isRepaired, absence };
 };
 
 const chainEmptied: Step = async (stage, random) => {
   const family = familyOf(random);
   const from = now();
+  const absence = stage.kernel.ofRules(family, "services");
   await stage.lab.nft("flush", "chain", family, "nft-proxy", "services");
-  return { since: now(), harm: { from, families: [family] }, isRepaired: () => isServed(stage, [family]) };
+  const isRepaired = () => isServed(stage, [family]);
+  return { since: now(), harm: { from, families: [family] }, isRepaired, absence };
 };
 
 const elementDeleted: Step = async (stage, random) => {
@@ -147,9 +156,10 @@ const elementDeleted: Step = async (stage, random) => {
   const key =
     kind === "node-port" ? `${nobody} . tcp . ${port.nodePort}` : `${clusterIP} . ${protocol} . ${port.port}`;
   const from = now();
+  const absence = stage.kernel.ofFrontend(family, key);
   await stage.lab.nft("delete", "element", family, "nft-proxy", "lists", `{ ${key} }`);
   const isRepaired = () => stage.isAnswered([probeOf(target)]);
-  return { since: now(), harm: { from, families: [family], service: name }, isRepaired };
+  return { since: now(), harm: { from, families: [family], service: name }, isRepaired, absence };
 };
 
 const othersRebuilt: Step = async (stage, random) => {

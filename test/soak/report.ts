@@ -9,13 +9,21 @@ import type { Vitals } from "./vitals.ts";
 
 const RESULTS = fileURLToPath(new URL("RESULTS.md", import.meta.url));
 
+/** How often a fault was injected, and how it went. */
+export interface FaultTally {
+  injected: number;
+  /** How long each of its steps took to be repaired, milliseconds. */
+  readonly repairs: number[];
+  /** For how long what it deleted was missing in the kernel, milliseconds; empty for faults that delete nothing. */
+  readonly absences: number[];
+}
+
 /** What a run found. */
 export interface SoakResults {
   readonly minutes: number;
   readonly seed: number;
   readonly changes: number;
-  /** Of each fault: how often it was injected, and how long each of its steps took to be repaired, milliseconds. */
-  readonly faults: ReadonlyMap<string, { injected: number; readonly repairs: number[] }>;
+  readonly faults: ReadonlyMap<string, FaultTally>;
   readonly harms: readonly Harm[];
   readonly clients: Clients;
   readonly vitals: { readonly start: Vitals; readonly middle: Vitals; readonly end: Vitals };
@@ -78,6 +86,7 @@ export async function saveResults(results: SoakResults, nft: string): Promise<vo
     "",
     "`npm run soak -- --save` writes this. One daemon under constant change, with faults one after the other and connections",
     "all the time. Time to repair: until the traces are gone, a Service made afterwards has its rules, and the daemon is healthy.",
+    "Missing: from the commit that deleted rules to the one that brought them back, as the kernel told.",
     "",
     `- Date: ${new Date().toISOString().slice(0, 10)}`,
     `- Machine: ${machine} during the run`,
@@ -91,14 +100,18 @@ export async function saveResults(results: SoakResults, nft: string): Promise<vo
 
 function faultTable({ faults, harms, clients }: SoakResults): string {
   const blamed = clients.failures.flatMap((failure) => explanationOf(failure, harms)?.fault ?? []);
-  const rows = [...faults].map(([name, { injected, repairs }]) => [
+  const rows = [...faults].map(([name, { injected, repairs, absences }]) => [
     name,
     String(injected),
     time(median(repairs)),
     time(Math.max(...repairs)),
+    absences.length === 0 ? "" : `${time(median(absences))}, at most ${time(Math.max(...absences))}`,
     String(blamed.filter((fault) => fault === name).length),
   ]);
-  return paddedTable(["fault", "injected", "repaired in, p50", "worst", "connections failed by it"], rows);
+  return paddedTable(
+    ["fault", "injected", "repaired in, p50", "worst", "missing, p50", "connections failed by it"],
+    rows,
+  );
 }
 
 function connectionTable({ clients, harms }: SoakResults): string {

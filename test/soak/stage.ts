@@ -16,6 +16,7 @@ import type { Probe } from "../support/lab/outcome.ts";
 import type { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 import { Churn } from "./churn.ts";
+import { KernelWatch } from "./kernel-watch.ts";
 import { ECHO_PORT, ECHOING, putTargets } from "./targets.ts";
 
 /** Where a run leaves the daemon's log. */
@@ -43,6 +44,7 @@ export class Stage {
   readonly warnings = new Map<string, number>();
   readonly #log: WriteStream;
   readonly #onProblem: (problem: string) => void;
+  #kernel: KernelWatch | undefined;
   #daemon: RunningCommand | undefined;
   #canaries = 0;
 
@@ -70,7 +72,10 @@ export class Stage {
     stage.churn.reset();
     for (const machine of ECHOING) await serveEcho(lab.lab, machine, ECHO_PORT);
     stage.start();
-    if (await stage.isServing(60_000)) return stage;
+    if (await stage.isServing(60_000)) {
+      stage.#kernel = await KernelWatch.start(lab, stage.pid, (reason) => onProblem(reason));
+      return stage;
+    }
     await stage.close();
     throw new Error(`the daemon does not come to a first sync: see ${FOLDER}/daemon.log`);
   }
@@ -78,6 +83,12 @@ export class Stage {
   /** The daemon's process. */
   get pid(): number {
     return this.#daemon?.pid ?? 0;
+  }
+
+  /** Hears what changes in the node's nftables. */
+  get kernel(): KernelWatch {
+    if (this.#kernel === undefined) throw new Error("nobody listens to the kernel");
+    return this.#kernel;
   }
 
   /** The nft processes that the daemon has now. */
@@ -161,7 +172,8 @@ export class Stage {
         port: 80,
         proto: "tcp",
         n: 1,
-        wait: 0.5,
+        // The first one comes before the rules: its client would wait for an answer that nobody gives.
+        wait: 0.1,
       } as const;
       return await this.until(async () => {
         if (!(await this.isAnswered([probe]))) return false;
@@ -188,6 +200,7 @@ export class Stage {
   async close(): Promise<void> {
     this.churn.stop();
     this.#daemon = undefined;
+    this.#kernel?.stop();
     await this.lab.close();
     this.#log.end();
   }
