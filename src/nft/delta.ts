@@ -154,32 +154,54 @@ export function unexplained<Delta extends TableDelta>(
 }
 
 /**
- * The differences of two comparisons that are in both of them, where they are of elements or of whole tables; other
- * declarations are those of the earlier one.
+ * The differences that are in both of two comparisons, as the later one found them. A table that has to be made has no other
+ * differences: it is one of these where either comparison found any.
  */
 export function inBoth<Delta extends TableDelta>(
   later: readonly Delta[],
   earlier: readonly Delta[],
 ): Delta[] {
-  return earlier.flatMap((delta) => {
-    const again = later.find(({ family }) => family === delta.family);
-    if (delta.mode !== "change" && again === undefined) return [];
-    if (again !== undefined && (delta.mode !== "change" || again.mode !== "change")) return [again];
-    const elements = delta.elements.flatMap(({ spec }) => {
-      const [before, now] = [delta, again].map((one) =>
-        one?.elements.find((other) => other.spec.name === spec.name),
-      );
-      if (before === undefined || now === undefined) return [];
-      const keys = new Set([...before.deleted, ...before.added.map(({ key }) => key)]);
-      const both = {
-        ...now,
-        deleted: now.deleted.filter((key) => keys.has(key)),
-        added: now.added.filter(({ key }) => keys.has(key)),
-      };
-      return both.deleted.length + both.added.length === 0 ? [] : [both];
-    });
-    const confirmed = { ...delta, elements };
+  return earlier.flatMap((before) => {
+    const now = later.find(({ family }) => family === before.family);
+    if (now === undefined) return [];
+    if (before.mode !== "change" || now.mode !== "change") return [now];
+    const confirmed = { ...now, ...declarationsInBoth(now, before), elements: elementsInBoth(now, before) };
     return isEmptyDelta(confirmed) ? [] : [confirmed];
+  });
+}
+
+function declarationsInBoth(now: TableDelta, before: TableDelta) {
+  const named = <One extends { readonly name: string }>(these: readonly One[], those: readonly One[]) =>
+    these.filter(({ name }) => those.some((other) => other.name === name));
+  const inThose = (these: readonly string[], those: readonly string[]) =>
+    these.filter((name) => those.includes(name));
+  return {
+    addedSets: named(now.addedSets, before.addedSets),
+    deletedSets: named(now.deletedSets, before.deletedSets),
+    writtenChains: named(now.writtenChains, before.writtenChains),
+    changedChains: inThose(
+      now.changedChains,
+      before.writtenChains.map(({ name }) => name),
+    ),
+    replacedChains: inThose(
+      now.replacedChains,
+      before.writtenChains.map(({ name }) => name),
+    ),
+    deletedChains: inThose(now.deletedChains, before.deletedChains),
+  };
+}
+
+function elementsInBoth(now: TableDelta, before: TableDelta): ElementsDelta[] {
+  return now.elements.flatMap((elements) => {
+    const known = before.elements.find(({ spec }) => spec.name === elements.spec.name);
+    if (known === undefined) return [];
+    const keys = new Set([...known.deleted, ...known.added.map(({ key }) => key)]);
+    const both = {
+      ...elements,
+      deleted: elements.deleted.filter((key) => keys.has(key)),
+      added: elements.added.filter(({ key }) => keys.has(key)),
+    };
+    return both.deleted.length + both.added.length === 0 ? [] : [both];
   });
 }
 

@@ -50,14 +50,18 @@ export class SetComparison {
     return Array.from(this.#unwanted, ([key, value]) => ({ key, value }));
   }
 
-  /** The changes that make the set as it should be, once all of its elements were listed; none when it is. */
+  /**
+   * The changes that make the set as it should be, once all of its elements were listed; none when it is. They are sorted by their
+   * keys, as the kernel's order changes from one reading to the next.
+   */
   result(): SetDelta[] {
     for (const key of this.#missing) {
       const value = this.#desired.elements.get(key);
       if (value !== undefined) this.#added.push({ key, value });
     }
-    const deleted = [...this.#unwanted.keys()];
-    const isSame = deleted.length + this.#added.length === 0;
-    return isSame ? [] : [{ spec: this.#desired.spec, deleted, added: this.#added }];
+    const deleted = [...this.#unwanted.keys()].sort();
+    const added = this.#added.sort((a, b) => (a.key < b.key ? -1 : 1));
+    const isSame = deleted.length + added.length === 0;
+    return isSame ? [] : [{ spec: this.#desired.spec, deleted, added }];
   }
 }

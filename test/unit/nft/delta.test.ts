@@ -237,9 +237,18 @@ describe("the differences that are in both of two comparisons", () => {
     ]).toEqual([[], [], [], []]);
   });
 
-  test("are declarations of the earlier one, which the later one may not have looked at", () => {
-    const earlier = found({ "10.0.0.1": "drop" }, {}, [drops("z")]);
-    expect(inBoth([], earlier)).toEqual([{ ...earlier[0], elements: [] }]);
+  test("are chains and sets that both found", () => {
+    const other = (chains: Parameters<typeof ruleset>[0], sets: Parameters<typeof ruleset>[1]) =>
+      diffRuleset(ruleset(chains, [set("m", whole), ...(sets ?? [])]), wanted);
+    const earlier = other([drops("z")], [set("o")]);
+    expect(inBoth(earlier, earlier)).toEqual(earlier);
+    expect([inBoth([], earlier), inBoth(earlier, [])]).toEqual([[], []]);
+    expect(inBoth(other([drops("x"), drops("z")], [set("n"), set("o")]), earlier)).toMatchObject([
+      { writtenChains: [], deletedChains: ["z"], addedSets: [], deletedSets: [{ name: "o" }] },
+    ]);
+    expect(inBoth(earlier, other([drops("x"), drops("z")], [set("n")]))).toMatchObject([
+      { writtenChains: [], deletedChains: ["z"], addedSets: [], deletedSets: [] },
+    ]);
   });
 
   test("are a table that is missing, or has to be made anew, at last", () => {

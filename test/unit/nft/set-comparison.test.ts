@@ -39,10 +39,10 @@ describe("SetComparison", () => {
     expect(found).toEqual([
       {
         spec,
-        deleted: ["x", "b"],
+        deleted: ["b", "x"],
         added: [
-          { key: "b", value: "accept" },
           { key: "a", value: "drop" },
+          { key: "b", value: "accept" },
         ],
       },
     ]);
@@ -55,7 +55,7 @@ describe("SetComparison", () => {
       ["x", "accept"],
       ["a", "accept"],
     ]);
-    expect(found).toEqual([{ spec, deleted: ["x", "a"], added: [{ key: "a", value: "drop" }] }]);
+    expect(found).toEqual([{ spec, deleted: ["a", "x"], added: [{ key: "a", value: "drop" }] }]);
     expect(
       compare({ a: "drop" }, [
         ["a", "drop"],
