@@ -1,23 +1,18 @@
-import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
-import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
-import type { TableReader } from "../kernel/table-reader.ts";
-import { inBoth, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { ComparisonScope, KernelComparison } from "../kernel/read-kernel.ts";
+import type { TableDelta } from "../nft/delta.ts";
+import { type Compared, KernelComparer, type KernelComparerParts, TRIES } from "./kernel-comparer.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import { PeriodicTask } from "./periodic-task.ts";
-import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link Verifier}. */
-export interface VerifierParts {
-  readonly tables: TableReader;
+export interface VerifierParts extends KernelComparerParts {
   /** Tells whether somebody else changed our tables. */
   readonly events: Pick<KernelEvents, "isTrusted" | "isIntactSince">;
-  readonly clock: Clock;
   readonly logger: Logger;
-  readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
   /** The longest time between two comparisons, milliseconds. */
   readonly maxPeriodMs: () => number;
   /** Called when the tables are known to be right, with the time in milliseconds since 1970. */
@@ -44,15 +39,10 @@ const PERIOD = 30_000;
 
 /**
  * Where the kernel told of nobody else's change since the last comparison, that is enough for a verification, and the tables are
- * read again after a thousand times what the last comparison took: 180,000 elements take 0.6 s of CPU.
+ * read again after a thousand times what the last comparison took: 180,000 elements take 0.6 s of CPU. The first
+ * verification after the start reads them in any case, so that what a start wrote is seen once as it is in the kernel.
  */
 const PERIOD_IN_COSTS = 1000;
-
-/** Differences are looked at again after this, milliseconds: elements that come and go meanwhile may be read or not. */
-const SECOND_LOOK = 100;
-
-/** How often a comparison is made again that a sync, which failed or repaired, leaves in doubt. */
-const TRIES = 3;
 
 const UNKNOWN: KernelComparison = {
   kind: "unreadable",
@@ -68,12 +58,10 @@ interface Look {
   wanted: number;
 }
 
-/** A comparison under way. */
-interface Comparing {
-  /** What syncs of ours changed meanwhile, and what they have still to delete. */
-  readonly own: Set<TableDelta>;
-  /** A sync leaves the result in doubt. */
-  inDoubt: boolean;
+/** What is known of the tables. */
+interface Known extends Finding {
+  /** How long the last comparison took, milliseconds; 0 before the first one. */
+  readonly took: number;
 }
 
 /**
@@ -84,22 +72,21 @@ interface Comparing {
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
+  readonly #comparer: KernelComparer;
+  readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
-  #stopped = false;
+  #isStopped = false;
   #reports: VerifierReports | undefined;
-  readonly #comparing = new Set<Comparing>();
   /** What was found last, and still holds but for what syncs have sent since. */
-  #last: Finding | undefined;
-  /** How long the last comparison took, milliseconds. */
-  #cost = 0;
+  #last: Known | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #next: Look | undefined;
-  readonly #failures: FailureLog;
   /** Whether the tables were understood when they were last compared. */
   #isUnderstood = false;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
+    this.#comparer = new KernelComparer(parts);
     const { logger, clock } = parts;
     this.#failures = new FailureLog(
       logger,
@@ -126,37 +113,30 @@ export class Verifier implements SyncSubscriber {
 
   /** Stops verifying. Nothing is reported after this. */
   stop(): void {
-    this.#stopped = true;
+    this.#isStopped = true;
     this.#task?.stop();
-    this.#next?.stop.abort(new NftStoppedError());
+    this.#comparer.stop();
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
-    const { clock, onVerified, reconciler } = this.#parts;
-    for (const comparing of this.#comparing) {
-      for (const own of [...deltas, ...reconciler.staleDeletions]) comparing.own.add(own);
-      comparing.inDoubt ||= kind === "full";
-    }
+    const { clock, onVerified } = this.#parts;
+    this.#comparer.synced({ kind, deltas });
     if (kind !== "full") return;
-    this.#last = { at: clock.monotonic(), comparison: { kind: "compared", differences: [] } };
+    const comparison: KernelComparison = { kind: "compared", differences: [] };
+    this.#last = { at: clock.monotonic(), comparison, took: this.#last?.took ?? 0 };
     onVerified(endedAt);
   }
 
   failed(): void {
-    for (const comparing of this.#comparing) comparing.inDoubt = true;
+    this.#comparer.failed();
   }
 
   /**
    * Compares at once, for a repair, and reports nothing.
    * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
    */
-  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const { comparison, inDoubt } = await this.#compare(scope);
-      if (comparison.kind === "unreadable") return undefined;
-      if (!inDoubt) return comparison.differences;
-    }
-    return undefined;
+  recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
+    return this.#comparer.recheck(scope);
   }
 
   /**
@@ -179,10 +159,10 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Whether what was found right is right still: since then nobody changed our tables but our syncs. */
-  async #isUnchanged({ at, comparison }: Finding): Promise<boolean> {
+  async #isUnchanged({ at, comparison, took }: Known): Promise<boolean> {
     const { events, clock, maxPeriodMs } = this.#parts;
     if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
-    const period = Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * this.#cost));
+    const period = Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * took));
     return clock.monotonic() - at < period && (await events.isIntactSince(at));
   }
 
@@ -211,67 +191,26 @@ export class Verifier implements SyncSubscriber {
   async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
     const { clock } = this.#parts;
     const at = clock.monotonic();
-    const { comparison, inDoubt } = await this.#compare("everything", signal);
-    const finding = { at, comparison };
-    this.#cost = clock.monotonic() - at;
-    if (signal.aborted || this.#stopped) return finding;
-    if (inDoubt && comparison.kind === "compared") return undefined;
-    this.#report(finding, inDoubt);
+    const compared = await this.#comparer.compare("everything", signal);
+    const finding = { at, comparison: compared.comparison };
+    if (signal.aborted || this.#isStopped) return finding;
+    if (compared.inDoubt && compared.comparison.kind === "compared") return undefined;
+    this.#report(at, compared);
     return finding;
   }
 
-  /** The differences that no sync of ours explains; those of elements are looked at twice. */
-  async #compare(
-    scope: ComparisonScope,
-    signal?: AbortSignal,
-  ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
-    const first = await this.#compareOnce(scope, signal);
-    if (first.comparison.kind === "unreadable") return first;
-    const { differences } = first.comparison;
-    const sets = differences.flatMap(({ family, elements }) =>
-      elements.map(({ spec }) => `${family} ${spec.name}`),
-    );
-    if (sets.length === 0) return first;
-    await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
-    const second = await this.#compareOnce(new Set(sets), signal);
-    if (second.comparison.kind === "unreadable") return second;
-    const confirmed = inBoth(second.comparison.differences, differences);
-    return {
-      comparison: { kind: "compared", differences: confirmed },
-      inDoubt: first.inDoubt || second.inDoubt,
-    };
-  }
-
-  async #compareOnce(
-    scope: ComparisonScope,
-    signal?: AbortSignal,
-  ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
-    const { reconciler, tables } = this.#parts;
-    const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false };
-    this.#comparing.add(comparing);
-    const found = await compareKernel(tables, reconciler.state.ruleset, signal, scope);
-    this.#comparing.delete(comparing);
-    const { own, inDoubt } = comparing;
-    if (found.kind === "unreadable") return { comparison: found, inDoubt };
-    const explained = [...own, ...reconciler.state.pending(), ...reconciler.staleDeletions];
-    return {
-      comparison: { kind: "compared", differences: unexplained(found.differences, explained) },
-      inDoubt,
-    };
-  }
-
-  #report(finding: Finding, inDoubt: boolean): void {
-    const { comparison } = finding;
+  #report(at: number, { comparison, inDoubt }: Compared): void {
+    const { clock } = this.#parts;
     if (comparison.kind === "unreadable") {
       this.#unreadable(comparison, inDoubt);
       return;
     }
     this.#failures.end();
     this.#isUnderstood = true;
-    this.#last = finding;
+    this.#last = { at, comparison, took: clock.monotonic() - at };
     if (this.#reports === undefined) return;
     if (comparison.differences.length > 0) this.#reports.onDifferences(comparison.differences);
-    else this.#parts.onVerified(this.#parts.clock.now());
+    else this.#parts.onVerified(clock.now());
   }
 
   /** Reports once what is not understood: a rebuild that does not mend it would be repeated without end. */

@@ -366,6 +366,25 @@ describe("Verifier", () => {
     },
   );
 
+  test.each(["a verification", "a repair"])(
+    "ends the comparison for %s at stop(), and begins no other",
+    async (why) => {
+      const { fake, verifier, hold, pass } = await setUp();
+      const listed = fake.count("list");
+      const release = hold();
+      const compared = why === "a repair" ? verifier.recheck("everything") : verifier.find();
+      await pass(0);
+      verifier.stop();
+      release();
+      await compared;
+      expect(fake.count("list") - listed, "the second table is not listed").toBe(1);
+      expect([await verifier.recheck("everything"), (await verifier.find()).comparison.kind]).toEqual([
+        undefined,
+        "unreadable",
+      ]);
+    },
+  );
+
   test("compares nothing after stop()", async () => {
     const { fake, verifier, pass } = await setUp();
     const runs = fake.runs.length;

@@ -1,0 +1,113 @@
+import type { Clock } from "../base/clock.ts";
+import { firstOf } from "../base/signals.ts";
+import { NftStoppedError } from "../kernel/nft-errors.ts";
+import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
+import { inBoth, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { Reconciler } from "./reconciler.ts";
+import type { SyncReport } from "./sync-report.ts";
+
+/** Parts of a {@link KernelComparer}. */
+export interface KernelComparerParts {
+  readonly tables: TableReader;
+  readonly clock: Clock;
+  readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
+}
+
+/** What a comparison found that no sync of ours explains. */
+export interface Compared {
+  readonly comparison: KernelComparison;
+  /** A sync, which failed or compared everything itself, leaves the result in doubt. */
+  readonly inDoubt: boolean;
+}
+
+/** Differences are looked at again after this, milliseconds: elements that come and go meanwhile may be read or not. */
+const SECOND_LOOK = 100;
+
+/** How often a comparison is made that a sync leaves in doubt. */
+export const TRIES = 3;
+
+/** A comparison under way. */
+interface Comparing {
+  /** What syncs of ours changed meanwhile, and what they have still to delete. */
+  readonly own: Set<TableDelta>;
+  inDoubt: boolean;
+  readonly stop: AbortController;
+}
+
+/** Compares our tables with the desired ones beside syncs: what these change meanwhile is no difference. */
+export class KernelComparer {
+  readonly #parts: KernelComparerParts;
+  readonly #underWay = new Set<Comparing>();
+  #isStopped = false;
+
+  constructor(parts: KernelComparerParts) {
+    this.#parts = parts;
+  }
+
+  /** To be told of each sync that succeeded. */
+  synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
+    for (const comparing of this.#underWay) {
+      for (const own of [...deltas, ...this.#parts.reconciler.staleDeletions]) comparing.own.add(own);
+      comparing.inDoubt ||= kind === "full";
+    }
+  }
+
+  /** To be told of each sync that failed. */
+  failed(): void {
+    for (const comparing of this.#underWay) comparing.inDoubt = true;
+  }
+
+  /** Ends what is under way, and begins nothing more: the tables are unreadable then. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const { stop } of this.#underWay) stop.abort(new NftStoppedError());
+  }
+
+  /**
+   * Compares until a sync does not leave the result in doubt.
+   * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
+   */
+  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { comparison, inDoubt } = await this.compare(scope);
+      if (comparison.kind === "unreadable") return undefined;
+      if (!inDoubt) return comparison.differences;
+    }
+    return undefined;
+  }
+
+  /** The differences that no sync of ours explains; those of elements are looked at twice. @param signal ends it */
+  async compare(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
+    const first = await this.#compareOnce(scope, signal);
+    if (first.comparison.kind === "unreadable") return first;
+    const { differences } = first.comparison;
+    const sets = differences.flatMap(({ family, elements }) =>
+      elements.map(({ spec }) => `${family} ${spec.name}`),
+    );
+    if (sets.length === 0) return first;
+    await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
+    const second = await this.#compareOnce(new Set(sets), signal);
+    if (second.comparison.kind === "unreadable") return second;
+    const confirmed = inBoth(second.comparison.differences, differences);
+    return {
+      comparison: { kind: "compared", differences: confirmed },
+      inDoubt: first.inDoubt || second.inDoubt,
+    };
+  }
+
+  async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
+    const { reconciler, tables } = this.#parts;
+    const stop = new AbortController();
+    const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false, stop };
+    this.#underWay.add(comparing);
+    if (this.#isStopped) stop.abort(new NftStoppedError());
+    const found = await compareKernel(tables, reconciler.state.ruleset, firstOf(stop.signal, signal), scope);
+    this.#underWay.delete(comparing);
+    const { own, inDoubt } = comparing;
+    if (found.kind === "unreadable") return { comparison: found, inDoubt };
+    const explained = [...own, ...reconciler.state.pending(), ...reconciler.staleDeletions];
+    const differences = unexplained(found.differences, explained);
+    return { comparison: { kind: "compared", differences }, inDoubt };
+  }
+}
