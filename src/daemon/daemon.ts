@@ -179,7 +179,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     isOwnCommit: input.isOwnCommit,
     clock,
     logger,
-    onForeign: (change) => void repair.foreign(change),
+    onCommit: (commit) => void repair.committed(commit),
     onBegun: () => verifier.compareNow(),
   });
   const verifier = new Verifier({
@@ -235,7 +235,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     }),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
-  const repair = new DriftRepair({ clock, logger, loop, verifier, events: kernelEvents, reconciler });
+  const repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
   const upkeep = new Upkeep({
     options,
     nft,

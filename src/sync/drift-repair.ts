@@ -7,8 +7,8 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
 import { driftText } from "./drift-summary.ts";
-import { type CommittedChanges, committedChanges } from "./foreign-changes.ts";
-import type { Commit, ForeignChange, KernelEvents } from "./kernel-events.ts";
+import { ForeignCommits } from "./foreign-changes.ts";
+import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncLoop } from "./sync-loop.ts";
 import type { FullSyncReason } from "./sync-report.ts";
@@ -31,7 +31,6 @@ export interface DriftRepairParts {
   readonly logger: Logger;
   readonly loop: Pick<SyncLoop, "requestFullSync" | "requestRepair">;
   readonly verifier: Pick<Verifier, "recheck">;
-  readonly events: Pick<KernelEvents, "recentCommits">;
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
@@ -57,9 +56,8 @@ export class DriftRepair {
   #lastRepair = Number.NEGATIVE_INFINITY;
   /** A repair that waits, and compares everything then. */
   #waiting: Timer | undefined;
+  readonly #commits = new ForeignCommits();
   #isLooking = false;
-  /** A commit that came while those before it are looked into. */
-  #next: ForeignChange | undefined;
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
@@ -70,28 +68,27 @@ export class DriftRepair {
     this.#waiting?.cancel();
   }
 
-  /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
+  /**
+   * Compares everything, and repairs what differs, unless a repair waits that does so later.
+   * @param reason why, for the report of the sync
+   */
   async compareAll(reason: FullSyncReason): Promise<void> {
     const { verifier, loop } = this.#parts;
+    if (this.#waiting !== undefined) return;
     const found = await verifier.recheck("everything");
     if (found === undefined) loop.requestFullSync(reason, true);
     else loop.requestRepair(found, { compared: reason });
   }
 
-  /** Repairs what a commit of somebody else changed, if it did. */
-  async foreign(change: ForeignChange): Promise<void> {
-    const { deletedTables: missing, author } = change;
+  /** Repairs what a commit changed that is somebody else's. Ours are to be told, too: they may have undone it. */
+  async committed(commit: Commit): Promise<void> {
+    const { isForeign, messages, author } = commit;
+    const missing = isForeign ? messages.flatMap(deletedTable) : [];
     if (missing.length > 0) return this.drifted({ kind: "tables", missing, author });
-    this.#next = change;
-    if (this.#isLooking) return;
+    this.#commits.add(commit);
+    if (!isForeign || this.#isLooking) return;
     this.#isLooking = true;
-    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
-      // A repair that waits compares everything.
-      if (this.#waiting !== undefined) continue;
-      const found = await this.#committed();
-      if (found?.length !== 0)
-        this.drifted({ kind: "commit", found, author: this.#authorOfCommits() ?? next.author });
-    }
+    while (this.#commits.isAny) await this.#look();
     this.#isLooking = false;
   }
 
@@ -132,43 +129,20 @@ export class DriftRepair {
     }
   }
 
-  #takeNext(): ForeignChange | undefined {
-    const next = this.#next;
-    this.#next = undefined;
-    return next;
-  }
-
-  /** What differs after the commits of the last seconds; undefined where that cannot be found out. */
-  async #committed(): Promise<readonly TableDelta[] | undefined> {
+  /** Looks into somebody else's commits, and repairs what differs now. */
+  async #look(): Promise<void> {
     const { verifier, reconciler } = this.#parts;
-    const areDeclarations = this.#changes()?.areDeclarations === true;
+    // A repair that waits compares everything.
+    if (this.#waiting !== undefined) return this.#commits.clear();
+    const areDeclarations = this.#commits.takeDeclarations();
     const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
-    // Our syncs may have changed elements meanwhile.
-    const changes = this.#changes();
-    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything");
-    return [
-      ...declarations,
-      ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()]),
-    ];
-  }
-
-  #changes(): CommittedChanges | undefined {
-    const commits = this.#parts.events.recentCommits;
-    return commits === undefined ? undefined : this.#changesOf(commits);
-  }
-
-  #changesOf(commits: readonly Commit[]): CommittedChanges | undefined {
-    const messages = commits.flatMap((commit) => commit.messages);
-    return committedChanges(messages, this.#parts.reconciler.state.ruleset);
-  }
-
-  /** Who made the last commit that is not as our tables should be: ours may have come after it. */
-  #authorOfCommits(): string | undefined {
-    const isForeign = (commit: Commit): boolean => {
-      const changes = this.#changesOf([commit]);
-      return changes === undefined || changes.areDeclarations || changes.deltas.length > 0;
-    };
-    return this.#parts.events.recentCommits?.findLast(isForeign)?.author;
+    // Our syncs may have changed elements meanwhile, and others more of them.
+    const { deltas, author } = this.#commits.takeElements(reconciler.state.ruleset);
+    const isKnown = declarations !== undefined && deltas !== undefined;
+    const found = isKnown
+      ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]
+      : await verifier.recheck("everything");
+    if (found?.length !== 0) this.drifted({ kind: "commit", found, author });
   }
 
   /** How long to wait before the next repair: two programs that undo each other's rules must not take a node's processors. */
@@ -209,6 +183,10 @@ export class DriftRepair {
         assertNever(drift);
     }
   }
+}
+
+function deletedTable({ kind, op, family, table }: TableMessage): string[] {
+  return kind === "table" && op === "delete" ? [`${family} ${table}`] : [];
 }
 
 /** A missing table without its contents: they are those that it is to have when it is made. */

@@ -5,37 +5,116 @@ import { type Ruleset, type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { ElementsDelta, TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
-import type { TableMessage } from "./kernel-events.ts";
+import type { Commit, TableMessage } from "./kernel-events.ts";
 
-/** How the elements differ that commits touched, and what else they touched. */
-export interface CommittedChanges {
-  /** The elements that are not as desired now. */
-  readonly deltas: readonly TableDelta[];
-  /** Chains, rules, or declarations of sets were touched, too: the messages do not tell what they are like now. */
-  readonly areDeclarations: boolean;
+/**
+ * Of somebody else's commits that nobody has looked into yet, so many elements are kept: what they are is compared one by one.
+ * After more, everything is compared.
+ */
+const MOST_ELEMENTS = 3000;
+
+/** What somebody else committed that nobody has looked into yet, and what our own commits have done about it since. */
+export class ForeignCommits {
+  #commits: Commit[] = [];
+  /** The elements that somebody else touched. */
+  readonly #touched = new Set<string>();
+  #isTooMuch = false;
+  #areDeclarations = false;
+  #author: string | undefined;
+
+  /** Whether there is something to look into. */
+  get isAny(): boolean {
+    return this.#author !== undefined;
+  }
+
+  /** Adds a commit. Of our own, only what somebody else has touched before matters. */
+  add({ messages, author, isForeign }: Commit): void {
+    const elements = messages.filter((message) => message.kind === "elements");
+    if (isForeign) {
+      this.#author = author;
+      this.#areDeclarations ||= elements.length < messages.length;
+      for (const message of elements) for (const name of namesOf(message)) this.#touched.add(name);
+    }
+    this.#isTooMuch ||= this.#touched.size > MOST_ELEMENTS;
+    if (this.#isTooMuch) this.#commits = [];
+    else if (this.#touched.size > 0)
+      this.#commits.push({ author, isForeign, messages: isForeign ? elements : this.#ofTouched(elements) });
+  }
+
+  /**
+   * Whether chains, rules, or declarations of sets were touched, which messages do not tell enough of. What is committed from now
+   * on may touch them again.
+   */
+  takeDeclarations(): boolean {
+    const areDeclarations = this.#areDeclarations;
+    this.#areDeclarations = false;
+    return areDeclarations;
+  }
+
+  /**
+   * Compares the elements of all commits with the desired ones, and forgets these commits, but for declarations that they touched.
+   * @returns `deltas`: the elements that are not as desired now, undefined as of {@link committedChanges} and where there are too
+   * many; `author`: who made the last of somebody else's commits, if possible of those that are not as our tables should be
+   */
+  takeElements(desired: Ruleset): {
+    readonly deltas: readonly TableDelta[] | undefined;
+    readonly author: string;
+  } {
+    const changesOf = (commits: readonly Commit[]) =>
+      committedChanges(
+        commits.flatMap(({ messages }) => messages),
+        desired,
+      );
+    const isWrong = (commit: Commit) => commit.isForeign && changesOf([commit])?.length !== 0;
+    const author = this.#commits.findLast(isWrong)?.author ?? this.#author ?? "";
+    const deltas = this.#isTooMuch ? undefined : changesOf(this.#commits);
+    const [areDeclarations, last] = [this.#areDeclarations, this.#author];
+    this.clear();
+    if (areDeclarations) [this.#areDeclarations, this.#author] = [areDeclarations, last];
+    return { deltas, author };
+  }
+
+  /** Forgets all of them. */
+  clear(): void {
+    this.#commits = [];
+    this.#touched.clear();
+    this.#isTooMuch = false;
+    this.#areDeclarations = false;
+    this.#author = undefined;
+  }
+
+  #ofTouched(messages: readonly ElementsMessage[]): readonly ElementsMessage[] {
+    return messages.flatMap((message) => {
+      const names = namesOf(message);
+      const elements = message.elements.filter((_, index) => this.#touched.has(names[index] ?? ""));
+      return elements.length === 0 ? [] : [{ ...message, elements }];
+    });
+  }
+}
+
+type ElementsMessage = Extract<TableMessage, { readonly kind: "elements" }>;
+
+function namesOf({ family, set, elements }: ElementsMessage): string[] {
+  return elements.map(({ key }) => `${family} ${set} ${key}`);
 }
 
 /**
  * Compares the elements that commits touched, whoever made them, with the desired ones. The last message about an element
- * tells whether it is there now.
+ * tells whether it is there now. Elements of sets that we do not have are ignored: such a set goes as a whole.
  * @param messages about our tables, in the order of the commits
- * @returns undefined when elements were touched that cannot be told one by one: bounds of intervals, and others than we make
+ * @returns the elements that are not as desired now; undefined when elements were touched that cannot be told one by one: bounds
+ * of intervals, and others than we make
  */
 export function committedChanges(
   messages: readonly TableMessage[],
   desired: Ruleset,
-): CommittedChanges | undefined {
-  let areDeclarations = false;
+): readonly TableDelta[] | undefined {
   const touched = new Map<SetSpec, { family: Family; elements: Map<string, Element | undefined> }>();
   for (const message of messages) {
     const { family } = message;
-    const spec =
-      message.kind === "elements" && family ? desired[family]?.sets.get(message.set)?.spec : undefined;
-    if (message.kind !== "elements" || family === undefined || spec === undefined) {
-      areDeclarations = true;
-      continue;
-    }
-    if (spec.dynamic) continue;
+    if (message.kind !== "elements" || family === undefined) continue;
+    const spec = desired[family]?.sets.get(message.set)?.spec;
+    if (spec === undefined || spec.dynamic) continue;
     if (hasEndElements(spec)) return undefined;
     const known = touched.get(spec) ?? { family, elements: new Map() };
     touched.set(spec, known);
@@ -45,11 +124,10 @@ export function committedChanges(
       known.elements.set(element.key, message.op === "new" ? element : undefined);
     }
   }
-  const deltas = [...touched].flatMap(([spec, { family, elements }]) => {
+  return [...touched].flatMap(([spec, { family, elements }]) => {
     const delta = difference(spec, elements, desired[family]?.sets.get(spec.name)?.elements ?? new Map());
     return delta === undefined ? [] : [onlyElements({ family, table: TABLE_NAME }, [delta])];
   });
-  return { deltas, areDeclarations };
 }
 
 function difference(

@@ -12,8 +12,8 @@ export interface KernelEventsParts {
   readonly isOwnCommit: (portId: number) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told of each change of our tables that is not ours. */
-  readonly onForeign: (change: ForeignChange) => void;
+  /** Told of each commit that changed our tables. */
+  readonly onCommit: (commit: Commit) => void;
   /** Told when listening begins: changes may have been missed until now. */
   readonly onBegun: () => void;
 }
@@ -27,27 +27,14 @@ export interface Commit {
   readonly messages: readonly TableMessage[];
   /** Who made it, as `nft (process 4711)`. */
   readonly author: string;
-}
-
-/** A change of our tables by somebody else. */
-export interface ForeignChange {
-  /** Those of our tables that it deleted, as `ip nft-proxy`. */
-  readonly deletedTables: readonly string[];
-  /** Who made it, as `nft (process 4711)`. */
-  readonly author: string;
+  /** It is not one of ours. */
+  readonly isForeign: boolean;
 }
 
 /** Pause before listening again, milliseconds, doubled after each attempt that did not last: socat may be missing, or crash at once. */
 const FIRST_RETRY = 100;
 const MAX_RETRY = 300_000;
 const LASTING = 10_000;
-
-/**
- * For how long commits are kept, milliseconds, and how many elements of them: what a foreign commit changed is compared with
- * what ours changed after it.
- */
-const COMMIT_AGE = 3000;
-const MOST_ELEMENTS = 3000;
 
 /**
  * Follows what is committed to nftables, whoever does it, by the kernel's own notifications. A commit is ours when the socket
@@ -60,7 +47,6 @@ export class KernelEvents {
   #since: number | undefined;
   /** The messages about our tables of the commit that is being told. */
   #messages: TableMessage[] = [];
-  #commits = new RecentCommits();
   /** When somebody else last changed our tables, on the monotonic clock. */
   #foreignAt = Number.NEGATIVE_INFINITY;
   #retry = FIRST_RETRY;
@@ -91,13 +77,6 @@ export class KernelEvents {
     return this.#listener === listener && this.#since !== undefined && this.#foreignAt < at;
   }
 
-  /** The commits that changed our tables in the last seconds, ours, too; undefined when they are not all known. */
-  get recentCommits(): readonly Commit[] | undefined {
-    return this.#since === undefined
-      ? undefined
-      : this.#commits.since(this.#parts.clock.monotonic() - COMMIT_AGE);
-  }
-
   /** Begins to listen. */
   start(): void {
     void this.#begin();
@@ -120,7 +99,6 @@ export class KernelEvents {
     this.#listener = listener;
     if (!(await listener.ready) || this.#listener !== listener) return;
     this.#messages = [];
-    this.#commits = new RecentCommits();
     this.#since = clock.monotonic();
     onBegun();
   }
@@ -159,50 +137,14 @@ export class KernelEvents {
     const messages = this.#messages;
     this.#messages = [];
     if (this.#since === undefined || messages.length === 0) return;
-    const author = `${message.program} (process ${message.pid})`;
-    const { clock, isOwnCommit, onForeign } = this.#parts;
-    this.#commits.add({ messages, author }, clock.monotonic());
+    const { clock, isOwnCommit, onCommit } = this.#parts;
     const portIds = new Set(messages.map(({ portId }) => portId));
-    if ([...portIds].every((portId) => isOwnCommit(portId))) return;
-    this.#foreignAt = clock.monotonic();
-    onForeign({ deletedTables: messages.flatMap(deletedTable), author });
+    const isForeign = ![...portIds].every((portId) => isOwnCommit(portId));
+    if (isForeign) this.#foreignAt = clock.monotonic();
+    onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
   }
 }
 
 function hintOf(error: unknown): { readonly hint?: string } {
   return error instanceof AppError && error.hint !== undefined ? { hint: error.hint } : {};
-}
-
-function deletedTable({ kind, op, family, table }: TableMessage): string[] {
-  return kind === "table" && op === "delete" ? [`${family} ${table}`] : [];
-}
-
-/** The commits of the last seconds that changed our tables. */
-class RecentCommits {
-  #commits: (Commit & { readonly at: number; readonly size: number })[] = [];
-  #size = 0;
-  /** When the last commit was forgotten because there were too many elements, on the monotonic clock. */
-  #forgottenAt = Number.NEGATIVE_INFINITY;
-
-  /** Adds a commit. @param at on the monotonic clock */
-  add(commit: Commit, at: number): void {
-    const size = commit.messages.reduce(
-      (sum, one) => sum + (one.kind === "elements" ? one.elements.length : 1),
-      0,
-    );
-    this.#commits.push({ ...commit, at, size });
-    this.#size += size;
-    for (let oldest = this.#commits[0]; oldest !== undefined; oldest = this.#commits[0]) {
-      const isTooMuch = this.#size > MOST_ELEMENTS;
-      if (!isTooMuch && oldest.at > at - COMMIT_AGE) break;
-      if (isTooMuch) this.#forgottenAt = oldest.at;
-      this.#size -= oldest.size;
-      this.#commits.shift();
-    }
-  }
-
-  /** All commits since a moment on the monotonic clock; undefined when some were forgotten. */
-  since(at: number): readonly Commit[] | undefined {
-    return this.#forgottenAt >= at ? undefined : this.#commits.filter((commit) => commit.at >= at);
-  }
 }

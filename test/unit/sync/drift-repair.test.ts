@@ -39,11 +39,18 @@ const RULE = {
   table: "nft-proxy",
   name: "services",
 } as const;
+const deleted = (family: "ip" | "ip6"): TableMessage => {
+  return { kind: "table", op: "delete", portId: 1, family, table: "nft-proxy", name: "nft-proxy" };
+};
 const STRANGE: TableMessage = {
   ...EXTRA,
   elements: [{ key: "long", isEnd: true, isCatchAll: false, value: "x" }],
 } as TableMessage;
-const OWN: Commit = { messages: [clusterIP("new", "10.96.0.10")], author: "nft (process 1)" };
+const OWN: Commit = {
+  messages: [clusterIP("new", "10.96.0.10")],
+  author: "nft (process 1)",
+  isForeign: false,
+};
 
 /** Of one chain, as a comparison would find it. */
 const CHAIN: TableDelta = {
@@ -63,7 +70,6 @@ async function setUp() {
   const logger = memoryLogger();
   const asked: string[] = [];
   const kernel = {
-    commits: [] as readonly Commit[] | undefined,
     /** What a comparison finds. */
     found: [CHAIN] as readonly TableDelta[] | undefined,
     /** Called while a comparison is under way. */
@@ -90,15 +96,11 @@ async function setUp() {
         return kernel.found;
       },
     },
-    events: {
-      get recentCommits() {
-        return kernel.commits;
-      },
-    },
   });
   const foreign = async (...messages: readonly TableMessage[]) => {
-    kernel.commits = [OWN, { messages, author: AUTHOR }, OWN];
-    await repair.foreign({ author: OWN.author, deletedTables: [] });
+    const looking = repair.committed({ messages, author: AUTHOR, isForeign: true });
+    void repair.committed(OWN);
+    await looking;
   };
   return { repair, clock, logger, asked, kernel, foreign };
 }
@@ -116,19 +118,12 @@ describe("DriftRepair", () => {
   test("repairs elements that a commit of somebody else touched, without reading the kernel, and names who it was", async () => {
     const { foreign, asked, logger } = await setUp();
     await foreign(EXTRA, clusterIP("delete", "10.96.0.10"));
-    expect(asked, "ours came after it; without the process, Events of several are one").toEqual([
-      "- 192.0.2.1, by other",
+    expect(asked, "without the process, Events of several are one").toEqual([
+      "- 192.0.2.1, + 10.96.0.10, by other",
     ]);
     expect(logger.lines).toEqual([
       { level: "warn", fields: { by: AUTHOR }, message: "rules changed by someone else: repairing" },
     ]);
-  });
-
-  test("names whoever is known last where the commits are not known any more", async () => {
-    const { repair, asked, kernel } = await setUp();
-    kernel.commits = undefined;
-    await repair.foreign({ author: "third (process 5)", deletedTables: [] });
-    expect(asked).toEqual(["compare everything", "write services, by third"]);
   });
 
   test("does nothing about commits that left everything as it should be", async () => {
@@ -141,37 +136,36 @@ describe("DriftRepair", () => {
     const { foreign, asked } = await setUp();
     const [first, second, third] = [foreign(RULE, EXTRA), foreign(RULE, EXTRA), foreign(RULE, EXTRA)];
     await Promise.all([first, second, third]);
-    const once = ["compare declarations", "write services, - 192.0.2.1, by other"];
-    expect(asked).toEqual([...once, ...once]);
+    expect(asked).toEqual([
+      "compare declarations",
+      "write services, - 192.0.2.1, by other",
+      "compare declarations",
+      "write services, by other",
+    ]);
   });
 
   test("takes account of commits that come while chains are compared", async () => {
-    const { foreign, asked, kernel } = await setUp();
+    const { foreign, repair, asked, kernel } = await setUp();
     kernel.meanwhile = () => {
-      kernel.commits = [
-        ...(kernel.commits ?? []),
-        { messages: [clusterIP("delete", "192.0.2.1")], author: "x" },
-      ];
+      void repair.committed({ ...OWN, messages: [clusterIP("delete", "192.0.2.1")] });
     };
     await foreign(RULE, EXTRA);
-    expect(asked).toEqual(["compare declarations", expect.not.stringContaining("192.0.2.1")]);
-    kernel.meanwhile = () => {
-      kernel.commits = undefined;
-    };
-    asked.splice(0);
-    await foreign(RULE);
-    expect(asked.slice(0, 2), "too many").toEqual(["compare declarations", "compare everything"]);
+    expect(asked).toEqual(["compare declarations", "write services, by other"]);
   });
 
-  test("compares everything where commits are not known or not understood, and has a full sync do it where that fails", async () => {
-    const { foreign, repair, asked, kernel } = await setUp();
+  test("looks into what a commit changed however long the comparison of chains took", async () => {
+    const { foreign, asked, kernel, clock } = await setUp();
+    kernel.meanwhile = () => clock.advance(60_000);
+    await foreign(RULE, EXTRA);
+    expect(asked).toEqual(["compare declarations", "write services, - 192.0.2.1, by other"]);
+  });
+
+  test("compares everything where a commit is not understood, and has a full sync do it where that fails", async () => {
+    const { foreign, asked, kernel } = await setUp();
     await foreign(STRANGE);
-    kernel.commits = undefined;
-    await repair.foreign({ author: AUTHOR, deletedTables: [] });
-    const once = ["compare everything", "write services, by other"];
-    expect(asked.splice(0)).toEqual([...once, ...once]);
+    expect(asked.splice(0)).toEqual(["compare everything", "write services, by other"]);
     kernel.found = undefined;
-    await repair.foreign({ author: AUTHOR, deletedTables: [] });
+    await foreign(STRANGE);
     await foreign(RULE);
     expect(asked).toEqual([
       "compare everything",
@@ -193,7 +187,7 @@ describe("DriftRepair", () => {
 
   test("has deleted tables made at once", async () => {
     const { repair, asked, logger } = await setUp();
-    await repair.foreign({ author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] });
+    await repair.committed({ messages: [deleted("ip"), deleted("ip6")], author: AUTHOR, isForeign: true });
     repair.drifted({ kind: "tables", missing: ["ip6 nft-proxy"] });
     expect(asked).toEqual(["make ip, make ip6, by other", "make ip6"]);
     expect(logger.lines[0]).toMatchObject({ fields: { by: AUTHOR }, message: "tables missing: rebuilding" });
@@ -218,6 +212,20 @@ describe("DriftRepair", () => {
       if (asked.splice(0).includes("compare everything")) rounds.push(seconds + 1);
     }
     expect(rounds).toEqual([0, 1, 2, 3, 4, 6, 8, 12, 20, 36, 66, 96]);
+  });
+
+  test("leaves a periodic comparison to the repair that waits", async () => {
+    const { foreign, repair, asked, clock } = await setUp();
+    for (let n = 0; n < 7; n++) await foreign(EXTRA);
+    asked.splice(0);
+    await repair.compareAll("periodic");
+    expect(asked).toEqual([]);
+    clock.advance(1000);
+    await turn();
+    await turn();
+    expect(asked).toEqual(["compare everything", "write services, drift"]);
+    await repair.compareAll("periodic");
+    expect(asked).toHaveLength(4);
   });
 
   test("makes no repair any more after stop()", async () => {

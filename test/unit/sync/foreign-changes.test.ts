@@ -4,7 +4,7 @@ import type { Family } from "../../../src/base/family.ts";
 import { encodedElement } from "../../../src/netlink/element-bytes.ts";
 import type { RawElement } from "../../../src/netlink/raw-element.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
-import { committedChanges } from "../../../src/sync/foreign-changes.ts";
+import { committedChanges, ForeignCommits } from "../../../src/sync/foreign-changes.ts";
 import type { TableMessage } from "../../../src/sync/kernel-events.ts";
 import { everyRule } from "../../support/every-rule.ts";
 
@@ -32,7 +32,7 @@ function rawMessage(
 
 /** The differences in words: `- key` is to be deleted, `+ key => value` to be added. */
 function found(...messages: readonly TableMessage[]): string[] | undefined {
-  return committedChanges(messages, desired)?.deltas.flatMap(({ family, elements }) =>
+  return committedChanges(messages, desired)?.flatMap(({ family, elements }) =>
     elements.flatMap(({ spec, deleted, added }) => [
       ...deleted.map((key) => `- ${family} ${spec.name} ${key}`),
       ...added.map(({ key, value }) => `+ ${family} ${spec.name} ${key} => ${value}`),
@@ -112,30 +112,12 @@ describe("committedChanges", () => {
       .filter(({ spec }) => spec.dynamic)
       .map(({ spec }) => spec.name);
     const raw = { key: "anything", isEnd: true, isCatchAll: true, value: "?" };
-    expect(committedChanges([rawMessage("new", "ip", dynamic, raw)], desired)).toEqual({
-      deltas: [],
-      areDeclarations: false,
-    });
+    expect(committedChanges([rawMessage("new", "ip", dynamic, raw)], desired)).toEqual([]);
   });
 
-  test.each(["table", "chain", "rule", "set", "flowtable", "object"] as const)(
-    "tells that a %s was touched",
-    (kind) => {
-      const touched: TableMessage = { ...PLACE, kind, op: "new", family: "ip", name: "services" };
-      const changes = committedChanges([message("new", "ip", "cluster-ips", "192.0.2.1"), touched], desired);
-      expect([changes?.areDeclarations, changes?.deltas.length]).toEqual([true, 1]);
-      expect(
-        committedChanges([message("new", "ip", "cluster-ips", "192.0.2.1")], desired)?.areDeclarations,
-      ).toBe(false);
-    },
-  );
-
-  test("takes elements of a set that we do not have for a declaration", () => {
+  test("ignores elements of a set that we do not have", () => {
     const raw = { key: "", isEnd: false, isCatchAll: false, value: "" };
-    expect(committedChanges([rawMessage("new", "ip", "intruders", raw)], desired)).toEqual({
-      deltas: [],
-      areDeclarations: true,
-    });
+    expect(committedChanges([rawMessage("new", "ip", "intruders", raw)], desired)).toEqual([]);
   });
 
   const good = { key: "\xc0\0\x02\x01", isEnd: false, isCatchAll: false, value: "" };
@@ -166,8 +148,86 @@ describe("committedChanges", () => {
       ...desired,
       ip: { ...ip, sets: new Map([...ip.sets, [name, { spec, elements: fewer }]]) },
     };
-    expect(committedChanges([message("delete", "ip", name, key)], desired)?.deltas).toEqual(
+    expect(committedChanges([message("delete", "ip", name, key)], desired)).toEqual(
       diffRuleset(kernel, desired),
     );
+  });
+});
+
+describe("ForeignCommits", () => {
+  const OTHER = "other (process 99)";
+  const foreign = (...messages: TableMessage[]) => ({ messages, author: OTHER, isForeign: true });
+  const own = (...messages: TableMessage[]) => ({ messages, author: "nft (process 1)", isForeign: false });
+  const LOST = message("delete", "ip", "lists", FRONTEND, LIST);
+  const BACK = message("new", "ip", "lists", FRONTEND, LIST);
+  const EXTRA = message("new", "ip", "cluster-ips", "192.0.2.1");
+  const made = (...all: readonly Parameters<ForeignCommits["add"]>[0][]) => {
+    const commits = new ForeignCommits();
+    for (const commit of all) commits.add(commit);
+    return commits;
+  };
+  const keys = ({ deltas }: ReturnType<ForeignCommits["takeElements"]>) =>
+    deltas?.flatMap(({ elements }) =>
+      elements.flatMap(({ deleted, added }) => [...deleted, ...added.map(({ key }) => key)]),
+    );
+
+  test("compares what others touched, whoever touched it last, and nothing else of ours", () => {
+    const others = own(message("delete", "ip", "cluster-ips", "10.96.1.1"));
+    expect(keys(made(others, foreign(LOST, EXTRA), others).takeElements(desired))).toEqual([
+      FRONTEND,
+      "192.0.2.1",
+    ]);
+    expect(keys(made(foreign(LOST, EXTRA), own(BACK)).takeElements(desired))).toEqual(["192.0.2.1"]);
+    expect(keys(made(own(BACK), foreign(LOST)).takeElements(desired))).toEqual([FRONTEND]);
+  });
+
+  test("has nothing after commits of ours alone, and when it was looked into", () => {
+    const commits = made(own(LOST));
+    expect(commits.isAny).toBe(false);
+    commits.add(foreign(LOST));
+    expect(commits.isAny).toBe(true);
+    commits.takeElements(desired);
+    expect([commits.isAny, keys(commits.takeElements(desired))]).toEqual([false, []]);
+  });
+
+  test.each(["table", "chain", "rule", "set", "flowtable", "object"] as const)(
+    "tells that others touched a %s, once, and does not ask of ours",
+    (kind) => {
+      const touched: TableMessage = { ...PLACE, kind, op: "new", family: "ip", name: "services" };
+      const commits = made(own(touched), foreign(EXTRA, touched), own(touched));
+      expect([commits.takeDeclarations(), commits.takeDeclarations()]).toEqual([true, false]);
+      expect([made(own(touched), foreign(EXTRA)).takeDeclarations()]).toEqual([false]);
+    },
+  );
+
+  test("keeps that others touch declarations while these are compared", () => {
+    const touched: TableMessage = { ...PLACE, kind: "chain", op: "new", family: "ip", name: "services" };
+    const commits = made(foreign(touched));
+    commits.takeDeclarations();
+    commits.add(foreign(touched, EXTRA));
+    expect(keys(commits.takeElements(desired))).toEqual(["192.0.2.1"]);
+    expect([commits.isAny, commits.takeDeclarations()]).toEqual([true, true]);
+    expect([keys(commits.takeElements(desired)), commits.isAny]).toEqual([[], false]);
+  });
+
+  test("names who made the last commit that is not as desired, and else the last one", () => {
+    const second = {
+      ...foreign(EXTRA, message("delete", "ip", "cluster-ips", "192.0.2.1")),
+      author: "second",
+    };
+    expect(made(foreign(LOST), second, own(BACK)).takeElements(desired).author).toBe(OTHER);
+    expect(made(second).takeElements(desired).author).toBe("second");
+  });
+
+  test("does not know what changed where others touched more than 3000 elements, until that was looked into", () => {
+    const many = Array.from({ length: 3001 }, (_, n) =>
+      message("new", "ip", "cluster-ips", `198.18.${n >> 8}.${n & 255}`),
+    );
+    expect(made(foreign(...many.slice(1))).takeElements(desired).deltas).toHaveLength(1);
+    expect(made(foreign(LOST), own(...many)).takeElements(desired).deltas).toHaveLength(1);
+    const commits = made(foreign(...many.slice(1)), foreign(LOST));
+    expect(commits.takeElements(desired)).toEqual({ deltas: undefined, author: OTHER });
+    commits.add(foreign(LOST));
+    expect(keys(commits.takeElements(desired))).toEqual([FRONTEND]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type ForeignChange, KernelEvents } from "../../../src/sync/kernel-events.ts";
+import { type Commit, KernelEvents } from "../../../src/sync/kernel-events.ts";
 import { FakeListener, STRANGER, type Told } from "../../support/fake-listener.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -23,7 +23,9 @@ async function setUp({ isReady = true } = {}) {
   const logger = memoryLogger();
   const kernel = new FakeListener();
   kernel.isReadyAtOnce = isReady;
-  const foreign: ForeignChange[] = [];
+  const commits: Commit[] = [];
+  /** The authors of those that are not ours. */
+  const foreign: string[] = [];
   const state = { begun: 0 };
   const ownPids = new Set([OWN.portId]);
   const events = new KernelEvents({
@@ -31,7 +33,10 @@ async function setUp({ isReady = true } = {}) {
     isOwnCommit: (portId) => ownPids.has(portId),
     clock,
     logger,
-    onForeign: (change) => foreign.push(change),
+    onCommit: (commit) => {
+      commits.push(commit);
+      if (commit.isForeign) foreign.push(commit.author);
+    },
     onBegun: () => state.begun++,
   });
   events.start();
@@ -40,7 +45,7 @@ async function setUp({ isReady = true } = {}) {
     clock.advance(ms);
     await turn();
   };
-  return { clock, logger, kernel, foreign, state, ownPids, events, pass };
+  return { clock, logger, kernel, commits, foreign, state, ownPids, events, pass };
 }
 
 describe("KernelEvents", () => {
@@ -48,7 +53,7 @@ describe("KernelEvents", () => {
     const { foreign, kernel, events, pass, clock } = await setUp();
     await pass(1);
     kernel.commit([elements(), elements()]);
-    expect(foreign).toEqual([{ author: AUTHOR, deletedTables: [] }]);
+    expect(foreign).toEqual([AUTHOR]);
     expect(await events.isIntactSince(clock.monotonic()), "at this moment").toBe(false);
     await pass(1);
     expect([await events.isIntactSince(0), await events.isIntactSince(clock.monotonic())]).toEqual([
@@ -57,23 +62,28 @@ describe("KernelEvents", () => {
     ]);
   });
 
-  test("names our tables that were deleted, and no others", async () => {
-    const { foreign, kernel } = await setUp();
+  test("tells what a commit changed in our tables, and no others, whoever made it", async () => {
+    const { commits, kernel } = await setUp();
+    kernel.commit([elements(), { ...elements(), table: "docker" }], OWN);
     kernel.commit([DELETED, { ...DELETED, family: "ip6" }, { ...DELETED, table: "docker", name: "docker" }]);
-    kernel.commit([{ ...DELETED, op: "new" }]);
-    expect(foreign).toEqual([
-      { author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] },
-      { author: AUTHOR, deletedTables: [] },
+    expect(commits).toMatchObject([
+      {
+        author: "nft (process 7001)",
+        isForeign: false,
+        messages: [{ kind: "elements", set: "cluster-ips" }],
+      },
+      { author: AUTHOR, isForeign: true, messages: [{ family: "ip" }, { family: "ip6" }] },
     ]);
+    expect(commits.map(({ messages }) => messages.length)).toEqual([1, 2]);
   });
 
-  test("tells nothing of our own commits, also of those whose nft was killed", async () => {
+  test("knows our own commits, also of those whose nft was killed", async () => {
     const { foreign, kernel, events, ownPids } = await setUp();
     kernel.commit([elements(), DELETED], OWN);
     expect([foreign, await events.isIntactSince(0)]).toEqual([[], true]);
     ownPids.delete(OWN.portId);
     kernel.commit([elements()], OWN);
-    expect(foreign).toEqual([{ author: "nft (process 7001)", deletedTables: [] }]);
+    expect(foreign).toEqual(["nft (process 7001)"]);
   });
 
   test("goes by the port id of the messages, not by the process id, which is another in other namespaces", async () => {
@@ -81,7 +91,7 @@ describe("KernelEvents", () => {
     kernel.commit([elements()], { ...OWN, pid: 31_337 });
     expect(foreign).toEqual([]);
     kernel.commit([elements()], { ...OWN, portId: STRANGER.portId });
-    expect(foreign).toEqual([{ author: "nft (process 7001)", deletedTables: [] }]);
+    expect(foreign).toEqual(["nft (process 7001)"]);
   });
 
   test("takes a commit as somebody else's of which any message has another port id", async () => {
@@ -91,13 +101,13 @@ describe("KernelEvents", () => {
   });
 
   test("ignores commits in tables of others, and of other families", async () => {
-    const { foreign, kernel, events } = await setUp();
+    const { commits, kernel, events } = await setUp();
     kernel.commit([
       { ...elements(), table: "docker" },
       { ...elements(), family: undefined },
     ]);
     kernel.commit([]);
-    expect([foreign, events.recentCommits, await events.isIntactSince(0)]).toEqual([[], [], true]);
+    expect([commits, await events.isIntactSince(0)]).toEqual([[], true]);
   });
 
   test("goes by no clock that can be set", async () => {
@@ -109,7 +119,7 @@ describe("KernelEvents", () => {
   });
 
   test("has not seen a commit whose end was not told", async () => {
-    const { foreign, kernel, events } = await setUp();
+    const { foreign, kernel } = await setUp();
     const { onMessage } = kernel.last.handlers;
     onMessage({
       kind: "table",
@@ -119,18 +129,14 @@ describe("KernelEvents", () => {
       table: "nft-proxy",
       name: "nft-proxy",
     });
-    expect([foreign, events.recentCommits]).toEqual([[], []]);
+    expect(foreign).toEqual([]);
     kernel.commit([]);
     expect(foreign).toHaveLength(1);
   });
 
   test("knows nothing of what was before it listened", async () => {
     const { events, kernel, foreign, state, clock } = await setUp({ isReady: false });
-    expect([events.isTrusted, events.recentCommits, await events.isIntactSince(0)]).toEqual([
-      false,
-      undefined,
-      false,
-    ]);
+    expect([events.isTrusted, await events.isIntactSince(0)]).toEqual([false, false]);
     kernel.commit([elements()]);
     clock.advance(500);
     kernel.last.ready(true);
@@ -190,53 +196,16 @@ describe("KernelEvents", () => {
     expect(await replaced).toBe(false);
   });
 
-  test("keeps the commits of the last 3 seconds, whoever made them, with what they changed in our tables", async () => {
-    const { events, kernel, clock } = await setUp();
-    kernel.commit([elements(), { ...elements(), table: "docker" }], OWN);
-    clock.advance(2000);
-    kernel.commit([DELETED]);
-    const own = { author: "nft (process 7001)", messages: [{ kind: "elements", set: "cluster-ips" }] };
-    const others = { author: AUTHOR, messages: [{ kind: "table", op: "delete" }] };
-    expect(events.recentCommits).toMatchObject([own, others]);
-    expect(events.recentCommits?.[0]?.messages).toHaveLength(1);
-    clock.advance(1001);
-    expect(events.recentCommits).toMatchObject([others]);
-    clock.advance(2000);
-    expect(events.recentCommits).toEqual([]);
-  });
-
-  test.each([
-    ["one commit", [3001]],
-    ["several", [1500, 1501]],
-  ])("keeps no more than 3000 elements, and does not know of %s that has more", async (_what, sizes) => {
-    const { events, kernel, clock } = await setUp();
-    kernel.commit([elements(1500)], OWN);
-    kernel.commit([elements(1500)], OWN);
-    expect(events.recentCommits).toHaveLength(2);
-    clock.advance(3001);
-    for (const size of sizes) kernel.commit([elements(size)], OWN);
-    expect(events.recentCommits).toBeUndefined();
-    clock.advance(3001);
-    expect(events.recentCommits).toEqual([]);
-    kernel.commit([elements()], OWN);
-    expect(events.recentCommits).toHaveLength(1);
-  });
-
   test("begins again when something was lost, and knows nothing of what was before", async () => {
     const { events, kernel, state, foreign, logger, pass } = await setUp();
     kernel.commit([elements()]);
     kernel.end(new Error("the kernel dropped notifications"));
-    expect([events.isTrusted, events.pid, events.recentCommits, kernel.last.isStopped]).toEqual([
-      false,
-      undefined,
-      undefined,
-      true,
-    ]);
+    expect([events.isTrusted, events.pid, kernel.last.isStopped]).toEqual([false, undefined, true]);
     expect(await events.isIntactSince(Number.MAX_SAFE_INTEGER)).toBe(false);
     await pass(99);
     expect(kernel.started).toHaveLength(1);
     await pass(1);
-    expect([events.isTrusted, state.begun, events.recentCommits]).toEqual([true, 2, []]);
+    expect([events.isTrusted, state.begun]).toEqual([true, 2]);
     expect([await events.isIntactSince(99), await events.isIntactSince(100)]).toEqual([false, true]);
     expect(foreign).toHaveLength(1);
     expect(
