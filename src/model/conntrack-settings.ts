@@ -1,8 +1,8 @@
-/** Settings of the kernel's connection tracking; 0 leaves one as it is. */
+/** Settings of the kernel's connection tracking; 0 leaves a setting unchanged. */
 export interface ConntrackSettings {
-  /** Entries per CPU core. 0 also switches `min` off. */
+  /** Entries per CPU core. 0 also disables `min`. */
   readonly maxPerCore: number;
-  /** Entries at least, whatever `maxPerCore` comes to. */
+  /** Minimum number of entries, whatever `maxPerCore` yields. */
   readonly min: number;
   readonly tcpEstablishedTimeoutMs: number;
   readonly tcpCloseWaitTimeoutMs: number;

@@ -9,9 +9,9 @@ export interface SlicePort {
   readonly port: number;
 }
 
-/** One entry of an EndpointSlice's `endpoints`; conditions already have their defaults. */
+/** One entry of an EndpointSlice's `endpoints`, with defaults for absent conditions. */
 export interface SliceEndpoint {
-  /** The first address, canonical. Kubernetes gives the others no meaning. */
+  /** The first address, canonical. The others have no meaning in Kubernetes. */
   readonly address: string;
   /** "" when not given. */
   readonly nodeName: string;
@@ -23,7 +23,7 @@ export interface SliceEndpoint {
   readonly zoneHints: readonly string[];
   /** `hints.forNodes` (KEP-3015). */
   readonly nodeHints: readonly string[];
-  /** `namespace/name` of the Pod behind it, "" when not given; for people only. */
+  /** `namespace/name` of its Pod, "" when not given; for display only. */
   readonly pod: string;
 }
 

@@ -3,26 +3,26 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.t
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
 
-/** An endpoint of one service port: where a connection can be sent, and what is known of it. */
+/** An endpoint of one service port. */
 export interface Endpoint {
-  /** `address . port` in nft's words; unique within a service port and its sorting key. */
+  /** `address . port` as nft writes it; unique within a service port, and its sort key. */
   readonly target: string;
   readonly address: string;
   /** 1..65535 */
   readonly port: number;
-  /** Runs on the node that we run on. */
+  /** Whether it is on our node. */
   readonly local: boolean;
-  /** Its slice's: 0 to 100. */
+  /** The weight of its slice: 0 to 100. */
   readonly weight: number;
-  /** The slice's own entry: conditions, hints, zone, node and pod. */
+  /** Its entry in the slice: conditions, hints, zone, node and pod. */
   readonly source: SliceEndpoint;
 }
 
 /**
- * The endpoints of one service port, gathered from the Service's slices of its family: those slices' ports
- * that carry the port's name and protocol. Of an endpoint in several entries (two pods may have one address for a while) one
- * counts: one that does not terminate (kube-proxy 1.36, kubernetes pull request 135593), then one that is ready,
- * one that serves, a local one, and the heavier one, so that the result does not depend on order. Sorted by target.
+ * The endpoints of one service port, sorted by target: from all slices of the Service and family that have a
+ * port with this name and protocol. Two pods may share an address for a while. Of several entries for an
+ * endpoint, one counts: one that does not terminate (kube-proxy 1.36, kubernetes pull request 135593), then
+ * one that is ready, serving, local, and the heaviest, so that the order does not matter.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
@@ -42,13 +42,13 @@ export function endpointsOf(
   return withoutRepeated(all.sort(byTarget));
 }
 
-/** So many ports of a slice are looked through one by one. */
+/** Maximum number of ports to search one by one; above it, an index is faster. */
 const FEW = 16;
 
-/** The ports of slices that have many: of a Service with thousands of ports, each looks for its own. */
+/** Indexes the ports of slices with many: each of a Service's thousands of ports searches its slices. */
 const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
 
-/** The ports of a slice that have a service port's name and protocol. */
+/** The ports of a slice with the name and protocol of a service port. */
 export function portsNamed(
   ports: readonly SlicePort[],
   wanted: Pick<SlicePort, "name" | "protocol">,
@@ -67,7 +67,7 @@ function nameAndProtocol({ name, protocol }: Pick<SlicePort, "name" | "protocol"
 
 function endpointOf(source: SliceEndpoint, weight: number, port: number, nodeName: string): Endpoint {
   const { address } = source;
-  // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
+  // `join` makes one flat string. A template makes a tree of pieces that every use has to walk or flatten.
   const target = [address, port].join(" . ");
   return { target, address, port, local: nodeName !== "" && source.nodeName === nodeName, weight, source };
 }

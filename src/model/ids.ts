@@ -1,7 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { Branded } from "../base/text.ts";
 
-// Names are joined and not written as templates: a template is a tree of pieces that lives as long as the name.
+// Names are made by `join`: a template makes a tree of pieces that lives as long as the name.
 
 /** `namespace/name` of a Service. */
 export type ServiceName = Branded<"ServiceName">;

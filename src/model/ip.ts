@@ -14,15 +14,15 @@ const MULTICAST = /^(?:22[4-9]|23\d)\.|^ff[\da-f]{2}:/;
 const LINK_LOCAL = /^169\.254\.|^fe[89ab][\da-f]:/;
 const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
 
-/** The family of an address or CIDR that is known to be one. */
+/** The family of a valid address or CIDR. */
 export function familyOf(address: string): Family {
   return address.includes(":") ? "ip6" : "ip";
 }
 
 /**
  * An address in the form nft prints, or undefined when `text` is not one (or not one of `family`). Strict: no
- * leading zeros, zone, port, prefix length or blanks. IPv4-mapped IPv6 is refused, as it stands for an address
- * of the other family.
+ * leading zeros, zone, port, prefix length or blanks. IPv4-mapped IPv6 is refused, as it stands for an
+ * address of the other family.
  */
 export function canonicalAddress(text: string, family?: Family): string | undefined {
   if (IPV4.test(text)) return family === "ip6" ? undefined : text;

@@ -16,7 +16,7 @@ export interface Node {
   readonly taints: readonly string[];
 }
 
-/** A Node of which nothing is known but its name. */
+/** A Node of which only the name is known. */
 export function unknownNode(name: string): Node {
   return {
     name,

@@ -4,10 +4,10 @@ import type { ServiceName } from "./ids.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
 import type { Service } from "./service.ts";
 
-/** So many slices of a Service are looked through one by one: a list takes less memory than a map. */
+/** Maximum number of slices of a Service in a list, which takes less memory than a map. */
 const FEW = 32;
 
-/** The slices of one Service: a list, or where there are many, a map by their names. */
+/** The slices of one Service: a list, or a map by name if there are many. */
 type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
 
 function listOf(slices: Slices): readonly EndpointSlice[] {
@@ -15,8 +15,8 @@ function listOf(slices: Slices): readonly EndpointSlice[] {
 }
 
 /**
- * The objects as last seen, and which Services are dirty. It holds no more than the current state: the same
- * objects in any order, split or repeated, make the same cache.
+ * The last known objects, and the dirty Services. The content depends only on the current objects, not on the
+ * order, splitting or repetition of their changes.
  */
 export class ObjectCache {
   readonly #services = new Map<ServiceName, Service>();
@@ -29,8 +29,8 @@ export class ObjectCache {
   readonly #serviceExternalIPs: boolean;
 
   /**
-   * @param nodeName the name of this Node; its object may follow later, or never
-   * @param options `serviceExternalIPs` is false if `spec.externalIPs` of Services are to be ignored
+   * @param nodeName the name of this Node, whose object may follow later or never
+   * @param options `serviceExternalIPs` is false to ignore `spec.externalIPs` of Services
    */
   constructor(
     nodeName: string,
@@ -40,7 +40,6 @@ export class ObjectCache {
     this.#serviceExternalIPs = serviceExternalIPs;
   }
 
-  /** The node that we run on. */
   get node(): Node {
     return this.#node;
   }
@@ -50,12 +49,10 @@ export class ObjectCache {
     return this.#isNodeKnown;
   }
 
-  /** How many Services there are. */
   get serviceCount(): number {
     return this.#services.size;
   }
 
-  /** How many EndpointSlices there are. */
   get sliceCount(): number {
     let count = 0;
     for (const slices of this.#slices.values()) count += slices instanceof Map ? slices.size : slices.length;
@@ -67,17 +64,15 @@ export class ObjectCache {
     return [...this.#services.keys()].sort();
   }
 
-  /** The Service of that name. */
   service(name: ServiceName): Service | undefined {
     return this.#services.get(name);
   }
 
-  /** The slices of a Service. */
   slices(name: ServiceName): readonly EndpointSlice[] {
     return listOf(this.#slices.get(name) ?? []);
   }
 
-  /** All slices, those of a Service together. */
+  /** All slices, grouped by Service. */
   allSlices(): EndpointSlice[] {
     return [...this.#slices.values()].flatMap(listOf);
   }
@@ -87,19 +82,19 @@ export class ObjectCache {
     return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Puts a Service, new or changed. */
+  /** Adds or replaces a Service. */
   putService(service: Service): void {
     const stored = this.#serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
     this.#services.set(service.name, stored);
     this.#dirty.add(service.name);
   }
 
-  /** Deletes a Service. Its slices stay: they are objects of their own. */
+  /** Deletes a Service, but not its slices, which are objects of their own. */
   deleteService(name: ServiceName): void {
     if (this.#services.delete(name)) this.#dirty.add(name);
   }
 
-  /** Puts a slice, new or changed, also when it moved to another Service. */
+  /** Adds or replaces a slice, which may have moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
     const known = this.#slices.get(slice.service) ?? [];
@@ -114,7 +109,6 @@ export class ObjectCache {
     this.#dirty.add(slice.service);
   }
 
-  /** Deletes a slice. */
   deleteSlice({ service, name }: Pick<EndpointSlice, "service" | "name">): void {
     const known = this.#slices.get(service) ?? [];
     if (known instanceof Map) {
@@ -129,29 +123,28 @@ export class ObjectCache {
     this.#dirty.add(service);
   }
 
-  /** Puts our Node; another node's object is ignored. */
+  /** Replaces our Node; ignores other nodes. */
   putNode(node: Node): void {
     if (node.name !== this.#node.name) return;
     this.#node = node;
     this.#isNodeKnown = true;
   }
 
-  /** Puts a ServiceCIDR, new or changed. */
+  /** Adds or replaces a ServiceCIDR. */
   putServiceCIDR(serviceCIDR: ServiceCIDR): void {
     this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);
   }
 
-  /** Deletes a ServiceCIDR. */
   deleteServiceCIDR(name: string): void {
     this.#serviceCIDRs.delete(name);
   }
 
-  /** The Services that changed since {@link ObjectCache.takeDirty} was last called. */
+  /** The Services that changed since the last {@link ObjectCache.takeDirty}. */
   get dirty(): ReadonlySet<ServiceName> {
     return this.#dirty;
   }
 
-  /** Hands over the dirty Services: those that changed since the last call, themselves or in their slices. */
+  /** Returns the dirty Services, which changed themselves or in their slices since the last call. */
   takeDirty(): ReadonlySet<ServiceName> {
     const changes = this.#dirty;
     this.#dirty = new Set();

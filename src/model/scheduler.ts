@@ -7,13 +7,13 @@ export type Scheduler = (typeof SCHEDULERS)[number];
 /** The annotation of a Service that names its scheduler. */
 export const SCHEDULER_ANNOTATION = "nft-proxy.io/scheduler";
 
-/** The annotation of an EndpointSlice that weighs its endpoints. */
+/** The annotation of an EndpointSlice with the weight of its endpoints. */
 export const WEIGHT_ANNOTATION = "nft-proxy.io/weight";
 
-/** The weight of endpoints for which none is given. */
+/** The default weight of endpoints. */
 export const DEFAULT_WEIGHT = 1;
 
-/** The largest weight. */
+/** The maximum weight. */
 export const MOST_WEIGHT = 100;
 
 /** Reads the name of a scheduler; undefined for any other text. */

@@ -1,4 +1,7 @@
-/** How much of each thing one Service may have, by the names of the options. One that has more gets no rules, so that nobody else goes short for it. */
+/**
+ * The budgets of one Service, by the names of the options. A Service beyond one gets no rules, so that it
+ * takes no resources from others.
+ */
 export interface ServiceBudget {
   /** Elements of sets and maps in the kernel, of both families. */
   readonly maxServiceElements: number;
@@ -11,10 +14,11 @@ export interface ServiceBudget {
 }
 
 /**
- * The defaults. 150,000 elements hold two ports with slot tables of the largest size, or 5,000 endpoints at 30 ports; nft
- * takes 2 to 4 s for them, in transactions that take 24 MB each. 20,000 source ranges are read in 100 ms, and are more
- * than the prefixes of most countries; 2,000 addresses are more than any load balancer is known to give to a Service. The
- * kernel copies all ranges of a family for each change of one: 2,000 take 30 ms (6.18).
+ * The defaults. 150,000 elements are enough for two ports with slot tables of the largest size, or 5,000
+ * endpoints at 30 ports. nft takes 2 to 4 s for them, in transactions that take 24 MB each. 20,000 source
+ * ranges are read in 100 ms, and are more than the prefixes of most countries. 2,000 addresses are more than
+ * any known load balancer gives to a Service. The kernel copies all ranges of a family for each change of
+ * one: 2,000 take 30 ms (6.18).
  */
 export const SERVICE_BUDGET: ServiceBudget = {
   maxServiceElements: 150_000,
@@ -23,7 +27,7 @@ export const SERVICE_BUDGET: ServiceBudget = {
   maxServicePortRanges: 2_000,
 };
 
-/** How much Services may have together, by the names of the options. Beyond it, the newest Services go short. */
+/** The shared budgets of all Services, by the names of the options. The newest Services lose first. */
 export interface SharedBudget {
   /** Elements of sets and maps in the kernel, of both families, for all Services. */
   readonly maxElements: number;
@@ -34,12 +38,13 @@ export interface SharedBudget {
 }
 
 /**
- * The defaults, which the image's heap of 640 MiB bears. 44,000 Services of 2 endpoints have 220,000 elements, 10,000 of 10 with
- * load balancer addresses 170,000. Of node's heap, 1,000,000 take 75 MB in slot tables, 130 MB as endpoints of long lists,
- * 220 MB as addresses, 340 MB as addresses without endpoints, and 440 MB, the most, as ports of one endpoint. All processes
- * together, at their peak: 415 MB with 890,000 elements of slot tables, 1,265 MB with 1,000,000 of ports of one endpoint, of which nft
- * has half to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all ranges of ports of a family for each change of
- * one: 20,000 take 0.3 s (6.18).
+ * The defaults, which fit into the image's heap of 640 MiB. 44,000 Services of 2 endpoints have 220,000
+ * elements, 10,000 of 10 with load balancer addresses 170,000. 1,000,000 elements take 75 MB of node's heap
+ * as slot tables, 130 MB as endpoints of long lists, 220 MB as addresses, 340 MB as addresses without
+ * endpoints, and at most 440 MB, as ports of one endpoint. The peak of all processes together is 415 MB with
+ * 890,000 elements of slot tables, and 1,265 MB with 1,000,000 of ports of one endpoint, half of it for nft
+ * to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all ranges of ports of a family for each
+ * change of one: 20,000 take 0.3 s (6.18).
  */
 export const SHARED_BUDGET: SharedBudget = {
   maxElements: 1_000_000,
@@ -52,7 +57,7 @@ export interface Excess {
   readonly of: keyof ServiceBudget | Exclude<keyof SharedBudget, "maxPortRanges">;
   readonly count: number;
   readonly budget: number;
-  /** What older Services leave of a budget that is shared. */
+  /** The amount that older Services leave of a shared budget. */
   readonly left?: number;
 }
 
@@ -71,8 +76,9 @@ export function excessOf(of: keyof ServiceBudget, count: number, budget: number)
 }
 
 /**
- * Formats an excess: `a Service can have 20000 source ranges (--max-service-source-ranges), and this one has 80000`; of a
- * shared budget also by how much: `..., and this one has 80000, 5000 more than older ones leave`.
+ * Formats an excess: `a Service can have 20000 source ranges (--max-service-source-ranges), and this one has
+ * 80000`. For a shared budget, adds by how much: `..., and this one has 80000, 5000 more than older ones
+ * leave`.
  */
 export function excessText({ of, count, budget, left }: Excess): string {
   const [what, flag, whose = "a Service"] = WORDS[of];

@@ -2,7 +2,7 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
 import { compareAge, type Service, type ServicePortSpec } from "./service.ts";
 
-/** One port of a Service in one family: what rules are rendered for. */
+/** One port of a Service in one family: the unit of rendering. */
 export interface ServicePort {
   readonly key: ServicePortKey;
   readonly name: ServicePortName;
@@ -14,7 +14,7 @@ export interface ServicePort {
 /** A port of a Service in one family, without its names. */
 export type PortOfService = Pick<ServicePort, "family" | "service" | "spec">;
 
-/** The ports of a Service, for each family in which it has a cluster IP (as kube-proxy does it). */
+/** The ports of a Service, for each family in which it has a cluster IP (as in kube-proxy). */
 export function servicePortsOf(service: Service): ServicePort[] {
   const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
   const [first = [], ...others] = families.map((family) =>
@@ -26,7 +26,7 @@ export function servicePortsOf(service: Service): ServicePort[] {
   return others.length === 0 ? first : first.concat(...others);
 }
 
-/** Reachable by something other than its cluster IP. */
+/** Whether it has an address besides its cluster IP. */
 export function isExternallyAccessible({ family, service, spec }: PortOfService): boolean {
   return (
     spec.nodePort !== 0 ||
@@ -36,21 +36,21 @@ export function isExternallyAccessible({ family, service, spec }: PortOfService)
 }
 
 /**
- * Ever sends traffic by "Cluster" policy. External traffic of a Local Service counts: pods and the node itself
- * are short-cut to the cluster-wide endpoints.
+ * Whether the policy "Cluster" applies to any of its traffic. External traffic of a Local Service counts:
+ * pods and the node itself are short-cut to the cluster-wide endpoints.
  */
 export function usesClusterEndpoints(port: PortOfService): boolean {
   return !port.service.internalPolicyLocal || isExternallyAccessible(port);
 }
 
-/** Ever sends traffic by "Local" policy. */
+/** Whether the policy "Local" applies to any of its traffic. */
 export function usesLocalEndpoints(port: PortOfService): boolean {
   return (
     port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port))
   );
 }
 
-/** Orders service ports by age: the older Service, then namespace/name, then the port. See {@link comparePrecedenceFor}. */
+/** Orders service ports by age of the Service, then by name and port. See {@link comparePrecedenceFor}. */
 export function comparePrecedence(a: ServicePort, b: ServicePort): number {
   return compareAge(a.service, b.service) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }
@@ -61,8 +61,9 @@ export function hasClusterIP({ service, family }: ServicePort, address: string):
 }
 
 /**
- * Orders service ports by who wins a contested frontend with this address. A cluster IP belongs to the Service that the
- * API server gave it to, also when an older one names it as an external IP (CVE-2020-8554); else by {@link comparePrecedence}.
+ * Orders service ports by precedence for a frontend with this address. The owner of a cluster IP comes first,
+ * even if an older Service names it as an external IP (CVE-2020-8554). Otherwise by
+ * {@link comparePrecedence}.
  */
 export function comparePrecedenceFor(address: string, a: ServicePort, b: ServicePort): number {
   return Number(hasClusterIP(b, address)) - Number(hasClusterIP(a, address)) || comparePrecedence(a, b);

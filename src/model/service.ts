@@ -11,7 +11,7 @@ export interface ServicePortSpec {
   readonly port: number;
   /** 1..65535, or 0 for none. */
   readonly nodePort: number;
-  /** From the annotation: ports that lead to the same port of an endpoint. Ascending, no two overlap; absent for none. */
+  /** From the annotation: ports that lead to the same port of an endpoint. Ascending, without overlaps. */
   readonly ranges?: readonly PortRange[];
 }
 
@@ -22,8 +22,8 @@ export interface PortRange {
 }
 
 /**
- * So many ranges are served at one address and protocol: those with precedence. Where many tenants may name one address,
- * further ones would have everybody's changes wait: these take 0.1 s to divide.
+ * Maximum number of ranges served at one address and protocol, by precedence: they take 0.1 s to divide. Many
+ * tenants may name one address, and more ranges would delay everybody's changes.
  */
 export const MOST_RANGES_OF_ADDRESS = 2000;
 
@@ -31,8 +31,8 @@ export const MOST_RANGES_OF_ADDRESS = 2000;
 export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
 
 /**
- * At which addresses of Services their ranges of ports are served: at those that are not the node's own, so that its programs
- * keep their ports; at all; at none.
+ * The Service addresses that serve ranges of ports. `virtual`: those that are not the node's own, so that its
+ * programs keep their ports.
  */
 export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
 
@@ -40,8 +40,8 @@ export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
 export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
 /**
- * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and of the
- * right family. Source: core/v1 Service.
+ * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and
+ * of the right family. Source: core/v1 Service.
  */
 export interface Service {
   readonly name: ServiceName;
@@ -60,15 +60,15 @@ export interface Service {
   readonly affinitySeconds: number;
   /** From the annotation; undefined for the proxy's default. */
   readonly scheduler?: Scheduler;
-  /** The annotation's value where it names no scheduler, at most its first 80 characters; undefined where all is well. */
+  /** The annotation's value if it is no scheduler, cut to 80 characters; undefined if it is valid. */
   readonly unknownScheduler?: string;
-  /** The reason why the annotation's ranges of ports are ignored; undefined where all is well. */
+  /** Why the annotation's ranges of ports are ignored; undefined if they are valid. */
   readonly invalidPortRanges?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */
   readonly healthCheckNodePort: number;
-  /** The budget that it exceeds, with none of its external addresses and source ranges; undefined where it exceeds none. */
+  /** The budget that it exceeds, if any; its external addresses and source ranges are then empty. */
   readonly excess?: Excess;
   /** `metadata.deletionTimestamp` is set. */
   readonly deleting: boolean;
@@ -82,7 +82,7 @@ export function hasPortRanges({ ports }: Pick<Service, "ports">): boolean {
 /** The granularity at which new connections are counted; counters take memory for every CPU and element. */
 export type ServiceCounters = "off" | "services" | "endpoints";
 
-/** Orders Services by which of two keeps what both want: the older one, then by namespace/name. */
+/** Orders Services by precedence: the older first, then by namespace/name. */
 export function compareAge(
   a: Pick<Service, "createdAt" | "name">,
   b: Pick<Service, "createdAt" | "name">,

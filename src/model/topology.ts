@@ -3,19 +3,19 @@ import type { Endpoint } from "./endpoint.ts";
 import type { Node } from "./node.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";
 
-/** The hints that decide: none, zone hints (KEP-2433) or node hints (KEP-3015). */
+/** The hints in effect: none, zone hints (KEP-2433) or node hints (KEP-3015). */
 export type TopologyMode = "none" | "same-zone" | "same-node";
 
 /** The endpoints in a list: ready ones, or terminating ones where no ready one exists (KEP-1669). */
 export type FallbackMode = "ready" | "terminating";
 
-/** The endpoints that a service port uses on this node, and by which rules they were chosen. */
+/** The endpoints that a service port uses on this node, and the rules that chose them. */
 export interface EndpointChoice {
   /** For "Cluster" policy; empty when the service port never uses it. */
   readonly cluster: readonly Endpoint[];
   /** For "Local" policy; empty when the service port never uses it. */
   readonly local: readonly Endpoint[];
-  /** Some endpoint is usable somewhere, though perhaps not from here. */
+  /** Whether any endpoint is usable, though perhaps not from here. */
   readonly hasAny: boolean;
   readonly topology: TopologyMode;
   readonly clusterFallback: FallbackMode;
@@ -36,9 +36,9 @@ export type ExclusionReason =
 export type Place = Pick<Node, "name" | "zone">;
 
 /**
- * Chooses the endpoints of a service port, the way kube-proxy's CategorizeEndpoints does: ready ones that the
- * hints allow, else those that still serve while terminating, for each policy by itself. Drained ones (weight 0) are
- * used only if nothing else is left.
+ * Chooses the endpoints of a service port like kube-proxy's CategorizeEndpoints. For each policy, uses ready
+ * ones that the hints allow, otherwise terminating ones that still serve. Drained endpoints (weight 0) are
+ * used only if no others are left.
  */
 export function chooseEndpoints(
   port: ServicePort,
@@ -68,7 +68,7 @@ export function chooseEndpoints(
   };
 }
 
-/** Why the endpoint is not in the choice's list for the given policy; undefined when it is. */
+/** Why the choice's list for a policy excludes an endpoint; undefined if it does not. */
 export function whyExcluded(
   endpoint: Endpoint,
   choice: EndpointChoice,
@@ -80,7 +80,7 @@ export function whyExcluded(
   if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
   if (mode === "ready" && !endpoint.source.ready)
     return endpoint.source.terminating ? "terminating" : "not-ready";
-  // A list has either no drained endpoint or no other.
+  // A list has only drained endpoints or none.
   const [used] = choice[policy];
   if (isDrained(endpoint) && used !== undefined && !isDrained(used)) return "drained";
   if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
@@ -100,7 +100,7 @@ function withFallback(
   return draining.length > 0 ? { list: withoutDrained(draining), mode: "terminating" } : NOBODY;
 }
 
-/** Gets no new connections as long as others can. */
+/** Whether it gets new connections only if no other endpoint can. */
 function isDrained({ weight }: Endpoint): boolean {
   return weight === 0;
 }
@@ -111,13 +111,13 @@ function withoutDrained(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   return others.length > 0 ? others : endpoints;
 }
 
-/** Before hints are considered: a zone of which all endpoints are drained is served by others. */
+/** Excludes drained endpoints before hints apply: if a zone has only drained ones, others serve it. */
 function withoutDrainedReady(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   if (!endpoints.some((endpoint) => endpoint.source.ready && !isDrained(endpoint))) return endpoints;
   return endpoints.filter((endpoint) => !endpoint.source.ready || !isDrained(endpoint));
 }
 
-/** Still serves while it terminates, and is not ready. */
+/** Whether it is not ready, but still serves while it terminates. */
 function isDraining({ source }: Endpoint): boolean {
   return !source.ready && source.serving && source.terminating;
 }

@@ -1,23 +1,23 @@
 /** The byte order of the host's numbers, as `os.endianness()` names it. */
 export type Endianness = "LE" | "BE";
 
-/** Bytes of an attribute's header: its length and its type, 16 bits each. */
+/** Size of an attribute's header in bytes: length and type, 16 bits each. */
 const HEADER = 4;
 
 /** The bits of an attribute's type that are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER). */
 const TYPE = 0x3fff;
 
-/** Why bytes are no message; caught where the message begins. */
+/** Thrown for malformed bytes; the reader of messages catches it. */
 export class MalformedMessage extends Error {}
 
-/** The next multiple of four: messages, attributes and parts of a concatenation are padded to it. */
+/** Rounds up to a multiple of four: messages, attributes and parts of a concatenation are padded to it. */
 export function padded(length: number): number {
   return (length + 3) & ~3;
 }
 
 /**
- * Reads numbers, texts and attributes at offsets of a buffer, without an object for each of them. An attribute's offset is
- * that of its header. Source: linux/netlink.h.
+ * Reads numbers, texts and attributes at offsets of a buffer, without making objects. The offset of an
+ * attribute is that of its header. Source: linux/netlink.h.
  */
 export class AttributeView {
   readonly #bytes: Buffer;
@@ -38,12 +38,11 @@ export class AttributeView {
     return this.#isLittle ? this.#bytes.readUInt32LE(at) : this.#bytes.readUInt32BE(at);
   }
 
-  /** A byte. */
   byte(at: number): number {
     return this.#bytes.readUInt8(at);
   }
 
-  /** Where an attribute ends, without its padding. @throws MalformedMessage when it does not end before `limit` */
+  /** The end of an attribute without its padding. @throws MalformedMessage if it is beyond `limit` */
   end(at: number, limit: number): number {
     if (limit - at < HEADER) throw new MalformedMessage("attribute cut off");
     const length = this.host16(at);
@@ -51,7 +50,6 @@ export class AttributeView {
     return at + length;
   }
 
-  /** An attribute's type. */
   type(at: number): number {
     return this.host16(at + 2) & TYPE;
   }
@@ -61,19 +59,22 @@ export class AttributeView {
     return at + HEADER;
   }
 
-  /** The content of an attribute that is a number of 32 bits, in network byte order as all of nftables'. @throws MalformedMessage */
+  /**
+   * The content of a 32-bit attribute, in network byte order like all of nftables' numbers.
+   * @throws MalformedMessage
+   */
   number32(at: number, end: number): number {
     if (end - at !== HEADER + 4) throw new MalformedMessage("number that is not of 32 bits");
     return this.#bytes.readUInt32BE(at + HEADER);
   }
 
-  /** The same of 64 bits; beyond 2^53 it is not exact. @throws MalformedMessage */
+  /** The same for 64 bits; not exact beyond 2^53. @throws MalformedMessage */
   number64(at: number, end: number): number {
     if (end - at !== HEADER + 8) throw new MalformedMessage("number that is not of 64 bits");
     return this.#bytes.readUInt32BE(at + HEADER) * 2 ** 32 + this.#bytes.readUInt32BE(at + HEADER + 4);
   }
 
-  /** The content of an attribute that is a text, which ends with its first zero byte. */
+  /** The content of a text attribute, up to its first zero byte. */
   text(at: number, end: number): string {
     const from = at + HEADER;
     let until = from;

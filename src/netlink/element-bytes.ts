@@ -13,10 +13,10 @@ import { type Element, SEPARATOR } from "../nft/elements.ts";
 import { type Endianness, padded } from "./attributes.ts";
 import type { RawElement } from "./raw-element.ts";
 
-/** What makes an element another one: the kernel's timeouts and counters do not. */
+/** The parts of an element that are compared; timeouts and counters are not. */
 export type EncodedElement = Pick<RawElement, "key" | "keyEnd" | "isEnd" | "value">;
 
-/** Bytes of each type; in a concatenation, each part is padded to a multiple of four. */
+/** Size of each type in bytes. In a concatenation, each part is padded to a multiple of four. */
 const WIDTHS: Readonly<Record<DataType, number>> = {
   ipv4_addr: 4,
   ipv6_addr: 16,
@@ -28,12 +28,12 @@ const WIDTHS: Readonly<Record<DataType, number>> = {
 
 const PADDING = ["", "\0", "\0\0", "\0\0\0"];
 
-/** Whether the kernel has two elements for each interval of a set, one where it begins and one behind its end. */
+/** Whether the kernel has two elements for each interval: one at its start and one behind its end. */
 export function hasEndElements({ interval, key }: SetSpec): boolean {
   return interval === true && key.length === 1;
 }
 
-/** The elements that the kernel has for those of a set or map of ours, in no order. */
+/** The kernel's elements for those of one of our sets or maps, unordered. */
 export function* encodedSet(
   { spec, elements }: ElementSet,
   endianness: Endianness,
@@ -43,8 +43,8 @@ export function* encodedSet(
 }
 
 /**
- * An element as the kernel has it. Not of a set with end elements ({@link hasEndElements}), of which {@link encodedSet} has
- * to see all intervals.
+ * Encodes an element as the kernel has it. Not for sets with end elements ({@link hasEndElements}), for which
+ * {@link encodedSet} needs all intervals.
  * @param key, value canonical text (see ruleset.ts)
  */
 export function encodedElement(
@@ -70,8 +70,8 @@ export function encodedElement(
 }
 
 /**
- * The element that the kernel has, as canonical text; undefined for one that a set of ours cannot have. Not of a set with
- * end elements, which {@link decodedIntervals} reads.
+ * Decodes an element of the kernel to canonical text; undefined if none of our sets can have it. Not for sets
+ * with end elements, for which there is {@link decodedIntervals}.
  */
 export function decodedElement(
   spec: SetSpec,
@@ -208,7 +208,7 @@ function decodedHost32(bytes: string, at: number, endianness: Endianness): numbe
   return low + (bytes.charCodeAt(at + 2) + bytes.charCodeAt(at + 3) * 256) * 65536;
 }
 
-// Sets with end elements. Their only type is addresses, in network byte order.
+// Sets with end elements have only addresses, in network byte order.
 
 function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Generator<EncodedElement> {
   const family = familyOf(type);
@@ -219,18 +219,18 @@ function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Ge
     isEmpty = false;
     if (first === 0n) hasFirst = true;
     yield { key: encodedAddress(family, first), isEnd: false, value: "" };
-    // No address is behind the last one of all.
+    // The last address of all has no end element.
     if (last + 1n < 1n << BigInt(addressWidth(family))) {
       yield { key: encodedAddress(family, last + 1n), isEnd: true, value: "" };
     }
   }
-  // nft marks the addresses before the first interval, too.
+  // nft also adds an end element before the first interval.
   if (!isEmpty && !hasFirst) yield { key: encodedAddress(family, 0n), isEnd: true, value: "" };
 }
 
 /**
- * The intervals of a set with end elements as canonical text, ascending; undefined when they are not such as a set of ours has.
- * Takes the elements in any order, with and without a mark before the first interval.
+ * Decodes the intervals of a set with end elements to canonical text, ascending; undefined if no set of ours
+ * can have them. The elements may be in any order, with or without the end element before the first interval.
  */
 export function decodedIntervals(
   { key: [type] }: SetSpec,
@@ -244,7 +244,7 @@ export function decodedIntervals(
   for (const { key, isEnd, value, keyEnd } of marks) {
     if (key.length !== width || value !== "" || keyEnd !== undefined) return undefined;
     const number = decodedAddress(key);
-    // An end without a beginning is the mark before the first interval.
+    // An end without a start is the one before the first interval.
     if (isEnd ? first === undefined && number !== 0n : first !== undefined) return undefined;
     if (isEnd && first !== undefined) intervals.push({ first, last: number - 1n });
     first = isEnd ? undefined : number;
@@ -253,7 +253,7 @@ export function decodedIntervals(
   return intervals.map((interval) => intervalText(family, interval));
 }
 
-/** By their keys; an interval ends before the next begins. */
+/** Orders elements by key; of equal keys, the end comes before the next start. */
 function compareMarks(a: EncodedElement, b: EncodedElement): number {
   if (a.key !== b.key) return a.key < b.key ? -1 : 1;
   return Number(b.isEnd) - Number(a.isEnd);

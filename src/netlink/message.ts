@@ -3,9 +3,9 @@ import { AttributeView, type Endianness, MalformedMessage, padded } from "./attr
 import { type RawElement, readRawElements } from "./raw-element.ts";
 
 /**
- * A message of the kernel: a notification of a change, or a part of the answer to a request. The port id is that of the
- * socket whose commit changed it, or that asked; for nft it is its process id in its own pid namespace, as a rule. The
- * family is undefined for tables of other families than ours.
+ * A message of the kernel: a notification of a change, or a part of the answer to a request. The port id is
+ * that of the socket that committed or asked; for nft, usually its process id in its own pid namespace. The
+ * family is undefined for tables of families that we do not use.
  */
 export type NetlinkMessage =
   | {
@@ -14,7 +14,7 @@ export type NetlinkMessage =
       readonly portId: number;
       readonly family: Family | undefined;
       readonly table: string;
-      /** The object's; of a rule, that of its chain; of a table, its own again. */
+      /** The object's name; for a rule, that of its chain; for a table, the table's. */
       readonly name: string;
     }
   | {
@@ -27,7 +27,9 @@ export type NetlinkMessage =
       readonly elements: readonly RawElement[];
     }
   | {
-      /** The end of a commit, with the process that made it, by the host's process id; or the answer to a question for it. */
+      /**
+       * The end of a commit with the committing process (the host's process id), or the answer to a request.
+       */
       readonly kind: "generation";
       readonly portId: number;
       readonly generation: number;
@@ -36,7 +38,7 @@ export type NetlinkMessage =
     }
   /** The end of a dump. */
   | { readonly kind: "done" }
-  /** A request was refused, or a dump ended, for this reason (2 is ENOENT); 0 when a request was carried out. */
+  /** The error of a request or dump (2 is ENOENT); 0 if a request succeeded. */
   | { readonly kind: "error"; readonly errno: number }
   | { readonly kind: "other" }
   | { readonly kind: "malformed"; readonly reason: string };
@@ -44,10 +46,10 @@ export type NetlinkMessage =
 type ObjectKind = "table" | "chain" | "rule" | "set" | "flowtable" | "object";
 type Operation = "new" | "delete";
 
-/** Bytes of the longest message that is read. The kernel's are of 32 KB at most. */
+/** Maximum size of a message in bytes. The kernel's are at most 32 KB. */
 const LONGEST = 1 << 20;
 
-/** Bytes of a message's header (struct nlmsghdr), and of that of netfilter's behind it (struct nfgenmsg). */
+/** Sizes of a message's header (struct nlmsghdr) and of netfilter's (struct nfgenmsg). Bytes. */
 const HEADER = 16;
 const NETFILTER_HEADER = 4;
 
@@ -60,7 +62,7 @@ const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
 
 type MessageType = readonly [kind: ObjectKind | "elements" | "generation", op: Operation];
 
-/** What messages tell, by the lower half of their types (enum nf_tables_msg_types); `destroy` is told since Linux 6.3. */
+/** Messages by the lower half of their types (enum nf_tables_msg_types); `destroy` since Linux 6.3. */
 const TYPES: ReadonlyMap<number, MessageType> = new Map<number, MessageType>([
   [0, ["table", "new"]],
   [2, ["table", "delete"]],
@@ -105,13 +107,12 @@ const GENERATION_PID = 2;
 const GENERATION_PROGRAM = 3;
 
 /**
- * Reads netlink messages from the bytes that a socket received, wherever these are cut. Whatever the bytes are, it does not
- * fail, and keeps no more than one message. A message with a length that cannot be is the last one: what is behind it
- * cannot be found.
+ * Reads netlink messages from the bytes of a socket, in chunks of any size. Never fails, and keeps at most
+ * one message. Reading stops at an impossible length, as the next message cannot be found.
  */
 export class MessageReader {
   readonly #endianness: Endianness;
-  /** The incomplete message at the end of what was read, at the beginning of a buffer that grows as needed. */
+  /** The incomplete last message, at the start of a buffer that grows as needed. */
   #pending = Buffer.alloc(0);
   #length = 0;
   #isBroken = false;
@@ -120,12 +121,12 @@ export class MessageReader {
     this.#endianness = endianness;
   }
 
-  /** Whether a length was found that cannot be: nothing is read any more. */
+  /** Whether an impossible length ended the reading. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
 
-  /** The messages that are complete with these bytes, in their order. */
+  /** Returns the messages that these bytes complete, in order. */
   read(chunk: Uint8Array): NetlinkMessage[] {
     const messages: NetlinkMessage[] = [];
     if (this.#isBroken) return messages;
@@ -188,7 +189,7 @@ function readMessage(view: AttributeView, at: number, end: number): NetlinkMessa
   }
 }
 
-/** The end of a dump tells an error, too: before Linux 5.19 only there. */
+/** The end of a dump may have an error; before Linux 5.19, only there. */
 function readEnd(view: AttributeView, at: number, end: number, type: number): NetlinkMessage {
   const hasNumber = end - at >= HEADER + 4;
   if (type === ERROR && !hasNumber) throw new MalformedMessage("error cut off");

@@ -6,21 +6,21 @@ export interface RawElement {
   readonly key: string;
   /** The last key of an interval of concatenated keys. */
   readonly keyEnd?: string | undefined;
-  /** Of a set of intervals of one field: its key is the first one behind an interval. */
+  /** Whether this is an end element of a set of intervals: its key is the first one behind an interval. */
   readonly isEnd: boolean;
-  /** The element for all keys that the set lacks. */
+  /** Whether this is the catch-all element. */
   readonly isCatchAll: boolean;
-  /** The data's bytes as those of the key, a verdict as our text (`goto balance-2`, `drop`), "" in a set. */
+  /** The data's bytes, as for the key; a verdict as our text (`goto balance-2`, `drop`); "" in a set. */
   readonly value: string;
-  /** Milliseconds that it lives, and has left. */
+  /** Its timeout and the time left, in milliseconds. */
   readonly timeoutMs?: number | undefined;
   readonly expiresMs?: number | undefined;
-  /** Its first counter. */
+  /** The packets of its first counter. */
   readonly packets?: number | undefined;
   readonly bytes?: number | undefined;
 }
 
-// Numbers of linux/netfilter/nf_tables.h. Those that are missing here are ignored: newer kernels have more.
+// Numbers of linux/netfilter/nf_tables.h. Others are ignored: newer kernels have more.
 const ELEM_KEY = 1;
 const ELEM_DATA = 2;
 const ELEM_FLAGS = 3;
@@ -55,7 +55,7 @@ const VERDICTS: ReadonlyMap<number, string> = new Map([
   [-5, "return"],
 ]);
 
-/** Reads the elements in a list of them, from an offset to another. @throws MalformedMessage */
+/** Reads a list of elements between two offsets. @throws MalformedMessage */
 export function readRawElements(view: AttributeView, from: number, limit: number): RawElement[] {
   const elements: RawElement[] = [];
   for (let at = from; at < limit; ) {

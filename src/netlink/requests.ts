@@ -21,10 +21,10 @@ const ELEM_FLAGS = 3;
 const ELEM_KEY_END = 10;
 const DATA_VALUE = 1;
 
-/** The most keys of one {@link getRequest}: an attribute's length, of 16 bits, has to hold them all. */
+/** Maximum number of keys in one {@link getRequest}: all must fit into an attribute with a 16-bit length. */
 export const MOST_KEYS = 256;
 
-/** The set that a request is about. */
+/** The set of a request. */
 export interface SetPlace {
   readonly family: Family;
   readonly table: string;
@@ -32,8 +32,8 @@ export interface SetPlace {
 }
 
 /**
- * A request for all elements of a set. The answer is `elements` messages and `done`, or an `error` (2, ENOENT, when there is no
- * such set). Elements that come or go meanwhile may be there or not, or twice.
+ * A request for all elements of a set. The answer is `elements` messages and `done`, or an `error` (2,
+ * ENOENT, if there is no such set). Elements that change meanwhile may be missing or listed twice.
  */
 export function dumpRequest({ family, table, set }: SetPlace, endianness: Endianness): Buffer {
   const body = [
@@ -44,8 +44,8 @@ export function dumpRequest({ family, table, set }: SetPlace, endianness: Endian
 }
 
 /**
- * A request for the elements with some keys, up to {@link MOST_KEYS}. The answer is an `elements` message for each, in their
- * order, until one is missing, and an `error` with 0 when all are there, 2 (ENOENT) when one is missing.
+ * A request for the elements with some keys, at most {@link MOST_KEYS}. The answer is an `elements` message
+ * for each, in order, up to the first missing one, and an `error`: 2 (ENOENT) if one is missing, otherwise 0.
  */
 export function getRequest(
   { family, table, set }: SetPlace,
@@ -64,7 +64,7 @@ export function getRequest(
   return message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body, endianness);
 }
 
-/** A request for the generation of the rules: the answer, a `generation` message, shows that the socket works. */
+/** A request for the generation of the rules, to test the socket: the answer is `generation`. */
 export function generationRequest(endianness: Endianness): Buffer {
   return message(GET_GENERATION, REQUEST, 0, [], endianness);
 }

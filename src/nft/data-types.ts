@@ -3,14 +3,14 @@ import type { Expression } from "./ast/json.ts";
 import type { DataType } from "./ast/ruleset.ts";
 
 /**
- * The type of a constant, by nft's names: those of our own sets and a few more. nft's JSON does not say it, the field
- * beside the constant does. Constants of type `other` are kept as they are. Source: nft(8), "Data types".
+ * The type of a constant, by nft's names: those of our own sets and a few more. nft's JSON omits it, but the
+ * compared field implies it. Constants of type `other` are kept as they are. Source: nft(8), "Data types".
  */
 export type ConstantType = DataType | "mark" | "tcp_flag" | "ifname" | "other";
 
 /**
- * An expression of each data type, by which keys of sets and maps are declared (`typeof`). Declared by the names of the
- * types instead, by nft 1.1.2 and newer, they crash older versions that list them (1.0.6: kubernetes issue 136786).
+ * An expression of each data type, to declare keys of sets and maps (`typeof`). Declared by type name with
+ * nft 1.1.2 and newer, they crash older versions that list them (1.0.6: kubernetes issue 136786).
  */
 const KEY_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   ipv4_addr: { payload: { protocol: "ip", field: "daddr" } },
@@ -18,13 +18,13 @@ const KEY_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   inet_proto: { meta: { key: "l4proto" } },
   inet_service: { payload: { protocol: "th", field: "dport" } },
   classid: { meta: { key: "priority" } },
-  // Of any modulus: nft evaluates the type alone.
+  // The modulus does not matter: nft evaluates only the type.
   integer: { numgen: { mode: "random", mod: 2, offset: 0 } },
 };
 
 /**
- * The same for values. Of a map that is in the kernel already, nft evaluates the values' expressions as part of each new
- * `dnat` rule, and refuses `th dport` there ("conflicting protocols specified: ip vs. th", nft 1.1.3 and 1.1.7).
+ * The same for values. For a map in the kernel, nft evaluates the expressions of values in each new `dnat`
+ * rule, and refuses `th dport` there ("conflicting protocols specified: ip vs. th", nft 1.1.3 and 1.1.7).
  */
 const VALUE_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   ...KEY_EXPRESSIONS,
@@ -55,7 +55,7 @@ export function typesOfKey(key: AnyExpression): readonly ConstantType[] {
     : [typeOfExpression(key)];
 }
 
-/** The type of an expression, and so of the constants that it is compared with or that are assigned to it. */
+/** The type of an expression, and of the constants that are compared with it or assigned to it. */
 export function typeOfExpression(expression: AnyExpression): ConstantType {
   if (typeof expression !== "object") return "other";
   if ("payload" in expression) {

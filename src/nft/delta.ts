@@ -4,33 +4,33 @@ import { SetComparison, type SetDelta } from "./set-comparison.ts";
 
 /** The change of one set or map, with what it takes to send it. */
 export interface ElementsDelta extends SetDelta {
-  /** Set where elements of a map of intervals go: see {@link withIntervals}. */
+  /** Set if elements of a map of intervals are deleted: see {@link withIntervals}. */
   readonly intervals?: IntervalsDelta;
 }
 
-/** How elements of a map of intervals go. */
+/** How to delete elements of a map of intervals. */
 export interface IntervalsDelta {
-  /** The chains that look into the map. */
+  /** The chains with lookups in the map. */
   readonly users: readonly Chain[];
-  /** All elements that the map is to have, where it is made anew; undefined where they go one by one. */
+  /** All elements of the new map, if it is replaced; undefined if elements are deleted one by one. */
   readonly anew: ReadonlyMap<string, string> | undefined;
 }
 
-/** The changes that turn a table as it is into the desired one. */
+/** The changes that turn the current table into the desired one. */
 export interface TableDelta {
   readonly family: Family;
   readonly table: string;
-  /** `create`: there is none; `recreate`: what is there cannot be changed in place. */
+  /** `create`: the table is missing; `recreate`: it cannot be changed in place. */
   readonly mode: "create" | "recreate" | "change";
   readonly addedSets: readonly SetSpec[];
   readonly deletedSets: readonly SetSpec[];
   readonly addedFlowtable?: Flowtable;
   readonly deletedFlowtable?: Flowtable;
-  /** New chains and chains with other rules: declared, emptied and filled. */
+  /** New and changed chains: declared, flushed and filled. */
   readonly writtenChains: readonly Chain[];
-  /** Those of them that are there with other rules. */
+  /** The changed ones of them. */
   readonly changedChains: readonly string[];
-  /** Base chains whose hook, priority or policy differ: deleted before they are written. */
+  /** Base chains with another hook, priority or policy: deleted before they are written. */
   readonly replacedChains: readonly string[];
   readonly deletedChains: readonly string[];
   readonly elements: readonly ElementsDelta[];
@@ -60,9 +60,9 @@ function diffTable(actual: Table | undefined, desired: Table): TableDelta | unde
 }
 
 /**
- * Compares two tables of one family without the elements of their sets, which `actual` need not have.
- * @param actual the table in the kernel, undefined when there is none
- * @returns a delta without elements, possibly empty; with all elements when the table has to be made
+ * Compares two tables of one family without the elements of their sets, which `actual` may lack.
+ * @param actual the table in the kernel, undefined if there is none
+ * @returns a delta without elements, possibly empty; with all elements if the table must be created
  */
 export function diffDeclarations(actual: Table | undefined, desired: Table): TableDelta {
   if (actual === undefined) return creation(desired, "create");
@@ -91,7 +91,7 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
   };
 }
 
-/** Other properties cannot be changed in place: see {@link canChangeInPlace}. */
+/** Other changes are not possible in place: see {@link canChangeInPlace}. */
 function diffFlowtables(
   actual: Flowtable | undefined,
   desired: Flowtable | undefined,
@@ -100,12 +100,12 @@ function diffFlowtables(
   return actual === undefined ? { addedFlowtable: desired } : {};
 }
 
-/** Compares both tables; a family absent from `desired` is not looked at. */
+/** Compares both tables. Ignores families absent from `desired`. */
 export function diffRuleset(actual: Ruleset, desired: Ruleset): TableDelta[] {
   return Object.values(desired).flatMap((table) => diffTable(actual[table.family], table) ?? []);
 }
 
-/** The delta that makes a table from nothing. */
+/** The delta that creates a table. */
 export function creation(desired: Table, mode: "create" | "recreate"): TableDelta {
   return {
     family: desired.family,
@@ -123,10 +123,9 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
 }
 
 /**
- * The differences found in the kernel that other software caused: those that are not explained by changes of our own
- * that were not sent yet.
+ * The differences caused by other software: those that our own unsent changes do not explain.
  * @param found from comparing the kernel with the desired state
- * @param pending our own changes that were not sent to the kernel yet
+ * @param pending our own unsent changes
  */
 export function unexplained<Delta extends TableDelta>(
   found: readonly Delta[],
@@ -154,8 +153,8 @@ export function unexplained<Delta extends TableDelta>(
 }
 
 /**
- * The differences that are in both of two comparisons, as the later one found them. A table that has to be made has no other
- * differences: it is one of these where either comparison found any.
+ * The differences in both of two comparisons, as the later one found them. A table that must be created is one
+ * of them if either comparison found any difference in it.
  */
 export function inBoth<Delta extends TableDelta>(
   later: readonly Delta[],
@@ -218,13 +217,14 @@ function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): 
 }
 
 /**
- * Up to so many intervals are deleted one by one; where more go, the map is made anew. The kernel takes about 1 ms for each (6.18:
- * 400 of 20,000 in 0.6 s, 14,000 of 14,000 in 12.6 s), and 0.3 s to make a map of 20,000 intervals.
+ * Maximum number of intervals to delete one by one; for more, the map is replaced. The kernel takes about
+ * 1 ms for each (6.18: 400 of 20,000 in 0.6 s, 14,000 of 14,000 in 12.6 s), and 0.3 s to make a map of 20,000
+ * intervals.
  */
 const MOST_DELETED_INTERVALS = 100;
 
 /**
- * Adds what it takes to delete elements of a map of intervals; returns the delta itself where none is deleted.
+ * Adds how to delete elements of a map of intervals; returns the delta itself if none is deleted.
  * @param delta the change of one of the table's sets
  */
 export function withIntervals(
@@ -247,9 +247,9 @@ export function hasIntervals({ interval, key }: SetSpec): boolean {
   return interval === true && key.length > 1;
 }
 
-/** Two chains are the same when their hooks and canonical rules are. */
+/** Whether two chains have the same hook and canonical rules. */
 export function sameChain(a: Chain | undefined, b: Chain): boolean {
-  // The same object in most cases: thousands of frontends may share a chain, and each puts it.
+  // Usually the same object: thousands of frontends may share a chain, and each writes it.
   return (
     a === b || (a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules))
   );
@@ -275,7 +275,7 @@ export function isEmptyDelta(delta: TableDelta): boolean {
   return chains + sets + elements + flowtables === 0;
 }
 
-/** A set's declaration cannot be changed in place, and a chain that becomes or ceases to be a base chain may be in use. */
+/** Whether no set is declared anew, and no chain becomes or ceases to be a base chain. */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   for (const { spec } of desired.sets.values()) {
     const known = actual.sets.get(spec.name);
@@ -301,7 +301,7 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
   );
 }
 
-/** Whether one can take the place of the other, as none can. */
+/** Whether one flow table, or none, can stay in place of the other. */
 function sameFlowtable(a: Flowtable | undefined, b: Flowtable | undefined): boolean {
   return a === undefined || b === undefined || (a.name === b.name && a.hook === b.hook && a.prio === b.prio);
 }
@@ -319,7 +319,7 @@ function isReplaced(actual: Chain | undefined, desired: Chain): boolean {
   return actual !== undefined && !sameBase(actual, desired);
 }
 
-/** Dynamic maps belong to the packets: never compared. */
+/** Dynamic maps are filled by packets, and never compared. */
 function diffElements(actual: ElementSet | undefined, desired: ElementSet): ElementsDelta[] {
   if (desired.spec.dynamic || actual === undefined) return allElements(desired);
   const comparison = new SetComparison(desired);

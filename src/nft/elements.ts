@@ -9,7 +9,7 @@ export interface Element {
   readonly value: string;
 }
 
-/** What stands between the parts of a canonical key or value. */
+/** The separator of the parts of a canonical key or value. */
 export const SEPARATOR = " . ";
 
 /** Joins the parts of a key or value in canonical form. */
@@ -22,7 +22,7 @@ export function splitParts(text: string): string[] {
   return text.split(SEPARATOR);
 }
 
-/** An address and port, `10.244.1.16 . 53`, as people write it: `10.244.1.16:53`; an address alone as it is. */
+/** Formats an address and port (`10.244.1.16 . 53`) as `10.244.1.16:53`, or an address alone. */
 export function targetText(target: string): string {
   const [address = "", port] = splitParts(target);
   return port === undefined ? address : socketText(address, port);
@@ -36,7 +36,7 @@ export function verdictText(verdict: Verdict): string {
   return "accept" in verdict ? "accept" : "return";
 }
 
-/** The chain that a canonical verdict leads to, if it leads to one. */
+/** The target chain of a canonical verdict; undefined for none. */
 export function verdictTarget(text: string): string | undefined {
   return text.startsWith("goto ") || text.startsWith("jump ") ? text.slice(5) : undefined;
 }
@@ -51,7 +51,7 @@ export function verdictJson(text: string): Verdict {
   throw new Error(`not a verdict: ${text}`);
 }
 
-/** `add element` of a set or map of ours, as one command's object. */
+/** The command `add element` for one of our sets or maps. */
 export function addedElements(
   family: Family,
   table: string,
@@ -63,16 +63,16 @@ export function addedElements(
   return { element: { family, table, name: spec.name, elem } };
 }
 
-/** An element as the kernel has it. */
+/** An element listed from the kernel. */
 export interface ListedElement extends Element {
-  /** Of a set or map with counters: packets that matched since the element was made; in a nat chain, connections. */
+  /** With counters: packets that matched since the element was added; in a nat chain, connections. */
   readonly packets?: number;
-  /** Of an element that ends by itself, milliseconds: its life from the last packet on, where it is not that of all, and what is left. */
+  /** Of an element with a timeout: its own, if not that of the map, and the time left. Milliseconds. */
   readonly timeoutMs?: number;
   readonly expiresMs?: number;
 }
 
-/** `add element` of a dynamic map, as packets left it elsewhere. */
+/** The command `add element` for an element that packets added to a dynamic map elsewhere. */
 export function timedElements(
   family: Family,
   table: string,
@@ -89,7 +89,7 @@ export function timedElements(
   return { element: { family, table, name: spec.name, elem } };
 }
 
-/** `delete element`, by key alone: the kernel needs no value to find it. */
+/** The command `delete element`, which needs only keys. */
 export function deletedElements(
   family: Family,
   table: string,

@@ -2,9 +2,9 @@ import type { Chain, ElementSet, Table } from "./ast/ruleset.ts";
 import { verdictTarget } from "./elements.ts";
 
 /**
- * The part of a table that some elements need to stand by themselves: they, the chains that they lead to, and the
- * declarations of the sets that those chains look into.
- * @param isWanted whether an element is one of them
+ * The part of a table that makes some elements valid: these, their target chains, and the declarations of the
+ * sets that those chains use.
+ * @param isWanted whether to select an element
  */
 export function selectElements(table: Table, isWanted: (set: string, key: string) => boolean): Table {
   const filled = new Map<string, ElementSet>();
@@ -21,7 +21,7 @@ export function selectElements(table: Table, isWanted: (set: string, key: string
   };
 }
 
-/** The part of a table that some chains need to stand by themselves: see {@link selectElements}; its sets are empty. */
+/** The part of a table that makes some chains valid: see {@link selectElements}. Its sets are empty. */
 export function selectChains(table: Table, names: readonly string[]): Table {
   const chains = reachedChains(table, names);
   const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
@@ -33,7 +33,7 @@ export function selectChains(table: Table, names: readonly string[]): Table {
   };
 }
 
-/** A table's name, and its flow table if that is one of the objects that rules look into. */
+/** A table's name, and its flow table if rules use it. */
 function withFlowtable({ family, name, flowtable }: Table, looked: ReadonlySet<string>) {
   return { family, name, ...(flowtable !== undefined && looked.has(flowtable.name) && { flowtable }) };
 }
@@ -62,7 +62,7 @@ interface References {
   readonly sets: string[];
 }
 
-/** The names in rules: `@set` wherever a constant may stand, and the targets of jumps. */
+/** The names in rules: `@set` in place of any constant, and the targets of jumps. */
 function referencesOf(value: unknown, found: References = { chains: [], sets: [] }): References {
   if (typeof value === "string") {
     if (value.startsWith("@")) found.sets.push(value.slice(1));

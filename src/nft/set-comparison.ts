@@ -9,13 +9,12 @@ export interface SetDelta {
 }
 
 /**
- * Compares the elements of a set or map with the desired ones, one after the other as they are listed: nothing of those
- * that are right is kept. The desired set may change meanwhile; elements that change are compared with the value of
- * either moment.
+ * Compares the listed elements of a set or map with the desired ones, one by one, keeping only differences.
+ * The desired set may change meanwhile: elements that change are compared with either value.
  */
 export class SetComparison {
   readonly #desired: ElementSet;
-  /** The keys that were expected and have not been listed yet. */
+  /** The expected keys that were not listed yet. */
   readonly #missing = new Set<string>();
   readonly #added: Element[] = [];
   readonly #unwanted = new Map<string, string>();
@@ -29,30 +28,30 @@ export class SetComparison {
     return this.#desired.spec.name;
   }
 
-  /** Expects a desired key. To be called with each of them, before the first is listed. */
+  /** Expects a desired key. Called for each of them before the first is listed. */
   expect(key: string): void {
     this.#missing.add(key);
   }
 
-  /** Compares an element that is there. */
+  /** Compares a listed element. */
   listed(key: string, value: string): void {
     const wanted = this.#desired.elements.get(key);
     this.#missing.delete(key);
     if (wanted === value) return;
-    // Elements that come or go while the set is read may be listed twice.
+    // Elements that change during the listing may be listed twice.
     if (this.#unwanted.has(key)) return;
     this.#unwanted.set(key, value);
     if (wanted !== undefined) this.#added.push({ key, value: wanted });
   }
 
-  /** The elements that are there and should not be, or have another value. */
+  /** The elements that are not desired, or have another value. */
   get unwanted(): readonly Element[] {
     return Array.from(this.#unwanted, ([key, value]) => ({ key, value }));
   }
 
   /**
-   * The changes that make the set as it should be, once all of its elements were listed; none when it is. They are sorted by their
-   * keys, as the kernel's order changes from one reading to the next.
+   * The changes that make the set as desired, after all elements were listed; none if it is. Sorted by key, as
+   * the kernel's order changes between readings.
    */
   result(): SetDelta[] {
     for (const key of this.#missing) {

@@ -2,8 +2,8 @@ import { Ajv, type ValidateFunction } from "ajv";
 import schema from "../../schemas/transaction.schema.json" with { type: "json" };
 import { VALIDATOR_OPTIONS } from "../base/schema-error.ts";
 
-/** Compiles schemas/transaction.schema.json; in the bundle, scripts/precompile-schemas.mjs has done so at build time. */
+/** Compiles schemas/transaction.schema.json; for the bundle, scripts/precompile-schemas.mjs does. */
 export function compileTransactionValidator(): ValidateFunction {
-  // Inlined references make one function that the engine gives up optimising: 10 times slower.
+  // Inlined references would make one function that the engine gives up optimising: 10 times slower.
   return new Ajv({ ...VALIDATOR_OPTIONS, inlineRefs: false }).compile(schema);
 }

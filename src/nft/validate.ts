@@ -7,8 +7,8 @@ import { compileTransactionValidator } from "./transaction.validator.ts";
 let compiled: ValidateFunction | undefined;
 
 /**
- * Holds a transaction against schemas/transaction.schema.json, before it leaves.
- * @throws AppError INVALID_TRANSACTION with the JSON path and the reason of the first fault
+ * Validates a transaction against schemas/transaction.schema.json before it is sent.
+ * @throws AppError INVALID_TRANSACTION with the JSON path and the reason of the first error
  */
 export function validateTransaction(transaction: Transaction): void {
   compiled ??= compileTransactionValidator();

@@ -1,13 +1,13 @@
-/** The part of the affinity map beyond which clients are forgotten, and the part that is left then. */
+/** Fill of the affinity map at which entries are deleted, and fill after that. Fractions of its size. */
 const NEARLY_FULL = 0.9;
 const ENOUGH_ROOM = 0.8;
 
 /**
- * How many entries of each service port are to go from an affinity map that is nearly full: those with the most lose down to
- * a number that no other one exceeds, so that none with fewer loses any.
+ * Computes how many entries of each service port to delete from an affinity map that is nearly full. The
+ * ports with the most entries are cut to a common maximum, so that no port with fewer loses any.
  * @param counts entries by service port, in any order
- * @param size the most entries that the map takes
- * @returns none for a map that has room
+ * @param size maximum number of entries of the map
+ * @returns none for a map with room
  */
 export function excessEntries<Port>(
   counts: ReadonlyMap<Port, number>,
@@ -16,7 +16,7 @@ export function excessEntries<Port>(
   const sorted = [...counts].sort(([, a], [, b]) => b - a);
   const total = sorted.reduce((sum, [, count]) => sum + count, 0);
   if (total <= NEARLY_FULL * size) return new Map();
-  // From the port with the fewest on, each is granted an equal part of what is left of the room.
+  // Starts with the smallest port: each may have an equal part of the remaining room.
   let room = Math.floor(ENOUGH_ROOM * size);
   const excess = new Map<Port, number>();
   for (let ports = sorted.length; ports > 0; ports--) {

@@ -1,13 +1,13 @@
 import type { ServiceName } from "../model/ids.ts";
 import { compareAge, type Service } from "../model/service.ts";
 
-/** How much there is of something that Services share: for all of them, and for those of one namespace. */
+/** The amount of something that Services share: for all of them, and for those of one namespace. */
 export interface SharedLimits {
   readonly all: number;
   readonly namespace: number;
 }
 
-/** How much a Service wants. */
+/** The amount that a Service wants. */
 export interface Claim {
   readonly service: Pick<Service, "name" | "createdAt">;
   readonly amount: number;
@@ -17,7 +17,7 @@ export interface Claim {
 export interface Shortfall {
   readonly of: keyof SharedLimits;
   readonly budget: number;
-  /** What older Services leave of it. */
+  /** The amount that older Services leave. */
   readonly left: number;
   readonly wanted: number;
 }
@@ -29,35 +29,35 @@ const NONE: Shortfalls = new Map();
 const NOBODY: ReadonlySet<ServiceName> = new Set();
 
 /**
- * Divides something among Services by age. From the oldest to the newest, a Service gets all that it wants if its namespace
- * has as much left, and then all namespaces together; else it gets nothing, and a newer one that wants less may still get
- * that. So whether a Service gets it depends on older ones alone, and on the claims of this moment, not on their history.
+ * Divides something among Services by age. From the oldest to the newest, a Service gets all that it wants if
+ * enough is left for its namespace, and then for all; otherwise it gets nothing. A newer Service that wants
+ * less may still get that. So the outcome depends on older Services and on current claims, not on history.
  *
- * As long as nothing is short, a claim costs a few additions; else, one pass over all claims whenever one changed.
+ * While there is enough for all, a claim costs a few additions. Otherwise a change of a claim costs one pass
+ * over all.
  */
 export class AgeBudget<C extends Claim = Claim> {
   readonly #claims = new Map<ServiceName, C>();
   readonly #sums = new Map<string, number>();
   #sum = 0;
   #limits = UNLIMITED;
-  /** The namespaces that want more than they may have. */
+  /** The namespaces whose claims exceed their share. */
   #over = new Set<string>();
   /** Oldest first; undefined while there is enough for all. */
   #order: C[] | undefined;
   #shortfalls = NONE;
   #isDecided = true;
 
-  /** The Services that do not get what they want, as of the last decision; another map where that changed. */
+  /** The Services that get nothing, as of the last decision. A new map after each change. */
   get shortfalls(): Shortfalls {
     return this.#shortfalls;
   }
 
-  /** The claim of a Service. */
   claimOf(name: ServiceName): C | undefined {
     return this.#claims.get(name);
   }
 
-  /** Puts the claim of a Service in place of its earlier one; undefined for none. */
+  /** Replaces the claim of a Service; undefined deletes it. */
   set(name: ServiceName, claim: C | undefined): void {
     const known = this.#claims.get(name);
     if (claim === undefined) this.#claims.delete(name);
@@ -75,10 +75,7 @@ export class AgeBudget<C extends Claim = Claim> {
     else this.#over.delete(namespace);
   }
 
-  /**
-   * Decides who gets what.
-   * @returns the Services for which that changed
-   */
+  /** Divides the amount again. @returns the Services whose outcome changed */
   decide(limits: SharedLimits): ReadonlySet<ServiceName> {
     this.#setLimits(limits);
     if (this.#isDecided) return NOBODY;
@@ -127,7 +124,7 @@ function namespaceOf(name: ServiceName): string {
   return name.slice(0, name.indexOf("/"));
 }
 
-/** Puts a claim in the place of an earlier one of the same Service. @param order oldest first */
+/** Replaces an earlier claim of the same Service. @param order oldest first */
 function reorder<C extends Claim>(order: C[], before: C | undefined, after: C | undefined): void {
   if (before !== undefined && after !== undefined && before.service.createdAt === after.service.createdAt) {
     order[placeOf(order, after)] = after;

@@ -24,22 +24,25 @@ import { CLIENTS_OF, FIRST_STICKY_NUMBER, type ListName, MEMBERSHIP, STICKY_MASK
 import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_IDS, ENDPOINTS, type FrontendKind, RANGES } from "./sets.ts";
 
-/** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
+/** The chain of a balancer. Packets enter it with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
   const rules =
     balancer.affinitySeconds === 0 ? balanceRules(family, balancer) : affinityRules(family, balancer);
   return { name: balancerName(balancer), rules };
 }
 
-/** `meta priority` is as wide as an id: our register for one packet. */
+/** Holds an id for one packet: `meta priority` is as wide as an id. */
 export const REGISTER: Expression = meta("priority");
 
-/** Leads a packet with the id of a list in the register to the chain that balances over it. */
+/** Sends a packet to the chain that balances over the list in the register. */
 export function toBalancer({ balancers }: FrontendKind): Statement {
   return verdictMap(REGISTER, balancers);
 }
 
-/** Makes the id of an external way in the register that of a list. @param mask the bits of the id that stay */
+/**
+ * Turns the id of an external way in the register into that of a list.
+ * @param mask the bits of the id to keep
+ */
 export function toList(mask: number): Statement {
   return assign(REGISTER, masked(REGISTER, mask));
 }
@@ -50,32 +53,33 @@ export function hasBit(bit: number): Statement {
 }
 
 /**
- * The second rule is for a packet that came here just before its list became shorter: lookups see the newest elements even
- * in rules of before, and it finds nothing at the last numbers. The first number is there as long as the list is.
+ * The second rule is for packets in flight when their list shrank. Lookups see the newest elements even in
+ * older rules, so they find nothing at the last numbers. The first number exists as long as the list.
  */
 function balanceRules(family: Family, balancer: Balancer): Rule[] {
   const numbers = [chooseNumber(family, balancer, 0), ...(balancer.count > 1 ? [randomNumber(1, 0)] : [])];
-  // nft asks for a match of the transport protocol in a rule that translates the port.
+  // nft requires a match of the transport protocol in rules that translate the port.
   return numbers.map((number) => [HAS_PORTS, toEndpoint(family, balancer, number)]);
 }
 
-/** @param number of the endpoint in the list, or with session affinity in which lists it is */
+/** @param number the endpoint's number in the list; with session affinity, the list that it is in */
 function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression): Statement {
   const key = concat(REGISTER, number);
   return keepsPort ? dnatToAddress(lookup(key, RANGES.endpoints)) : dnatTo(family, lookup(key, ENDPOINTS));
 }
 
 /**
- * 1. A client that has an endpoint keeps it, if that still is one of the list.
- * 2. Only others come here: what is remembered of them is of no use.
- * 3. They get an endpoint, which is remembered.
- * 4. The map is full, so that the update ended the rule above: balanced without being remembered.
- * 5. For a packet that came here just before its endpoint went, as in {@link balanceRules}.
+ * 1. A client keeps its endpoint if that is still in the list.
+ * 2. Other clients reach this rule: it deletes their stale entry.
+ * 3. Chooses an endpoint and remembers it.
+ * 4. Balances without remembering: the map is full, so the update ended rule 3.
+ * 5. Serves packets in flight when their endpoint left, as in {@link balanceRules}.
  *
- * Where connections come to both lists of a service port, a client has an entry for each, and between 2 and 3 are:
- * - The client gets the endpoint that it has on the other list, if that is one of this list. The other entry stays as it is.
- * - The same without room in the map.
- * - What the first of these rules remembered is of no use: the endpoint is none of this list.
+ * If connections use both lists of a service port, a client has an entry for each. Then these rules are
+ * between 2 and 3:
+ * - Chooses the client's endpoint of the other list, if this list has it. The other entry stays.
+ * - Does the same if the map is full.
+ * - Deletes the entry of the first of these rules: this list does not have that endpoint.
  */
 function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const list = balancer.local ? "local" : "cluster";
@@ -112,13 +116,13 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
 
 const SERVICE_PORT = masked(REGISTER, STICKY_MASK);
 
-/** The key of the packet's client in the affinity map: nft reads a mask in the first part of a key only. */
+/** The key of the packet's client in the affinity map. nft accepts a mask only in the first part of a key. */
 function clientKey(family: Family, list: ListName): Expression {
   const bit = CLIENTS_OF[list];
   return concat(bit === 0 ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, bit), sourceAddress(family));
 }
 
-/** Any number, but the same on every node and after every restart. */
+/** An arbitrary number that is the same on every node and after every restart. */
 const HASH_SEED = 0x6e667470;
 
 function chooseNumber(family: Family, { scheduler, count }: Balancer, offset: number): Expression {
@@ -137,8 +141,8 @@ function chooseNumber(family: Family, { scheduler, count }: Balancer, offset: nu
 }
 
 /**
- * The addresses and ports of a connection, as bits from the source address on: nft's JSON takes no concatenation within
- * another one. Where a packet has IP options or extension headers, these are in the place of the ports.
+ * The addresses and ports of a connection, as bits from the source address on: nft's JSON does not nest
+ * concatenations. In packets with IP options or extension headers, these take the place of the ports.
  */
 function flow(family: Family): Expression {
   return family === "ip" ? networkBits(96, 96) : networkBits(64, 288);

@@ -17,27 +17,27 @@ const jump = (target: StaticChainName): Rule => [{ jump: { target } }];
 
 const ACCEPT: Statement = { accept: null };
 
-/** Chains that look at new connections only spare all other packets the rest. */
+/** Chains for new connections accept all other packets first, to save them the other rules. */
 const UNLESS_NEW: Rule = [CONNECTION_IS_NOT_NEW, ACCEPT];
 
 /**
- * Our ids must not leak into the packet's traffic class, which queueing disciplines read: IPv6 forwarding, local output and
- * bridges that call these hooks (br_netfilter) keep it. Smaller values are others' and stay.
+ * Removes our ids from packets: queueing disciplines read them as a traffic class. IPv6 forwarding, local
+ * output and bridges that call these hooks (br_netfilter) keep the value. Smaller values belong to other
+ * software and stay.
  */
 export const RESET_PRIORITY: Rule = [
   atLeast(meta("priority"), LEAST_REGISTER_VALUE),
   assign(meta("priority"), 0),
 ];
 
-/** What was translated has an endpoint, and its address is no Service's any more. */
+/** Accepts translated packets: they have an endpoint, and their address is no longer a Service's. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
 const CHECKED_IF_NEW: readonly Rule[] = [RESET_PRIORITY, UNLESS_TRANSLATED];
 
-/** Of a new connection; others are accepted before. */
+/** Only new connections get here; others are accepted before. */
 const CHECKED: readonly Rule[] = [UNLESS_NEW, ...CHECKED_IF_NEW];
 
-/** A chain that does not depend on Services. */
 export interface StaticChain extends Chain {
   readonly name: StaticChainName;
 }
@@ -45,7 +45,7 @@ export interface StaticChain extends Chain {
 interface HookedChain {
   readonly name: StaticChainName;
   readonly base: BaseChain;
-  /** None where there is nothing to do: a chain without rules would cost every packet of the node. */
+  /** No chain if there are no rules: even an empty one would cost every packet of the node. */
   readonly rules: (context: FamilyContext) => readonly Rule[];
 }
 
@@ -57,10 +57,11 @@ const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): B
 });
 
 /**
- * The chains in which packets enter: names, hooks and priorities as kube-proxy's, which other software relies on. The check
- * for vanished endpoints looks before any dnat; the other checks for endpoints look after it, when a balanced packet already
- * bears its endpoint's address. Source ranges are looked at on the way to an endpoint (kube-proxy: before any dnat, in chains
- * that every packet of the node passes): nat chains see the first packets of connections alone.
+ * The base chains, with kube-proxy's names, hooks and priorities, which other software relies on. The check
+ * for vanished endpoints runs before any dnat. The other checks for endpoints run after it, when a balanced
+ * packet already has its endpoint's address. Source ranges are checked on the way to an endpoint: nat chains
+ * see only first packets of connections. kube-proxy checks them before any dnat, in chains that every packet
+ * of the node passes.
  */
 const HOOKED_CHAINS: readonly HookedChain[] = [
   {
@@ -107,7 +108,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [jump(MASQUERADING)] },
 ];
 
-/** The chains in which packets enter, of one family. */
+/** The base chains of one family. */
 export function baseChains(context: FamilyContext): StaticChain[] {
   return HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(context) })).filter(
     ({ rules }) => rules.length > 0,

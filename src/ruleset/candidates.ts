@@ -3,21 +3,21 @@ import { parseFrontendKey } from "./keys.ts";
 import type { LostFrontends } from "./lost-frontends.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 
-/** The rules that had a frontend, and those that have it now. */
+/** The former and the new owner of a frontend. */
 export interface OwnerChange {
   readonly from: ServicePortRules | undefined;
   readonly to: ServicePortRules | undefined;
 }
 
-/** Knows which service ports want each frontend, and who of them has it. */
+/** Tracks which service ports want each frontend, and which one has it. */
 export class Candidates {
   /** The service port that each frontend belongs to. */
   readonly #owners = new Map<string, ServicePortRules>();
-  /** The candidates for each frontend that more than one service port wants (rare), best first. */
+  /** The candidates for each frontend that several service ports want (rare), best first. */
   readonly #conflicts = new Map<string, ServicePortRules[]>();
   readonly #lost: LostFrontends;
 
-  /** @param lost is told which frontends service ports lose and get back */
+  /** @param lost records the frontends that service ports lose and regain */
   constructor(lost: LostFrontends) {
     this.#lost = lost;
   }
@@ -32,10 +32,7 @@ export class Candidates {
     return this.#conflicts;
   }
 
-  /**
-   * Replaces a candidate for a frontend.
-   * @param before ignored where they are no candidate
-   */
+  /** Replaces a candidate for a frontend. @param before ignored if it is no candidate */
   replace(
     key: string,
     before: ServicePortRules | undefined,
@@ -84,9 +81,9 @@ export class Candidates {
 }
 
 /**
- * The index of the first candidate for a frontend with an address that does not come before the given one. No two have the
- * same rank: to sort them, or to look at each, for every one that comes or goes takes minutes for thousands of Services with
- * one address.
+ * The index of the first candidate that does not come before the given one. A binary search, which works
+ * because no two have equal precedence: sorting or scanning for every change takes minutes when thousands of
+ * Services share an address.
  */
 function placeOf(
   address: string,

@@ -1,7 +1,7 @@
 import type { Branded } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 
-/** The chains whose names do not depend on Services; hooked ones have kube-proxy's names. */
+/** The chains whose names do not depend on Services. Hooked chains have kube-proxy's names. */
 const STATIC_CHAINS = [
   "filter-prerouting-pre-dnat",
   "filter-output-pre-dnat",
@@ -41,54 +41,53 @@ export const REFUSALS = { refused: `goto ${REJECT_CHAIN}`, dropped: `goto ${DROP
 /** No endpoint anywhere: `refused`. Some, but not for the traffic policy: `dropped`. */
 export type Refusal = keyof typeof REFUSALS;
 
-/** The refusal that a verdict stands for; undefined for every other verdict. */
+/** The refusal of a verdict; undefined for other verdicts. */
 export function refusalOf(verdict: string | undefined): Refusal | undefined {
   if (verdict === REFUSALS.dropped) return "dropped";
   return verdict === REFUSALS.refused ? "refused" : undefined;
 }
 
-/** The chains in which a packet to a Service is on its way to an endpoint, and the one that masquerades what they marked. */
+/** The chains through which a packet reaches an endpoint, and the chain that masquerades marked packets. */
 export const BALANCING = "balancing" satisfies StaticChainName;
 export const EXTERNAL = "external" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = "external-local" satisfies StaticChainName;
 export const MASQUERADING = "masquerading" satisfies StaticChainName;
 
-/** The chain that refuses what is left for cluster IPs. */
+/** The chain that refuses packets to cluster IPs that no rule has handled. */
 export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
 
 /** The name of a chain that chooses an endpoint: see {@link balancerName}. */
 export type BalancerName = Branded<"BalancerName">;
 
-/** The name of a chain that drops what does not come from some source ranges: `firewall-`, and their hash. */
+/** The name of a chain that drops packets from outside some source ranges: `firewall-` and their hash. */
 export type FirewallName = Branded<"FirewallName">;
 
-/** The name of a chain of ours. */
 export type ChainName = StaticChainName | BalancerName | FirewallName;
 
-/** A way of choosing among endpoints, shared by all lists in which the choice is made alike among as many. */
+/** How to choose an endpoint. Lists of equal length that choose in the same way share one. */
 export interface Balancer {
   readonly scheduler: Scheduler;
-  /** The choice is among slots, which endpoints share by weight and hash: see slot-table.ts. */
+  /** Chooses a slot instead of an endpoint. Slots implement weights and hashes: see slot-table.ts. */
   readonly slots: boolean;
-  /** How many endpoints or slots, 1 or more. */
+  /** Number of endpoints or slots, at least 1. */
   readonly count: number;
-  /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
+  /** Time that a client keeps its endpoint, in seconds; 0 for no affinity. */
   readonly affinitySeconds: number;
-  /** With affinity: the choice is among the node's own endpoints, and only there may a client stay. */
+  /** With affinity: chooses among the node's own endpoints, and clients may stay only with those. */
   readonly local: boolean;
-  /** With affinity: connections come to both lists of the Service port, and a client has an entry for each. */
+  /** With affinity: both lists of the Service port are used, and a client has an entry for each. */
   readonly both?: true;
-  /** Connections are to a range of ports, and keep theirs. */
+  /** Serves a range of ports: connections keep their port. */
   readonly keepsPort?: true;
 }
 
-/** The purpose of a chain of ours, read from its name. */
+/** The purpose of one of our chains, read from its name. */
 export type ChainRole =
   | { readonly kind: "static"; readonly name: StaticChainName }
   | { readonly kind: "balancer"; readonly balancer: Balancer }
   | { readonly kind: "firewall" };
 
-/** The word in a chain's name for each way of choosing; `[endpoints, slots]`. Hashes are always over slots. */
+/** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
 const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
   random: ["balance", "slots"],
   "round-robin": ["round-robin", "round-robin-slots"],
@@ -96,7 +95,9 @@ const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
   "flow-hash": ["flow-hash", "flow-hash"],
 };
 
-/** The name of a balancer's chain: `balance-2`, `slots-251`, `affinity-both-local-round-robin-3-600`, `range-balance-2`. */
+/**
+ * The name of a balancer's chain: `balance-2`, `slots-251`, `range-affinity-both-local-round-robin-3-600`.
+ */
 export function balancerName({
   scheduler,
   slots,
@@ -118,7 +119,7 @@ export function balancerName({
   return `${range}${[...words, count, affinitySeconds].join("-")}` as BalancerName;
 }
 
-/** The name of the chain that guards by source ranges, and of the set with these. @param hash of the ranges */
+/** The names of the chain that enforces source ranges and of their set. @param hash of the ranges */
 export function firewallNames(hash: string): {
   readonly chain: FirewallName;
   readonly set: `source-ranges-${string}`;
@@ -128,14 +129,14 @@ export function firewallNames(hash: string): {
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
-/** No chain of ours has a million endpoints. */
+/** At most six digits: no list has a million endpoints. */
 const NUMBER = "([1-9]\\d{0,5})";
 const BALANCER = new RegExp(
   `^(range-)?(?:balance|(affinity)(-both)?(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
 );
 const FIREWALL = /^firewall-[\da-f]{20}$/;
 
-/** Reads a chain's name; undefined for one that we never give. */
+/** Reads a chain's name; undefined for a name that is not ours. */
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };

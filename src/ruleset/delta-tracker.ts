@@ -13,14 +13,15 @@ interface WritableTable extends Table {
 }
 
 /**
- * Owns a desired table and is its only writer. For each element, chain and set that it changes after the first commit, it
- * keeps the committed value, so that the cost of computing the pending delta grows with the changes, not with the table.
+ * Owns a desired table as its only writer. After the first commit, it keeps the committed value of each
+ * element, chain and set that it changes. So the cost of the pending delta grows with the changes, not with
+ * the table.
  */
 export class DeltaTracker {
   readonly #table: WritableTable;
-  /** False until the first commit: nothing of the table is committed. */
+  /** False until the first commit. */
   #isCommitted = false;
-  /** Set name to key to the committed value, undefined for none; only for keys written since the first commit. */
+  /** Set name to key to committed value, undefined for none; only for keys written since the last commit. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   #elementCount = 0;
   /** Chain name to the committed chain, undefined for none; only for chains that were written. */
@@ -30,7 +31,7 @@ export class DeltaTracker {
 
   /**
    * @param specs the sets and maps that the table always has, all empty
-   * @param flowtable what the table has of it, always
+   * @param flowtable the flow table that the table always has
    */
   constructor(family: Family, specs: readonly SetSpec[], flowtable: Pick<Table, "flowtable"> = {}) {
     const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));
@@ -102,7 +103,7 @@ export class DeltaTracker {
     this.#table.sets.delete(name);
   }
 
-  /** The changes since the last commit, for a kernel that has the table; undefined for none. */
+  /** The changes since the last commit; undefined for none. */
   pending(): TableDelta | undefined {
     const { family, name: table, chains, sets } = this.#table;
     const touched = sortedEntries(this.#chains);
@@ -166,7 +167,7 @@ export class DeltaTracker {
     this.#sets.clear();
   }
 
-  /** Of a set that the kernel does not have, all elements are added with it; one that goes is emptied before. */
+  /** A new set is added with all of its elements; a deleted one is emptied before. */
   #pendingElements(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
     const known = this.#sets.get(name);
     if (this.#sets.has(name) && known === undefined) return [];

@@ -7,17 +7,14 @@ import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 
-/** The endpoints of some slices, whatever their conditions: one that is not ready may be so in a moment. */
+/** Counts the endpoints of some slices, whatever their conditions: they may become ready at any time. */
 interface Endpoints extends Weights {
   readonly heaviest: number;
-  /** Those on this node. */
+  /** Number of endpoints on this node. */
   readonly local: number;
 }
 
-/**
- * The budget of its own that a Service exceeds; undefined for none.
- * @param count its {@link elementCount}
- */
+/** The budget of its own that a Service exceeds; undefined for none. @param count its {@link elementCount} */
 export function ownExcess(service: Service, count: number, nodeContext: NodeContext): Excess | undefined {
   const { maxServiceElements = Number.POSITIVE_INFINITY, maxServicePortRanges = Number.POSITIVE_INFINITY } =
     nodeContext[0] ?? {};
@@ -30,8 +27,9 @@ export function ownExcess(service: Service, count: number, nodeContext: NodeCont
 }
 
 /**
- * The most elements that the kernel can have for a Service and its slices, endpoints that are not ready included. They are
- * counted, not made: ports, addresses and endpoints multiply, and a Service of some kilobytes can have millions.
+ * The maximum number of elements of a Service and its slices in the kernel, including endpoints that are not
+ * ready. Computed without making them: ports, addresses and endpoints multiply, so a Service of a few
+ * kilobytes can have millions.
  */
 export function elementCount(
   service: Service,
@@ -58,9 +56,9 @@ export function elementCount(
 
 interface FrontendAddresses {
   readonly external: number;
-  /** Those of them that only source ranges may reach. */
+  /** Number of them that are restricted to source ranges. */
   readonly guarded: number;
-  /** Some port of the Service has ranges. */
+  /** Whether a port of the Service has ranges. */
   readonly areRanged: boolean;
 }
 
@@ -72,7 +70,7 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
   return { external, guarded, areRanged: hasPortRanges(service) };
 }
 
-/** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
+/** Counts elements in `lists`, refusals by policy, and checks of source ranges. */
 function frontendElements(
   { service, spec }: PortOfService,
   { external, guarded, areRanged }: FrontendAddresses,
@@ -81,14 +79,15 @@ function frontendElements(
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
   const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
   if (!areRanged) return ofPort;
-  // Explicit ports are once more in a set. A range may be in two pieces, for each that divides it; two lists may be empty.
+  // Explicit ports have another element. Each dividing range may split a range in two; two lists may be
+  // empty.
   const ranges = servedRanges({ spec }, context).length;
   return ofPort + 1 + external + (ranges === 0 ? 0 : 2 * ranges * (1 + external + guarded) + 2);
 }
 
 /**
- * The ranges of ports of a Service at all of its addresses of a family: as many intervals in the kernel, and up to twice as
- * many where older ranges of others divide them.
+ * The number of ranges of a Service at all of its addresses of a family. The kernel has as many intervals,
+ * and up to twice as many if older ranges of other Services divide them.
  */
 export function rangeCount(service: Service, context: FamilyContext): number {
   if (service.clusterIPs[context.family] === "") return 0;
@@ -106,7 +105,7 @@ function listElements(port: PortOfService, endpoints: Endpoints | undefined, con
   return count;
 }
 
-/** For ranges once more, but for the numbers of endpoints with session affinity. */
+/** Ranges need the same again, except for the numbers of endpoints with session affinity. */
 function ofList(
   { service }: PortOfService,
   list: Endpoints,
@@ -118,7 +117,7 @@ function ofList(
   return numbers + list.count + (isRanged ? 1 + list.count : 0);
 }
 
-/** How many numbers lead to the endpoints of a list: its slots, or one for each. */
+/** Number of elements that lead to the endpoints of a list: its slots, or one for each endpoint. */
 function numbersOf({ scheduler }: Service, list: Endpoints, context: FamilyContext): number {
   const wanted = scheduler ?? context.scheduler;
   const isSlotted = wanted === "source-hash" || wanted === "flow-hash" || list.lightest < list.heaviest;
@@ -153,7 +152,7 @@ function endpointsOf({ endpoints, weight }: EndpointSlice, nodeName: string): En
   const count = endpoints.length;
   let local = 0;
   if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
-  // Drained endpoints share no list with others.
+  // Drained endpoints are never in a list with others.
   return {
     count,
     local,

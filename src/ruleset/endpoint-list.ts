@@ -10,20 +10,20 @@ export interface EndpointList {
   readonly balancer: Balancer;
   /** The endpoints as `address . port`, sorted; one at least. */
   readonly targets: readonly string[];
-  /** For each slot the index of its target. */
+  /** The index of the target for each slot. */
   readonly slots?: Uint32Array;
 }
 
-/** The lists of a service port: of the whole cluster, and of this node alone. Absent where there are no such endpoints. */
+/** The lists of a service port: the endpoints of the cluster and of this node. Empty lists are absent. */
 export interface ServicePortLists {
   readonly cluster?: EndpointList;
   readonly local?: EndpointList;
   readonly isSticky: boolean;
-  /** Only of a service port with ranges of ports: the ways by which these lead to no endpoint. */
+  /** Only with ranges of ports: the ways that lead them to no endpoint. */
   readonly empty?: readonly EmptyList[];
 }
 
-/** A way by which connections find no endpoint. */
+/** A way that leads to no endpoint. */
 export interface EmptyList {
   readonly way: Way;
   readonly refusal: Refusal;
@@ -34,13 +34,13 @@ export interface Balancing extends Pick<Balancer, "affinitySeconds" | "both"> {
   readonly scheduler: Scheduler;
 }
 
-/** One for all lists that are balanced alike. */
+/** Shares equal balancers, to save memory. */
 const balancers = new SharedValues<Balancer>();
 
 /**
  * The lists of a service port.
- * @param cluster endpoints for connections by a policy of Cluster, sorted by target
- * @param local the same by a policy of Local
+ * @param cluster endpoints for the policy "Cluster", sorted by target
+ * @param local the same for the policy "Local"
  */
 export function servicePortLists(
   cluster: readonly Endpoint[],
@@ -48,7 +48,7 @@ export function servicePortLists(
   balancing: Balancing,
 ): ServicePortLists {
   const isSticky = balancing.affinitySeconds > 0;
-  // Without a spread: V8 gives every object that is made by one a hidden class of its own, 200 bytes.
+  // No object spread: V8 gives each object made by one its own hidden class of 200 bytes.
   if (local.length === 0)
     return cluster.length === 0 ? { isSticky } : { cluster: listOf(cluster, balancing), isSticky };
   const ownList = listOf(local, balancing, true);
@@ -63,7 +63,7 @@ function listOf(
 ): EndpointList {
   const slots = slotsOf(endpoints, scheduler);
   const balancer: Balancer = {
-    // A single endpoint needs no choice, and shares the chain of all others.
+    // A single endpoint needs no choice: all schedulers share its chain.
     scheduler: endpoints.length === 1 ? "random" : scheduler,
     slots: slots !== undefined,
     count: slots?.length ?? endpoints.length,
@@ -76,13 +76,13 @@ function listOf(
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };
 }
 
-/** The slot table of a list, undefined for one that needs none: no hash, and all weights alike. */
+/** The slot table of a list; undefined without a hash and with equal weights. */
 function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Array | undefined {
   const [first] = endpoints;
   if (first === undefined || endpoints.length === 1) return undefined;
   const isHashed = scheduler === "source-hash" || scheduler === "flow-hash";
   if (!isHashed && endpoints.every(({ weight }) => weight === first.weight)) return undefined;
-  // Weights of 0 come only where nothing else is left, and then all of them are.
+  // A list has weights of 0 only if all its weights are 0.
   const owners = endpoints.map(({ address, port, weight }) => ({
     address,
     port,
@@ -91,12 +91,12 @@ function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Ar
   return slotTable(owners);
 }
 
-/** The values that a list's chain finds by index or slot. @param values one for each target */
+/** The values at a list's indexes or slots. @param values one for each target */
 export function numberedValues({ slots }: EndpointList, values: readonly string[]): readonly string[] {
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }
 
-/** Whether any endpoint may have any index; a slot's place decides which hash leads to it. */
+/** Whether endpoints may have any index. Slots have fixed places, as a hash leads to them. */
 export function isPlaceable({ slots }: EndpointList): boolean {
   return slots === undefined;
 }

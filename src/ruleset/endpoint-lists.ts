@@ -26,25 +26,25 @@ import {
 import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, kindOf, PORTS, RANGES } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
-/** A service port that some frontend leads to. */
+/** A service port that at least one frontend leads to. */
 interface KnownPort {
   readonly key: ServicePortKey;
   id: number;
-  /** The lists of its rules. */
+  /** The lists that its rules ask for. */
   wanted: ServicePortLists;
-  /** How many frontends come by each way, in the order of WAYS. */
+  /** Number of frontends for each way, in the order of WAYS. */
   readonly users: number[];
-  /** How many of them are ranges of ports. */
+  /** Number of frontends that are ranges of ports. */
   rangeUsers: number;
   /** The lists that the table has. */
   programmed: ServicePortLists;
-  /** The kinds of frontends for which it has them. */
+  /** The kinds of frontends for which the table has these lists. */
   kinds: readonly FrontendKind[];
-  /** The ways without endpoints that the table has for ranges of ports. */
+  /** The ways without endpoints that the table has for ranges. */
   empty: readonly EmptyList[];
-  /** The targets of programmed lists by number, where these are not sorted. */
+  /** The targets of programmed lists by number, unless they are sorted. */
   orders: Orders;
-  /** With session affinity, the endpoints' ids. */
+  /** With session affinity: the ids of endpoints. */
   endpointIds: EndpointIds;
 }
 
@@ -56,13 +56,14 @@ const SORTED: Orders = {};
 const NO_IDS: EndpointIds = new Map();
 const NONE_EMPTY: readonly EmptyList[] = [];
 
-/** One verdict for all lists of a balancer. */
+/** Shares equal verdicts, to save memory. */
 const verdicts = new SharedValues<string>();
 
 /**
- * The lists of endpoints of one family's service ports: their ids, the number of each endpoint in a list, and the elements
- * that say so. A service port has its lists as long as a frontend leads there. Numbers of a list are 0 to N-1; which endpoint
- * has which is free, so that a change within a long list changes few elements. A new list is sorted.
+ * The lists of endpoints of one family's service ports: their ids, the number of each endpoint in a list, and
+ * their elements. A service port has lists while at least one frontend leads to it. A list has the numbers 0
+ * to N-1. Any endpoint may have any number, so that a change of a long list changes few elements. A new list
+ * is sorted.
  */
 export class EndpointLists {
   readonly ids: ListIds;
@@ -72,14 +73,14 @@ export class EndpointLists {
   /** The service port of each id. */
   readonly #byId = new Map<number, ServicePortKey>();
 
-  /** @param tracker the writer of the table, of which `shared` has the balancers' chains */
+  /** @param tracker the writer of the table that `shared` writes, too */
   constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds) {
     this.#tracker = tracker;
     this.#shared = shared;
     this.ids = ids;
   }
 
-  /** The service port to which the id of a list or endpoint belongs. */
+  /** The service port that the id of a list or endpoint belongs to. */
   ownerOf(id: number): ServicePortKey | undefined {
     const parsed = parseId(id);
     return parsed && this.#byId.get(parsed.servicePort);
@@ -87,7 +88,7 @@ export class EndpointLists {
 
   /**
    * Adds a frontend that leads to a service port.
-   * @returns the id of the list or external way that the frontend is to have in `lists`
+   * @returns the id of the list or external way for the frontend's element in `lists`
    */
   add(key: ServicePortKey, lists: ServicePortLists, way: Way, kind: FrontendKind): number {
     const port = this.#ports.get(key) ?? this.#addPort(key, lists);
@@ -95,7 +96,7 @@ export class EndpointLists {
     return listId(port.id, way);
   }
 
-  /** Takes a frontend away, and with the last one the lists. */
+  /** Removes a frontend, and with the last one the lists. */
   remove(key: ServicePortKey, way: Way, kind: FrontendKind): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
@@ -106,7 +107,7 @@ export class EndpointLists {
     this.ids.release(key);
   }
 
-  /** Replaces the lists of a service port, if it has any; endpoints that stay keep their numbers and ids. */
+  /** Replaces the lists of a service port if it has any. Endpoints that stay keep their numbers and ids. */
   replace(key: ServicePortKey, lists: ServicePortLists): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
@@ -120,9 +121,10 @@ export class EndpointLists {
   }
 
   /**
-   * Gives service ports the ids that they have in another table, and to others none that it has.
+   * Gives service ports the ids that another table has for them. Other service ports get ids that it does not
+   * have.
    * @param frontends the keys of the frontends of each service port
-   * @returns the service ports whose ids changed: the values of their frontends in `lists` are to be put again
+   * @returns the service ports whose ids changed: the caller writes their frontends in `lists` again
    */
   adoptIds(
     actual: Table,
@@ -130,7 +132,7 @@ export class EndpointLists {
   ): readonly ServicePortKey[] {
     const changed = this.ids.adopt(this.#wantedIds(actual, frontends), idsIn(actual));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
-    // None may be written before all are gone: one may get what another one had.
+    // Clear all before writing any: one may get the former id of another.
     for (const port of ports) this.#clear(port);
     for (const port of ports) {
       this.#identify(port);
@@ -139,7 +141,7 @@ export class EndpointLists {
     return changed;
   }
 
-  /** Gives the endpoints of service ports the numbers and ids that they have in another table, as far as that has them. */
+  /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
   adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
     const ports = [...keys].flatMap((key) => this.#ports.get(key) ?? []);
     const known = ports.some(({ wanted }) => wanted.isSticky) ? endpointIdsIn(actual) : undefined;
@@ -152,7 +154,7 @@ export class EndpointLists {
     }
   }
 
-  /** The service port ids that frontends have in a table, if these are of the right kind and no other has them. */
+  /** The service port ids of frontends in a table, each for one service port and of the right kind. */
   #wantedIds(
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
@@ -206,7 +208,7 @@ export class EndpointLists {
     if (isOther || usedKinds(port) !== port.kinds) this.#program(port);
   }
 
-  /** Takes everything of a service port out of the table. */
+  /** Removes all elements of a service port from the table. */
   #clear(port: KnownPort): void {
     const { wanted } = port;
     port.wanted = empty(port.programmed.isSticky);
@@ -215,7 +217,7 @@ export class EndpointLists {
     this.#byId.delete(port.id);
   }
 
-  /** Brings the table to the lists that a service port wants. */
+  /** Writes the lists that a service port wants. */
   #program(port: KnownPort): void {
     const before = {
       lists: port.programmed,
@@ -254,7 +256,7 @@ export class EndpointLists {
     if (to !== undefined) this.#shared.addBalancer(balancerOf(to, kind));
     const verdict = chain && verdicts.share(chain, `goto ${chain}`);
     this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
-    // With session affinity, numbers lead to the ids of endpoints, which ranges share.
+    // With session affinity, numbers lead to ids of endpoints, which ports and ranges share.
     if (!isSticky || kind.kind === "port") {
       const numbers = [
         from === undefined ? [] : valuesOf(port.id, from, fromOrder, fromIds),
@@ -293,7 +295,10 @@ export class EndpointLists {
     }
   }
 
-  /** With session affinity: the endpoints by their ids, apart for each list, so that no client stays where it may not be. */
+  /**
+   * With session affinity: writes the endpoints by their ids. Each list has its own, so that a client cannot
+   * stay with an endpoint that its list excludes.
+   */
   #writeMembers(
     { id, endpointIds: ids }: KnownPort,
     { name, from, to, fromIds }: WrittenList,
@@ -309,7 +314,7 @@ export class EndpointLists {
   }
 }
 
-/** A list of a service port that takes the place of another one. */
+/** A list of a service port and the list that it replaces. */
 interface WrittenList {
   readonly name: ListName;
   readonly from: EndpointList | undefined;
@@ -321,7 +326,7 @@ interface WrittenList {
 
 const PORTS_ALONE: readonly FrontendKind[] = [PORTS];
 
-/** The kinds of frontends for which a service port needs its lists: those of ports also where it only has ranges. */
+/** The kinds of frontends for which to write lists: always for ports, even with ranges alone. */
 function usedKinds({ rangeUsers }: KnownPort): readonly FrontendKind[] {
   return rangeUsers > 0 ? FRONTEND_KINDS : PORTS_ALONE;
 }
@@ -330,12 +335,12 @@ function balancerOf({ balancer }: EndpointList, { keepsPort }: FrontendKind): Ba
   return keepsPort ? { ...balancer, keepsPort } : balancer;
 }
 
-/** The value for an endpoint, given as `address . port`. */
+/** The value of an element for an endpoint, given as `address . port`. */
 function endpointValue(target: string, { keepsPort }: FrontendKind): string {
   return keepsPort ? (splitParts(target)[0] ?? "") : target;
 }
 
-/** The lists to which some frontend leads. */
+/** The lists that at least one frontend leads to. */
 function usedLists({ wanted, users }: KnownPort): ServicePortLists {
   const [cluster = 0, local = 0, externalCluster = 0, externalLocal = 0] = users;
   const isClusterUsed = cluster + externalCluster + externalLocal > 0;
@@ -356,7 +361,7 @@ function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
   return [...new Set([...cluster.targets, ...local.targets])].sort();
 }
 
-/** The targets of a list by number: those that had a number keep it, as far as that is possible. */
+/** The targets of a list by number. Targets keep their earlier numbers where possible. */
 function orderOf(list: EndpointList, before: readonly string[] = []): readonly string[] {
   return isPlaceable(list) ? placed(before, list.targets) : list.targets;
 }
@@ -367,7 +372,7 @@ function withOrder(orders: Orders, name: ListName, order: readonly string[] | un
   return order === undefined ? others : { ...others, [name]: order };
 }
 
-/** The values at the numbers of a list: targets, or with session affinity their ids. */
+/** The values at the numbers of a list: targets, or their ids with session affinity. */
 function valuesOf(
   servicePortId: number,
   list: EndpointList,
@@ -379,7 +384,7 @@ function valuesOf(
   return numberedValues(list, values);
 }
 
-/** The ids of service ports that packets can get from a table: those to which a frontend leads. */
+/** The ids of service ports that frontends of a table lead to. */
 function idsIn({ sets }: Table): ReadonlySet<number> {
   const ids = new Set<number>();
   for (const { lists } of FRONTEND_KINDS) {
@@ -391,7 +396,7 @@ function idsIn({ sets }: Table): ReadonlySet<number> {
   return ids;
 }
 
-/** The endpoints' ids in a table: service port id to target to id. */
+/** The ids of endpoints in a table: service port id to target to id. */
 function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<string, number>> {
   const found = new Map<number, Map<string, number>>();
   for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
@@ -404,7 +409,7 @@ function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<string,
   return found;
 }
 
-/** The targets that a table has at the numbers of a service port's lists. */
+/** The targets at the numbers of a service port's lists in a table. */
 function ordersIn({ sets }: Table, { id, wanted, endpointIds: ids }: KnownPort): Orders {
   const byId = new Map([...ids].map(([target, endpoint]) => [String(id + endpoint), target]));
   let orders = SORTED;

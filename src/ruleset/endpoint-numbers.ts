@@ -1,11 +1,11 @@
 import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS } from "./list-ids.ts";
 
 /**
- * Assigns the values of a list to the indexes 0 to N-1 so that as few indexes as possible change: a value that had an
- * index below N keeps it; the others take the free indexes.
- * @param previous the value at each index before; anything, also values that are not in the list or there twice
+ * Assigns the values of a list to the indexes 0 to N-1 with few changes: a value keeps its index if that is
+ * below N; the others take free indexes.
+ * @param previous the earlier value at each index; may have duplicates and values that are not in the list
  * @param values N different values
- * @returns `values` itself when that is the result
+ * @returns `values` itself if that is the result
  */
 export function placed(previous: readonly string[], values: readonly string[]): readonly string[] {
   if (previous === values || previous.length === 0) return values;
@@ -19,7 +19,7 @@ export function placed(previous: readonly string[], values: readonly string[]): 
   return placement.every((value, index) => value === values[index]) ? values : placement;
 }
 
-/** Puts the values into the free indexes, of which there are as many. */
+/** Puts the values into the free indexes; there are as many. */
 function fill(result: (string | undefined)[], values: ReadonlySet<string>): void {
   let index = 0;
   for (const value of values) {
@@ -28,14 +28,14 @@ function fill(result: (string | undefined)[], values: ReadonlySet<string>): void
   }
 }
 
-/** The ids of a service port's endpoints, by target: numbers that are added to its own id. */
+/** The ids of a service port's endpoints by target: numbers to add to its own id. */
 export type EndpointIds = ReadonlyMap<string, number>;
 
 /**
- * Gives endpoints ids: those that have one keep it, so that their clients stay, and the others get free ones, by their
- * hash, so that clients of an endpoint that is gone are not all sent to one that comes.
- * @param targets `address . port`, {@link MOST_STICKY_ENDPOINTS} at most; sorted
- * @param known ids of the same service port; numbers that are no ids, and the second of two equal ones, are ignored
+ * Gives ids to endpoints. Endpoints keep theirs, so that their clients stay. Others get free ids by their
+ * hash, so that the clients of a deleted endpoint do not all move to one new endpoint.
+ * @param targets `address . port`, at most {@link MOST_STICKY_ENDPOINTS}; sorted
+ * @param known ids of the same service port; invalid and duplicate ids are ignored
  */
 export function endpointIds(targets: Iterable<string>, known: EndpointIds): EndpointIds {
   const ids = new Map<string, number>();
@@ -64,7 +64,7 @@ export function endpointIds(targets: Iterable<string>, known: EndpointIds): Endp
   return ids;
 }
 
-/** FNV-1a with MurmurHash3's finalizer, which spreads the differences of like addresses over all bits. */
+/** FNV-1a with MurmurHash3's finalizer, which spreads small differences over all bits. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

@@ -38,19 +38,19 @@ export interface Conflict {
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly frontend: string;
   readonly winner: ServicePort;
-  /** In the order in which they would take over. */
+  /** In the order of succession. */
   readonly losers: readonly ServicePort[];
 }
 
 /**
- * The desired ruleset of one family, made from the rules of all service ports, and the part of it that the kernel
- * does not have yet. Its content depends on these rules alone, not on their history, but for the numbers of lists and
- * of endpoints in them.
+ * The desired ruleset of one family, made from the rules of all service ports, and the part of it that the
+ * kernel does not have yet. It depends only on these rules, not on their history, except for the numbers of
+ * lists and of endpoints in lists.
  */
 export class FamilyState {
   readonly #tracker: DeltaTracker;
   readonly #rules = new Map<ServicePortKey, ServicePortRules>();
-  /** The committed rules of each service port that changed since the last commit; undefined for none. */
+  /** The committed rules of each service port changed since the last commit; undefined for none. */
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
@@ -63,10 +63,10 @@ export class FamilyState {
     this.#lost,
   );
   #context: FamilyContext;
-  /** The kinds of frontends whose sets and chains the table has. */
+  /** The kinds of frontends for which the table has sets and chains. */
   #kinds: readonly FrontendKind[] = [PORTS];
 
-  /** @param ids of service ports that are known already; none when absent */
+  /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
@@ -90,7 +90,7 @@ export class FamilyState {
     return this.#lists.ids.held;
   }
 
-  /** The kernel remembers no clients of these ids any more. */
+  /** Frees ids for whose clients the kernel has no entries left. */
   forgotten(ids: Iterable<number>): void {
     this.#lists.ids.forgotten(ids);
   }
@@ -109,7 +109,7 @@ export class FamilyState {
   }
 
   /**
-   * Replaces the endpoints to which connections are reset; nothing where that is off.
+   * Replaces the endpoints whose connections are reset; does nothing if that is off.
    * @param targets `address . port`
    */
   setVanished(targets: ReadonlySet<string>): void {
@@ -120,7 +120,7 @@ export class FamilyState {
     for (const target of targets) this.#tracker.putElement(VANISHED, target, "");
   }
 
-  /** Puts a service port's rules in place of its earlier ones. {@link FamilyState.cutRanges} is due after it. */
+  /** Replaces the rules of a service port. Call {@link FamilyState.cutRanges} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
@@ -134,7 +134,7 @@ export class FamilyState {
     this.#ranges.replace(before, rules);
   }
 
-  /** Takes a service port out. {@link FamilyState.cutRanges} is due after it. */
+  /** Removes a service port. Call {@link FamilyState.cutRanges} afterwards. */
   remove(key: ServicePortKey): void {
     const rules = this.#rules.get(key);
     if (rules === undefined) return;
@@ -144,7 +144,7 @@ export class FamilyState {
     this.#ranges.replace(rules, undefined);
   }
 
-  /** Divides ports among the ranges that service ports want, where these or explicit ports changed: once for many of them. */
+  /** Divides ports among ranges again if ranges or explicit ports changed. Called after many changes. */
   cutRanges(): void {
     const { pieces, addedPorts, deletedPorts } = this.#ranges.cut();
     for (const { before, after } of pieces) this.#replace(before, after);
@@ -153,17 +153,17 @@ export class FamilyState {
     if (this.#ranges.isEmpty) this.#declareRanges(false);
   }
 
-  /** Whether there is an id for a service port, or it has one. */
+  /** Whether a service port has an id, or one is left for it. */
   hasIdFor({ port: { key }, lists: { isSticky } }: ServicePortRules): boolean {
     return this.#lists.ids.hasFor(key, isSticky);
   }
 
-  /** The rules of a service port; undefined when there are none. */
+  /** The rules of a service port; undefined if there are none. */
   servicePortRules(key: ServicePortKey): ServicePortRules | undefined {
     return this.#rules.get(key);
   }
 
-  /** The service port that has a frontend, by its key: see {@link FrontendRules}. */
+  /** The service port that has a frontend, given by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
     const owner = this.#candidates.owners.get(frontend);
     if (owner !== undefined) return owner.port;
@@ -172,7 +172,8 @@ export class FamilyState {
   }
 
   /**
-   * The frontend of a destination, by its key (of a range, the piece that has the port), and the service port that has it; undefined where none has.
+   * The frontend of a destination and the service port that has it; undefined if there is none. The key of a
+   * range is that of the piece with the port.
    * @param hasNodePorts whether NodePorts answer at the address
    */
   frontendAt(
@@ -192,7 +193,7 @@ export class FamilyState {
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
   }
 
-  /** The parts that a service port has of one of its ranges of ports. */
+  /** The pieces of a range that a service port has. */
   piecesOf(key: ServicePortKey, range: FrontendRules): readonly FrontendRules[] {
     return this.#ranges.piecesOf(key, range);
   }
@@ -203,7 +204,7 @@ export class FamilyState {
     return key && this.#rules.get(key)?.port;
   }
 
-  /** The service port to which an element belongs; undefined for one that is the node's own or that several may share. */
+  /** The service port that an element belongs to; undefined for elements of the node and shared ones. */
   ownerOfElement(set: string, key: string): ServicePort | undefined {
     if (isOfLists(set)) return this.ownerOfList(Number.parseInt(key, 10));
     return this.ownerOf(key);
@@ -214,29 +215,29 @@ export class FamilyState {
     return this.#rules.values();
   }
 
-  /** The keys of the NodePorts that some service port has, with and without endpoints; live. */
+  /** The keys of all NodePorts of service ports, with and without endpoints; live. */
   get nodePorts(): ReadonlySet<string> {
     return this.#nodePorts;
   }
 
-  /** Grows with each change of a NodePort: whose it is, or its rules. */
+  /** Increases whenever a NodePort changes its owner or rules. */
   get nodePortsRevision(): number {
     return this.#nodePortsRevision;
   }
 
-  /** The frontends that service ports want and others have, as numbers. */
+  /** Counts the frontends that service ports want but others have. */
   get lost(): Pick<LostFrontends, "count" | "services"> {
     return this.#lost;
   }
 
-  /** What changed in conflicts since the last call. {@link FamilyState.cutRanges} is due before it. */
+  /** The changes of conflicts since the last call. Call {@link FamilyState.cutRanges} before. */
   takeConflictChanges(): ReturnType<LostFrontends["take"]> {
     return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
   }
 
   /**
-   * The frontends that several service ports want, sorted: looked for among all of them, so for requests alone.
-   * @param most the first so many; all if absent
+   * The frontends that several service ports want, sorted. Searches all frontends, so only requests use it.
+   * @param most maximum number to return; all if absent
    */
   conflicts(most = Number.POSITIVE_INFINITY): Conflict[] {
     const family = this.table.family;
@@ -252,28 +253,25 @@ export class FamilyState {
     return firstSorted(all, most, ({ frontend }) => frontend);
   }
 
-  /**
-   * The service ports that want a frontend, or some ports of a range, and do not have it, in the order in which they would
-   * take over.
-   */
+  /** The service ports that want a frontend, or part of a range, but lost it, in the order of succession. */
   losersOf(frontend: string): readonly ServicePort[] {
     if (kindOf(frontend).kind === "range") return this.#ranges.losersOf(frontend);
     return (this.#candidates.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
-  /** The service ports whose rules the kernel does not have yet, sorted, with the rules that it has instead. */
+  /** The service ports whose rules are not in the kernel yet, sorted, with their committed rules. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
     return [...this.#before]
       .map(([key, before]) => ({ key, before }))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
-  /** The table as the kernel was last told, a copy. */
+  /** A copy of the table as last committed. */
   committedTable(): Table {
     return this.#tracker.committedTable();
   }
 
-  /** Gives service ports the ids that they have in another table. */
+  /** Gives service ports the ids that another table has for them. */
   adoptIds(actual: Table): void {
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#candidates.owners) {
@@ -287,12 +285,12 @@ export class FamilyState {
     }
   }
 
-  /** Gives the endpoints of service ports the numbers and ids that they have in another table, as far as it has them. */
+  /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
   adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
     this.#lists.adoptPlacement(actual, keys);
   }
 
-  /** The changes that the kernel does not have yet; undefined when it has everything. */
+  /** The changes that are not in the kernel yet; undefined if there are none. */
   pending(): TableDelta | undefined {
     return this.#tracker.pending();
   }
@@ -302,7 +300,7 @@ export class FamilyState {
     return this.#tracker.writtenElements;
   }
 
-  /** The kernel has everything now. */
+  /** Records that the kernel has the whole table. */
   committed(): void {
     this.#tracker.committed();
     this.#lists.ids.committed();
@@ -313,7 +311,7 @@ export class FamilyState {
     if (!this.#before.has(key)) this.#before.set(key, rules);
   }
 
-  /** Takes rules out of all their frontends but those to keep. */
+  /** Removes rules from all their frontends except those to keep. */
   #release(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
@@ -339,7 +337,7 @@ export class FamilyState {
     else this.#nodePorts.delete(key);
   }
 
-  /** A frontend has come or gone that no range has: an explicit port's or an API server's. */
+  /** Records that a frontend with precedence over ranges changed: an explicit port or an API server. */
   #setTaken(key: string): void {
     const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
     if (!this.#ranges.setPort(key, isTaken)) return;
@@ -366,7 +364,7 @@ export class FamilyState {
     this.#tracker.putElement(kindOf(key).lists, key, String(id));
   }
 
-  /** Puts the id of a frontend's list again. */
+  /** Writes the id of a frontend's list again. */
   #putListOf(key: string): void {
     const owner = this.#candidates.owners.get(key);
     const { port, rules } = this.#ranges.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
@@ -374,7 +372,7 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares the sets and chains of ranges of ports, or deletes them: a table has them only while they are needed. */
+  /** Declares or deletes the sets and chains of ranges, which a table has only while they are needed. */
   #declareRanges(areNeeded: boolean): void {
     if (areNeeded === this.#kinds.includes(RANGES)) return;
     this.#kinds = areNeeded ? FRONTEND_KINDS : [PORTS];

@@ -13,7 +13,7 @@ import type { FamilyContext } from "./node-context.ts";
 /** The chain that puts connections into the flow table. */
 const FAST_PATH = "fast-path" satisfies StaticChainName;
 
-/** In place of accepting all packets but those of new connections, which cost no more than without the fast path. */
+/** Replaces the rule that accepts packets of known connections, at the same cost. */
 export const TO_FAST_PATH: Rule = [CONNECTION_IS_NOT_NEW, { goto: { target: FAST_PATH } }];
 
 interface FastPathChain extends Chain {
@@ -21,10 +21,10 @@ interface FastPathChain extends Chain {
 }
 
 /**
- * The chain that offloads translated connections, at random: one packet in so many from their clients, so that short
- * connections do not pay for it. The packets of a connection could be counted (`ct packets`), but the kernel then counts those of
- * every connection of the node, which costs short ones 1 % (nf_conntrack_acct). Answers leave the chain at once. The
- * kernel takes TCP and UDP alone.
+ * The chain that offloads translated connections. It samples one packet in N from their clients, so that
+ * short connections seldom pay for it. `ct packets` would make the kernel count the packets of every
+ * connection of the node, which costs short ones 1 % (nf_conntrack_acct). Answers leave the chain at once.
+ * The kernel accepts only TCP and UDP.
  */
 export function fastPathChains({
   fastPathAfter,
@@ -41,9 +41,9 @@ export function fastPathChains({
 }
 
 /**
- * The flow table, without its devices: those are the host's, and put in while the daemon runs. Every packet passes those of both
- * families, of one priority the later made first: that of IPv4 is looked into before, which saves its packets 0.1 of 29.2
- * thousand instructions a round trip.
+ * The flow table without devices, which the daemon adds for the host. Every packet passes the flow tables of
+ * both families. At equal priority, the one created last comes first. The IPv4 table is first, which saves
+ * IPv4 packets 0.1 of 29.2 thousand instructions a round trip.
  */
 export function flowtableOf({
   family,

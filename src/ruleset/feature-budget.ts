@@ -6,18 +6,18 @@ import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { rangeCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
-/** What a Service is served without where older ones leave too little of it: session affinity, ranges of ports. */
+/** A feature that a Service loses if older ones leave too little of it. */
 export type Feature = "affinity" | "ranges";
 
 export const FEATURES = ["affinity", "ranges"] as const satisfies readonly Feature[];
 
-/** The features in texts for people. */
+/** Display names of the features. */
 export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   affinity: "session affinity",
   ranges: "its ranges of ports",
 };
 
-/** How a feature is counted in a family, and what its budget is called. */
+/** How to count a feature in a family, and the name of its budget. */
 interface FeatureCount {
   readonly amountOf: (service: Service, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
@@ -41,7 +41,7 @@ interface ServiceClaim extends Claim {
   readonly service: Service;
 }
 
-/** Divides a feature among Services by age, for each family; the Services of one namespace get half of it at most. */
+/** Divides a feature among Services by age, for each family. One namespace gets at most half. */
 export class FeatureBudget {
   readonly #count: FeatureCount;
   readonly #budgets: ByFamily<AgeBudget<ServiceClaim>> = byFamily(() => new AgeBudget());
@@ -51,7 +51,7 @@ export class FeatureBudget {
     this.#count = COUNTS[feature];
   }
 
-  /** The service ports that are served without the feature, each with the reason; another map where that changed. */
+  /** The service ports served without the feature, each with the reason. A new map after each change. */
   get reasons(): ReadonlyMap<ServicePortKey, string> {
     return this.#reasons;
   }
@@ -67,10 +67,10 @@ export class FeatureBudget {
   }
 
   /**
-   * Replaces what Services want, and decides again.
-   * @param names Services of which something changed
-   * @param serviceOf what is known of a Service now; undefined for one that is not served
-   * @returns the Services for which the decision changed
+   * Replaces the claims of Services, and divides again.
+   * @param names the Services that changed
+   * @param serviceOf the current state of a Service; undefined if it is not served
+   * @returns the Services whose outcome changed
    */
   decide(
     names: Iterable<ServiceName>,
@@ -93,7 +93,7 @@ export class FeatureBudget {
     return changed;
   }
 
-  /** @returns whether it is another Service object than before */
+  /** @returns whether the Service object has changed */
   #claim(name: ServiceName, service: Service | undefined, nodeContext: NodeContext): boolean {
     let isReplaced = false;
     for (const family of FAMILIES) {

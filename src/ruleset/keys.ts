@@ -13,8 +13,8 @@ export const sourceAddress = (family: Family): Expression => payload(family, "sa
 export const destinationAddress = (family: Family): Expression => payload(family, "daddr");
 
 /**
- * The address in the key of a NodePort, which has none of its own: the one that no Service can have. Packets with this
- * destination are left alone: see static-chains.ts.
+ * The address in the key of a NodePort, which has none of its own. No Service can have this address, and
+ * packets to it are ignored: see static-chains.ts.
  */
 export const ANY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
 
@@ -23,7 +23,7 @@ export function frontendKey(address: string, protocol: string, port: number): st
   return joinParts(address, protocol, port);
 }
 
-/** The key of a frontend at other ports of the same address: `10.96.0.10 . tcp . 8000-8099`, also for a single one. */
+/** The key of a range of ports at the address of a frontend: `10.96.0.10 . tcp . 8000-8099`. */
 export function rangeKey(frontend: string, { first, last }: PortRange): string {
   return joinParts(placeOfKey(frontend), `${first}-${last}`);
 }
@@ -38,14 +38,14 @@ export function nodePortKey(family: Family, protocol: string, port: number): str
   return joinParts(ANY_ADDRESS[family], protocol, port);
 }
 
-/** A frontend by the parts of its key. */
+/** The parts of a frontend's key. */
 export interface FrontendParts {
   /** Undefined for a NodePort. */
   readonly address: string | undefined;
   readonly protocol: string;
-  /** 1..65535; of a range the first. */
+  /** 1..65535; the first port of a range. */
   readonly port: number;
-  /** Only of a range of ports. */
+  /** The last port of a range; absent for a single port. */
   readonly lastPort?: number;
 }
 
@@ -58,12 +58,12 @@ export function parseFrontendKey(key: string): FrontendParts {
   return lastPort === undefined ? parts : { ...parts, lastPort };
 }
 
-/** The port or range of ports of a frontend, as people write it: `53`, `8000-8099`. */
+/** Formats the port or range of ports of a frontend: `53`, `8000-8099`. */
 export function portsText({ port, lastPort = port }: Pick<FrontendParts, "port" | "lastPort">): string {
   return lastPort === port ? String(port) : `${port}-${lastPort}`;
 }
 
-/** A frontend by its key: `10.96.0.10:53/udp`, `10.96.0.10:8000-8099/udp`, `NodePort 30080/tcp (IPv4)`. */
+/** Formats a frontend's key: `10.96.0.10:53/udp`, `10.96.0.10:80-99/udp`, `NodePort 30080/tcp (IPv4)`. */
 export function frontendText(key: string): string {
   const { protocol, port, ...parts } = parseFrontendKey(key);
   const { address } = parts;
@@ -82,12 +82,12 @@ export function packetFrontend(family: Family): readonly Expression[] {
 /** The key of a frontend, as read from the packet. */
 export const packetFrontendKey = (family: Family): Expression => concat(...packetFrontend(family));
 
-/** The key of a NodePort, as read from the packet. nft takes no constant there, but a mask. */
+/** The key of a NodePort, as read from the packet: masked, as nft does not accept a constant there. */
 export function packetNodePortKey(family: Family): Expression {
   return concat(masked(destinationAddress(family), ANY_ADDRESS[family]), ...PROTOCOL_AND_PORT);
 }
 
-/** The addresses of some CIDRs, one at least: in the canonical form, or every rule with them would seem changed. */
+/** The addresses of one or more CIDRs, in canonical form, so that comparisons with nft's rules work. */
 export function addressSet(family: Family, cidrs: readonly string[]): Expression {
   return canonicalAddresses(family, cidrs.map(prefixOf));
 }
@@ -99,8 +99,8 @@ function prefixOf(cidr: string): Expression {
 
 /**
  * Matches packets by whether they come from this cluster's pods.
- * @param compare `matches` for those that do, `differs` for those that do not
- * @returns undefined where pods cannot be told from others
+ * @param compare `matches` for packets from pods, `differs` for others
+ * @returns undefined if pods cannot be recognised
  */
 export function byPodOrigin(
   { localTraffic, family }: Pick<FamilyContext, "localTraffic" | "family">,

@@ -3,9 +3,9 @@ import { joinParts } from "../nft/elements.ts";
 import { AFFINITY_IDS, type FrontendKind } from "./sets.ts";
 
 /**
- * The numbers that stand for the endpoints of a service port, in `meta priority` and in maps. A service port has an id, to
- * which is added the way by which a connection comes: that is a list id. With session affinity, an id has room for the
- * ids of endpoints, of which the client's is remembered:
+ * The numbers that stand for the endpoints of a service port in `meta priority` and in maps. A list id is the
+ * id of a service port plus the way of the connection. With session affinity, an id has room for the ids of
+ * endpoints; the client's is remembered:
  *
  *     without affinity   1 0 n n n n n n n n n n n n n n  n n n n n n n n n n n n n n w w
  *     with affinity      1 1 n n n n n n n n n n n n n n  n n e e e e e e e e e e e e e e
@@ -13,32 +13,29 @@ import { AFFINITY_IDS, type FrontendKind } from "./sets.ts";
  * n: number of the service port, from 1; w: way; e: way (0 to 3), or endpoint (4 to 16383).
  */
 
-/** All values that we put into `meta priority` are at least this, so that others' priorities are told from ours and stay. */
+/** Minimum of our values in `meta priority`. Priorities of other software are smaller, and stay. */
 export const LEAST_REGISTER_VALUE = 0x8000_0000;
 
 const FIRST_STICKY = 0xc000_0000;
 const PLAIN_STEP = 4;
 const STICKY_STEP = 0x4000;
 
-/** The bits of a list or endpoint id that are the service port's, with session affinity. */
+/** With session affinity, the bits of an id that identify the service port. */
 export const STICKY_MASK = 0x1_0000_0000 - STICKY_STEP;
 
-/** The most service ports of one family that can have session affinity. */
+/** Maximum number of service ports with session affinity in one family. */
 export const MOST_STICKY_PORTS = 0x4000_0000 / STICKY_STEP - 1;
-/**
- * The most without: more than a node could hold, and few enough that a number beyond it, which the kernel has from somebody
- * else, is told from ours.
- */
+/** The same without session affinity: more than a node could hold. Larger numbers are not ours. */
 export const MOST_PLAIN_PORTS = 0x40_0000 - 1;
 
-/** The ids of endpoints are the service port's and one of these. */
+/** The numbers to add to a service port's id for the ids of its endpoints. */
 export const FIRST_ENDPOINT = PLAIN_STEP;
-/** The most endpoints of a service port with session affinity. */
+/** Maximum number of endpoints of a service port with session affinity. */
 export const MOST_STICKY_ENDPOINTS = STICKY_STEP - FIRST_ENDPOINT;
 
 /**
- * The ways by which connections come to a service port: to its endpoints of the whole cluster or of this node alone, or
- * from outside, by an external policy of Cluster or Local.
+ * The ways of connections to a service port: to its endpoints of the whole cluster or of this node, or from
+ * outside, by an external policy of "Cluster" or "Local".
  */
 export type Way = "cluster" | "local" | "external-cluster" | "external-local";
 
@@ -49,7 +46,7 @@ export const WAYS = [
   "external-local",
 ] as const satisfies readonly Way[];
 
-/** The lists of a service port: of the endpoints of the whole cluster, and of this node. */
+/** The lists of a service port: the endpoints of the whole cluster, and those of this node. */
 export type ListName = "cluster" | "local";
 
 export const LIST_NAMES = ["cluster", "local"] as const satisfies readonly ListName[];
@@ -58,7 +55,7 @@ export const LIST_NAMES = ["cluster", "local"] as const satisfies readonly ListN
 export const LOCAL_BIT = 1;
 export const EXTERNAL_BIT = 2;
 
-/** Masks that lead from an external way to the list of the whole cluster, or to the one of its policy. */
+/** Masks that turn an external way into the list of the whole cluster, or of its policy. */
 export const TO_CLUSTER_LIST = 0xffff_fffc;
 export const TO_OWN_LIST = 0xffff_ffff - EXTERNAL_BIT;
 
@@ -67,19 +64,19 @@ export function listId(servicePortId: number, way: Way): number {
   return servicePortId + WAYS.indexOf(way);
 }
 
-/** Where the numbers of a list begin in `affinity-ids`, in which both lists of a service port have its own id. */
+/** The first number of each list in `affinity-ids`, where both lists of a service port share its id. */
 export const FIRST_STICKY_NUMBER: Readonly<Record<ListName, number>> = { cluster: 0, local: 0x1_0000 };
 
-/** What an endpoint's id has beside it in `endpoints`, for each list that the endpoint is in. */
+/** The second part of keys in `endpoints`, for each list that has the endpoint. */
 export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
 
 /**
- * What the service port's id has beside it in the keys of clients, for a service port whose connections come to both lists:
- * a client has an entry for each. Where they come to one list alone, it is that of the cluster.
+ * Added to the service port's id in the keys of clients, if connections use both of its lists: a client has
+ * an entry for each. If they use one list, that is always the number of the cluster's.
  */
 export const CLIENTS_OF: Readonly<Record<ListName, number>> = { cluster: 0, local: LOCAL_BIT };
 
-/** The map in which a balancing chain looks a number of a list up, from 0, and the key there. */
+/** The map and key by which a balancing chain looks up a number of a list, from 0. */
 export function numberElement(
   servicePortId: number,
   list: ListName,
@@ -92,12 +89,12 @@ export function numberElement(
     : { set: endpoints, key: joinParts(listId(servicePortId, list), number) };
 }
 
-/** The key in `endpoints` under which a balancing chain with affinity finds an endpoint of a list. */
+/** The key in `endpoints` of an endpoint of a list with affinity. */
 export function memberKey(endpointId: number, list: ListName): string {
   return joinParts(endpointId, MEMBERSHIP[list]);
 }
 
-/** A list or endpoint id, read. */
+/** The parts of a list or endpoint id. */
 export interface ParsedId {
   /** The id of the service port. */
   readonly servicePort: number;
@@ -106,7 +103,7 @@ export interface ParsedId {
   readonly way: Way | undefined;
 }
 
-/** Reads a list or endpoint id; undefined for a number that is none. */
+/** Reads a list or endpoint id; undefined for other numbers. */
 export function parseId(id: number): ParsedId | undefined {
   if (id < LEAST_REGISTER_VALUE + PLAIN_STEP) return undefined;
   const isSticky = id >= FIRST_STICKY;
@@ -117,7 +114,7 @@ export function parseId(id: number): ParsedId | undefined {
   return { servicePort, isSticky, way: WAYS[rest] };
 }
 
-/** The number of a service port by which people know its lists: `list 17`. */
+/** The number of a service port in texts: `list 17`. */
 export function listNumber(servicePortId: number): number {
   return servicePortId >= FIRST_STICKY
     ? (servicePortId - FIRST_STICKY) / STICKY_STEP
@@ -125,25 +122,25 @@ export function listNumber(servicePortId: number): number {
 }
 
 /**
- * Ids of one kind: used again only after the transaction that took them out of the kernel. It holds as many numbers as there
- * are ids, however large those are that the kernel has.
+ * Ids of one kind. An id is used again only after the transaction that deletes it from the kernel. Memory
+ * grows with the number of ids, not with their size, as the kernel may have any.
  */
 class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;
   readonly #holds: boolean;
-  /** The least number that was not given yet: ids of lower ones are taken, free or released. */
+  /** The first number never given. Lower numbers are taken, free or released. */
   #next = 1;
-  /** The ids from there on that are taken: adopted from a kernel that has higher numbers. */
+  /** Taken ids beyond it: adopted from a kernel with higher numbers. */
   #ahead = new Set<number>();
   #free: number[] = [];
-  /** Free once the kernel has them no more. */
+  /** Ids that become free with the next commit. */
   #released = new Set<number>();
-  /** The kernel has them no more, but may remember clients of theirs. */
+  /** Ids that are no longer in rules, but may be in affinity entries of clients. */
   readonly #held = new Set<number>();
 
-  /** @param holds whether ids that the kernel has no more are free only when their clients are forgotten */
+  /** @param holds whether deleted ids become free only after their affinity entries are gone */
   constructor(first: number, step: number, most: number, holds: boolean) {
     this.#first = first;
     this.#step = step;
@@ -155,7 +152,7 @@ class IdPool {
     return this.#held;
   }
 
-  /** Undefined when all are taken. Those that are held, or were released just now, are the last resort. */
+  /** Returns undefined if all are taken. Held ids and those just released are the last resort. */
   take(): number | undefined {
     const free = this.#free.pop();
     if (free !== undefined) return free;
@@ -177,7 +174,7 @@ class IdPool {
     this.#released.add(id);
   }
 
-  /** Takes an id again that was released just now. @returns false when it was not */
+  /** Takes back an id that was just released. @returns false if it was not released */
   reclaim(id: number): boolean {
     const isReleased = this.#released.delete(id);
     if (isReleased && !this.#isPassed(id)) this.#ahead.add(id);
@@ -196,7 +193,7 @@ class IdPool {
     for (const id of ids) if (this.#held.delete(id)) this.#setFree(id);
   }
 
-  /** Starts over with ids that are taken, and some that the kernel still has. */
+  /** Resets to the given taken ids, and ids that the kernel still has. */
   reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
     this.#next = 1;
     this.#free = [];
@@ -206,13 +203,13 @@ class IdPool {
     this.#skip();
   }
 
-  /** Passes numbers that cannot be given. */
+  /** Skips numbers that cannot be given. */
   #skip(): void {
     const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.#held.has(id);
     while (isPassed(this.#idOf(this.#next))) this.#next++;
   }
 
-  /** One that was not passed yet is found again. */
+  /** Numbers not skipped yet are found later. */
   #setFree(id: number): void {
     if (this.#isPassed(id)) this.#free.push(id);
   }
@@ -227,24 +224,23 @@ class IdPool {
 }
 
 /**
- * The ids of the service ports of one family: dense, freed and used again. No id is used again before the kernel has lost
- * its elements: a packet that is under way while a transaction comes into force may still carry it.
+ * The ids of the service ports of one family: dense and reused. No id is reused before its elements have left
+ * the kernel: packets in flight during a transaction may still carry it.
  */
 export class ListIds {
   readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS, false);
   readonly #sticky: IdPool;
   readonly #mostSticky: number;
   readonly #ids = new Map<ServicePortKey, number>();
-  /** The ids that service ports had until now: one that comes back before the kernel has lost its elements has them again. */
+  /** The former ids of service ports, which get them back if they return before the next commit. */
   readonly #lapsed = new Map<ServicePortKey, number>();
 
-  /** @param mostSticky how many service ports can have session affinity: {@link MOST_STICKY_PORTS}, fewer in tests */
+  /** @param mostSticky {@link MOST_STICKY_PORTS}, fewer in tests */
   constructor(mostSticky = MOST_STICKY_PORTS) {
     this.#mostSticky = mostSticky;
     this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky, true);
   }
 
-  /** A copy that can be changed without changing this. */
   copy(): ListIds {
     const copy = new ListIds(this.#mostSticky);
     copy.adopt(this.#ids, new Set());
@@ -253,30 +249,30 @@ export class ListIds {
   }
 
   /**
-   * Ids with session affinity that service ports had, and that nobody gets while others are left: the kernel may remember
-   * clients of theirs.
+   * Former ids with session affinity, which are given only if no others are left: the kernel may still have
+   * affinity entries for them.
    */
   get held(): ReadonlySet<number> {
     return this.#sticky.held;
   }
 
-  /** The kernel remembers no clients of these ids, which may be given again. */
+  /** Frees held ids: the kernel has no affinity entries for them any longer. */
   forgotten(ids: Iterable<number>): void {
     this.#sticky.forgotten(ids);
   }
 
-  /** The id of a service port; undefined when it has none. */
+  /** The id of a service port; undefined if it has none. */
   of(key: ServicePortKey): number | undefined {
     return this.#ids.get(key);
   }
 
-  /** Whether a service port has an id of a kind, or could get one. */
+  /** Whether a service port has an id of a kind, or one is left for it. */
   hasFor(key: ServicePortKey, isSticky: boolean): boolean {
     const known = this.#ids.get(key);
     return (known !== undefined && known >= FIRST_STICKY === isSticky) || this.#pool(isSticky).hasMore;
   }
 
-  /** Gives a service port an id, in place of one of the other kind. @returns undefined when there are no more */
+  /** Gives a service port an id, replacing one of the other kind. @returns undefined if none is left */
   assign(key: ServicePortKey, isSticky: boolean): number | undefined {
     const known = this.#ids.get(key);
     if (known !== undefined && known >= FIRST_STICKY === isSticky) return known;
@@ -287,7 +283,7 @@ export class ListIds {
     return id;
   }
 
-  /** Takes the id of a service port away. */
+  /** Releases the id of a service port. */
   release(key: ServicePortKey): void {
     const id = this.#ids.get(key);
     if (id === undefined) return;
@@ -296,7 +292,7 @@ export class ListIds {
     this.#pool(id >= FIRST_STICKY).release(id);
   }
 
-  /** The kernel has what the ids stand for now, and nothing of those that were released. */
+  /** Records that the kernel has the current ids and no released ones. */
   committed(): void {
     this.#plain.committed();
     this.#sticky.committed();
@@ -304,8 +300,9 @@ export class ListIds {
   }
 
   /**
-   * Gives service ports the ids that they have in the kernel, and the others ids that the kernel does not have.
-   * @param wanted an id of the right kind for each that is known there, no id twice
+   * Gives service ports the ids that the kernel has for them, and to others ids that the kernel does not
+   * have.
+   * @param wanted the id of each service port in the kernel: of the right kind, no id twice
    * @param kernel all ids in the kernel
    * @returns the service ports whose ids changed
    */

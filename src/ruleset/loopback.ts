@@ -8,16 +8,16 @@ import type { FamilyContext } from "./node-context.ts";
 import { LISTS, PORTS } from "./sets.ts";
 
 /**
- * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has, so that rules of our own
- * lead these connections, and no others, by the port to the NodePort's endpoints. Like a cluster IP, they need a route:
- * the default route will do.
+ * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has. Our rules
+ * lead only these connections, by their port, to the endpoints of the NodePort. Like a cluster IP, they need
+ * a route; the default route is enough.
  * Source: RFC 7600 section 4.8 (IPv4 dummy address), RFC 9780 (dummy IPv6 prefix)
  */
 export const LOOPBACK_NODEPORT_ADDRESSES: ByFamily<string> = { ip: "192.0.0.8", ip6: "100:0:0:1::1" };
 
 /**
- * The userspace proxy of loopback NodePorts is led to the endpoints for connections from outside, with
- * `externalTrafficPolicy: Local` to those on this node, as kube-proxy's leads its own (KEP-6032).
+ * Leads connections of the userspace proxy to the endpoints for outside clients: with
+ * `externalTrafficPolicy: Local`, those on this node. kube-proxy does the same (KEP-6032).
  */
 export function loopbackNodePorts(context: FamilyContext): Rule[] {
   if (!context.loopbackNodePorts) return [];
@@ -25,7 +25,7 @@ export function loopbackNodePorts(context: FamilyContext): Rule[] {
   return [[toLoopbackNodePorts(context), listOfNodePort, toList(TO_OWN_LIST), toBalancer(PORTS)]];
 }
 
-/** No endpoint: refused here, for the address is nobody's. */
+/** Refuses connections without endpoints here, as no machine has the address. */
 export function refuseLoopbackNodePorts(context: FamilyContext): Rule[] {
   return context.loopbackNodePorts ? [[toLoopbackNodePorts(context), { reject: null }]] : [];
 }

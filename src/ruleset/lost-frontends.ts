@@ -1,36 +1,33 @@
 import type { ServiceName } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 
-/** A frontend that a service port wants and does not have. */
+/** A frontend that a service port wants but another one has. */
 export interface LostFrontend {
-  /** Its key: `10.96.0.10 . tcp . 53`; of a range of ports, the first part that another one has. */
+  /** Its key: `10.96.0.10 . tcp . 53`; for a range, the first part that another service port has. */
   readonly frontend: string;
   readonly loser: ServicePort;
-  /** The service port that has it; of a frontend that is no longer lost, the one that had it. */
+  /** The service port that has it, or had it until the conflict ended. */
   readonly winner: ServicePort;
 }
 
-/** How the lost frontends differ from those of the last report. */
+/** The changes of lost frontends since the last report. */
 export interface ConflictChanges {
-  /** All that are lost now, each once for each service port that wants it. */
+  /** Number of lost frontends, counted for each service port that wants them. */
   readonly count: number;
-  /** A frontend that is still lost, to another winner, is neither new nor ended. */
+  /** A frontend lost to another winner than before is neither begun nor ended. */
   readonly begun: readonly LostFrontend[];
   readonly ended: readonly LostFrontend[];
 }
 
-/**
- * Keeps which frontends are lost, as numbers, and what changed since it was last asked: what a change costs does not depend on
- * how many conflicts there are.
- */
+/** Tracks lost frontends and their changes, at a cost that does not depend on their number. */
 export class LostFrontends {
   #count = 0;
   readonly #ofServices = new Map<ServiceName, number>();
-  /** Since the last report, by frontend and loser; what came and went again, or went and came, is in neither. */
+  /** Changes since the last report, by frontend and loser; without those that were undone. */
   readonly #begun = new Map<string, LostFrontend>();
   readonly #ended = new Map<string, LostFrontend>();
 
-  /** All that are lost, each once for each service port that wants it. */
+  /** Number of lost frontends, counted for each service port that wants them. */
   get count(): number {
     return this.#count;
   }
@@ -40,7 +37,9 @@ export class LostFrontends {
     return this.#ofServices.keys();
   }
 
-  /** A service port wants a frontend that another one has. To be told once until it is told otherwise. */
+  /**
+   * Records that a service port wants another one's frontend. Called once until {@link LostFrontends.end}.
+   */
   begin(lost: LostFrontend): void {
     this.#count += 1;
     this.#addToService(lost, 1);
@@ -48,7 +47,7 @@ export class LostFrontends {
     if (!this.#ended.delete(id)) this.#begun.set(id, lost);
   }
 
-  /** A service port has a frontend, or wants it no more. */
+  /** Records that a service port got a frontend, or no longer wants it. */
   end(lost: LostFrontend): void {
     this.#count -= 1;
     this.#addToService(lost, -1);
@@ -57,8 +56,8 @@ export class LostFrontends {
   }
 
   /**
-   * Hands over what changed since the last call.
-   * @param winnerOf the service port that has a frontend now; undefined where the one that was told of stands
+   * Returns the changes since the last call.
+   * @param winnerOf the current owner of a frontend; undefined if it is still the reported one
    */
   take(winnerOf: (frontend: string) => ServicePort | undefined): Omit<ConflictChanges, "count"> {
     const begun = Array.from(this.#begun.values(), (lost) => {

@@ -4,15 +4,15 @@ import type { Scheduler } from "../model/scheduler.ts";
 import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
 
-/** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
+/** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
 export type LocalTraffic =
   | { readonly kind: "unknown" }
-  /** Canonical CIDRs, one at least. */
+  /** Canonical CIDRs, at least one. */
   | { readonly kind: "sources"; readonly cidrs: readonly string[] }
-  /** An interface name; a trailing `*` stands for anything. */
+  /** An interface name; a trailing `*` matches any rest. */
   | { readonly kind: "interface"; readonly pattern: string };
 
-/** All that the rules of one family depend on besides Services and EndpointSlices. */
+/** Everything besides Services and EndpointSlices that the rules of one family depend on. */
 export interface FamilyContext {
   readonly family: Family;
   readonly place: Place;
@@ -20,47 +20,50 @@ export interface FamilyContext {
   readonly nodeAddress: string;
   readonly localTraffic: LocalTraffic;
   readonly masqueradeAll: boolean;
-  /** One bit, as a number: 0x4000. */
+  /** A number with one bit, such as 0x4000. */
   readonly masqueradeMark: number;
   readonly nodePorts: NodePortAddresses;
   /** The node's loopback address serves TCP NodePorts, through userspace (KEP-6032). */
   readonly loopbackNodePorts: boolean;
-  /** Canonical CIDRs; addresses in them that no Service has are dropped. */
+  /** Canonical CIDRs; packets to their unused addresses are dropped. */
   readonly serviceCIDRs: readonly string[];
-  /** Of Services that name none. */
+  /** For Services that name none. */
   readonly scheduler: Scheduler;
   /** The addresses at which ranges of ports are served. */
   readonly portRanges: PortRangeAddresses;
-  /** The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to: no range takes them. Sorted. */
+  /**
+   * The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to, sorted.
+   * Ranges never include them.
+   */
   readonly apiServers: readonly string[];
-  /** Most clients that an affinity map remembers. */
+  /** Maximum number of clients in an affinity map. */
   readonly affinityMapSize: number;
-  /** The longest timeout of session affinity, seconds; longer ones of Services are cut to it. */
+  /** Maximum timeout of session affinity, in seconds; longer ones of Services are cut to it. */
   readonly maxAffinitySeconds: number;
-  /** Most refusals, by client and frontend, that are remembered; 0 records none. */
+  /** Maximum number of recorded refusals, by client and frontend; 0 records none. */
   readonly refusalLogSize: number;
-  /** Clients of TCP endpoints that left every EndpointSlice are reset. */
+  /** Whether to reset clients of TCP endpoints that left every EndpointSlice. */
   readonly resetVanished: boolean;
-  /** Packets of a client after which, on average, its connection takes the fast path; undefined where none does. */
+  /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;
   readonly counters: ServiceCounters;
-  /** The most elements that one Service may have, in both families. */
+  /** Maximum number of elements of one Service, in both families. */
   readonly maxServiceElements: number;
-  /** The most elements that all Services may have together, and those of one namespace, in both families. */
+  /** Maximum number of elements of all Services, and of those of one namespace, in both families. */
   readonly maxElements: number;
   readonly maxNamespaceElements: number;
-  /** The most service ports of this family that may have session affinity; half of them may be of one namespace. */
+  /** Maximum number of sticky service ports in this family; one namespace may have half of them. */
   readonly maxStickyPorts: number;
-  /** The most ranges of ports, counted at each address, that one Service may have in both families. */
+  /** Maximum number of ranges of ports of one Service in both families, counted at each address. */
   readonly maxServicePortRanges: number;
-  /** The most that all Services may have in this family; half of them may be of one namespace. */
+  /** The same for all Services in this family; one namespace may have half of them. */
   readonly maxPortRanges: number;
 }
 
-/** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */
+/** Everything else that rules depend on: one entry for each programmed family. */
 export type NodeContext = readonly FamilyContext[];
 
-/** Seconds for which clients of a Service keep their endpoint; 0 for no affinity. */
+/** Time that clients of a Service keep their endpoint, in seconds; 0 for no affinity. */
 export function affinitySecondsOf(
   { affinitySeconds }: Pick<Service, "affinitySeconds">,
   { maxAffinitySeconds }: Pick<FamilyContext, "maxAffinitySeconds">,
@@ -68,7 +71,7 @@ export function affinitySecondsOf(
   return Math.min(affinitySeconds, maxAffinitySeconds);
 }
 
-/** The context of a family; undefined where it is not programmed. */
+/** The context of a family; undefined if it is not programmed. */
 export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {
   return nodeContext.find((context) => context.family === family);
 }

@@ -8,88 +8,87 @@ import { atRange, type FrontendRules, type ServicePortRules } from "./service-po
 /** A range of ports that a service port wants at an address. */
 interface Claim extends PortRange, RangePiece {}
 
-/** A part of a range that its service port has: no other range has a port of it. */
+/** A part of a range that belongs to its service port alone. */
 export interface RangePiece {
   readonly port: ServicePort;
-  /** The rules of the range, with the piece in keys. */
+  /** The rules of the range, with the ports of the piece in keys. */
   readonly rules: FrontendRules;
-  /** The service port has session affinity, and an id of that kind. */
+  /** Whether the service port has session affinity, and so an id of that kind. */
   readonly isSticky: boolean;
 }
 
-/** A piece that comes (no `before`), goes (no `after`) or has other rules. */
+/** A piece that is added (no `before`), deleted (no `after`) or has other rules. */
 export interface PieceChange {
   readonly before: RangePiece | undefined;
   readonly after: RangePiece | undefined;
 }
 
-/** What changed where ports were divided again. */
+/** The changes after ports were divided again. */
 export interface RangeChanges {
-  /** Those that come may overlap others that go. */
+  /** Added pieces may overlap deleted ones. */
   readonly pieces: readonly PieceChange[];
-  /** The explicit frontends at addresses that have ranges now. */
+  /** The explicit frontends at addresses that got ranges. */
   readonly addedPorts: readonly string[];
-  /** Those at addresses that have none any more. */
+  /** Those at addresses that no longer have ranges. */
   readonly deletedPorts: readonly string[];
 }
-/** The ports of a piece. */
 interface Span extends PortRange {
   readonly piece: RangePiece;
 }
 
-/** Who has which ports of a place. */
+/** The owners of the ports of one place. */
 interface Division {
   readonly pieces: ReadonlyMap<string, RangePiece>;
-  /** Those of the pieces, ascending. */
+  /** The ports of the pieces, ascending. */
   readonly spans: readonly Span[];
   readonly conflicts: readonly LostFrontend[];
 }
 
 const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
 
-/** So many winners are told of one range: a thousand Services may each have a port of it. */
+/** Maximum number of winners reported for one range: a thousand Services may each have a port of it. */
 const MOST_WINNERS = 10;
 
-/** So many ranges beyond {@link MOST_RANGES_OF_ADDRESS} are told, as a conflict with the last that is served. */
+/** Maximum number of ranges beyond {@link MOST_RANGES_OF_ADDRESS} to report as conflicts. */
 const MOST_TOLD = 100;
 
 /** An address and protocol with ranges. */
 interface Place {
   readonly address: string;
-  /** In the order of precedence. */
+  /** In order of precedence. */
   readonly claims: Claim[];
   division: Division;
 }
 
 /**
- * Divides the ports of each address among the ranges of ports that service ports want there: what several want goes to the
- * one with precedence. No two pieces overlap, for the kernel takes none that do. The pieces of an address are made again when
- * a range of it comes or goes, and there are at most two for each range. Explicit ports do not cut ranges, for others could
- * cut a range to pieces that its owner has to answer for: the kernel looks for these before.
+ * Divides the ports of each address among the ranges that service ports want. The one with precedence gets
+ * what several want. Pieces do not overlap, as the kernel refuses overlaps. A change of a range makes all
+ * pieces of its address again; there are at most two for each range. Explicit ports do not cut ranges, as
+ * other Services could then cut a range into many pieces. Instead, rules look up explicit ports first.
  */
 export class PortRanges {
   readonly #frontends: () => Iterable<string>;
   readonly #lost: LostFrontends;
   readonly #places = new Map<string, Place>();
-  /** The explicit frontends of each address and protocol, from the first range on: without ranges nobody asks. */
+  /** The explicit frontends of each address and protocol; undefined until there is a range. */
   #ports: Map<string, Set<string>> | undefined;
   readonly #dirty = new Set<string>();
 
   /**
-   * @param frontends the keys of all explicit frontends that some service port has
-   * @param lost is told which ports service ports lose and get back
+   * @param frontends the keys of all explicit frontends of service ports
+   * @param lost records the ports that service ports lose and regain
    */
   constructor(frontends: () => Iterable<string>, lost: LostFrontends) {
     this.#frontends = frontends;
     this.#lost = lost;
   }
 
-  /** Whether some service port wants a range. */
+  /** Whether no service port wants a range. */
   get isEmpty(): boolean {
     return this.#places.size === 0;
   }
 
-  /** An explicit frontend has come or gone, by its key. @returns whether its address has ranges */
+  /** Records that an explicit frontend came or went. @returns whether its address has ranges */
   setPort(frontend: string, isThere: boolean): boolean {
     if (this.#ports === undefined) return false;
     if (isThere) addPort(this.#ports, frontend);
@@ -97,7 +96,7 @@ export class PortRanges {
     return this.#places.has(placeOfKey(frontend));
   }
 
-  /** Replaces the ranges of a service port. Endpoints that come and go change nothing here. */
+  /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     if (before !== undefined && after !== undefined && isSame(before, after)) return;
     for (const rules of before?.ranges ?? []) {
@@ -110,7 +109,7 @@ export class PortRanges {
     }
   }
 
-  /** Divides again where that is due. */
+  /** Divides the ports of places that changed. */
   cut(): RangeChanges {
     const pieces: PieceChange[] = [];
     const addedPorts: string[] = [];
@@ -139,7 +138,7 @@ export class PortRanges {
     return this.#division(key).pieces.get(key);
   }
 
-  /** The piece that has the port of a frontend, by its key. */
+  /** The piece that has the port of a frontend, given by its key. */
   pieceAt(frontend: string): RangePiece | undefined {
     const [span] = spansIn(this.#division(frontend), frontend);
     return span?.piece;
@@ -150,19 +149,19 @@ export class PortRanges {
     for (const { division } of this.#places.values()) yield* division.pieces.values();
   }
 
-  /** Those that a service port has of one of its ranges. */
+  /** The pieces of a range that a service port has. */
   piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
     return spansIn(this.#division(range), range).flatMap(({ piece }) =>
       piece.port.key === key ? [piece.rules] : [],
     );
   }
 
-  /** What several service ports want. */
+  /** The ports that several service ports want. */
   conflicts(): LostFrontend[] {
     return [...this.#places.values()].flatMap(({ division }) => division.conflicts);
   }
 
-  /** The service ports that want some of a range of ports, by its key, and do not have it. */
+  /** The service ports that want ports of a range, given by its key, without having them. */
   losersOf(range: string): readonly ServicePort[] {
     const { first, last } = rangeOf(range);
     const lost = this.#division(range).conflicts.filter(({ frontend }) => {
@@ -200,7 +199,7 @@ export class PortRanges {
   }
 }
 
-/** The index at which a claim is, or would be. */
+/** The index of a claim, or the one at which to insert it. */
 function indexOf({ address, claims }: Place, claim: Claim): number {
   return lowerBound(
     claims,
@@ -208,13 +207,13 @@ function indexOf({ address, claims }: Place, claim: Claim): number {
   );
 }
 
-/** The ports of a frontend, by its key. */
+/** The ports of a frontend, given by its key. */
 function rangeOf(frontend: string): PortRange {
   const { port: first, lastPort: last = first } = parseFrontendKey(frontend);
   return { first, last };
 }
 
-/** The pieces that have a port of a frontend, by its key. */
+/** The pieces with a port of a frontend, given by its key. */
 function spansIn({ spans }: Division, frontend: string): readonly Span[] {
   const { first, last } = rangeOf(frontend);
   const from = indexAt(spans, first);
@@ -241,7 +240,7 @@ function deletePort(ports: Map<string, Set<string>>, frontend: string): void {
   if (known?.delete(frontend) && known.size === 0) ports.delete(place);
 }
 
-/** Whether the ranges of two renderings are the same, and so is what decides on precedence. */
+/** Whether two renderings have the same ranges with the same precedence. */
 function isSame(a: ServicePortRules, b: ServicePortRules): boolean {
   if (a.ranges.length === 0 && b.ranges.length === 0) return true;
   return (
@@ -256,7 +255,7 @@ function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
   return b !== undefined && a.key === b.key && a.way === b.way && a.guard === b.guard;
 }
 
-/** Ports that a claim has. */
+/** Ports that belong to a claim. */
 interface Taken extends PortRange {
   readonly claim: Claim;
 }
@@ -293,12 +292,12 @@ function divide({ claims }: Place): Division {
   return { pieces: new Map(spans.map(({ piece }) => [piece.rules.key, piece])), spans, conflicts };
 }
 
-/** The index of the first of some ports that do not end before a port. */
+/** The index of the first item that does not end before a port. */
 function indexAt(taken: readonly PortRange[], port: number): number {
   return lowerBound(taken, ({ last }) => last < port);
 }
 
-/** The index of the first of some sorted items that comes no more before what is looked for. */
+/** The index of the first of some sorted items that is not before the searched one. */
 function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
   let [from, to] = [0, items.length];
   while (from < to) {

@@ -17,25 +17,25 @@ import {
 } from "./list-ids.ts";
 import { type FrontendKind, kindOf, RANGES } from "./sets.ts";
 
-/** A list of endpoints as a table has it. */
+/** A list of endpoints, read from a table. */
 export interface ProgrammedList {
   readonly balancer: Balancer;
-  /** Endpoints as `address . port`; of a range of ports as addresses. */
+  /** Endpoints as `address . port`; for a range, only addresses. */
   readonly targets: ReadonlySet<string>;
 }
 
 /** What a table does with connections to a frontend. */
 export interface ProgrammedFrontend {
-  /** The way to the endpoints; undefined where none leads to any. */
+  /** The way to the endpoints; undefined if there is none. */
   readonly way: Way | undefined;
   readonly lists: Readonly<Partial<Record<ListName, ProgrammedList>>>;
-  /** What happens to connections for which there is no endpoint; undefined where nothing is said of these. */
+  /** How it refuses without endpoints; undefined if the table does not say. */
   readonly refusal: Refusal | undefined;
-  /** Only some sources may come. */
+  /** Whether only some sources are allowed. */
   readonly isGuarded: boolean;
 }
 
-/** Reads what a table, of the kernel or a desired one, does with connections to a frontend; undefined for nothing. */
+/** Reads what an actual or desired table does with connections to a frontend; undefined for nothing. */
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
   const maps = kindOf(key);
   const id = listIdOf({ sets }, key);
@@ -54,7 +54,7 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
   };
 }
 
-/** What a table does with connections to a frontend for which there is no endpoint; undefined where it says nothing. */
+/** How a table refuses connections to a frontend without endpoints; undefined if it does not. */
 export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal | undefined {
   const kind = kindOf(key);
   const refusals = sets.get(kind.refusals)?.elements;
@@ -68,14 +68,14 @@ export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal |
   }
 }
 
-/** The id by which a table leads from a frontend to a list; undefined where it leads to none. */
+/** The list id of a frontend in a table; undefined for none. */
 export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId | undefined {
   return parseId(Number(sets.get(kindOf(key).lists)?.elements.get(key) ?? 0));
 }
 
 /**
- * The keys under which tables of one family can have a connection: its destination, that as a NodePort, and the ranges in which
- * its port is.
+ * The keys under which tables of one family may serve a connection: its destination, the same as a NodePort,
+ * and the ranges with its port.
  */
 export function frontendsOf(
   tables: readonly Table[],
@@ -87,7 +87,7 @@ export function frontendsOf(
   return [own, nodePortKey(familyOf(to), protocol, port), ...tables.flatMap((table) => rangesAt(table, own))];
 }
 
-/** The ranges of ports of a table that have the port of a frontend, by their keys. */
+/** The keys of a table's ranges that have the port of a frontend. */
 function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
@@ -102,7 +102,7 @@ function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   return [...found];
 }
 
-/** Whether two tables do the same with connections to a frontend, by whichever ids and numbers. */
+/** Whether two tables treat connections to a frontend alike, whatever their ids and numbers. */
 export function isSameFrontend(a: ProgrammedFrontend, b: ProgrammedFrontend): boolean {
   return (
     a.way === b.way &&

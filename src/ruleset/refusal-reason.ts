@@ -3,7 +3,7 @@ import type { FamilyState } from "./family-state.ts";
 import { refusalAt } from "./programmed-frontend.ts";
 import { CLUSTER_IPS, kindOf, NODEPORT_IPS } from "./sets.ts";
 
-/** Why the rules refuse or drop a connection; `served` when they do not any more. */
+/** Why the rules refuse or drop a connection; `served` if they no longer do. */
 export type RefusalReason =
   | "no-endpoints"
   | "no-local-endpoints"
@@ -12,14 +12,14 @@ export type RefusalReason =
   | "no-service"
   | "served";
 
-/** A destination that was refused: whose it is, and why it is refused now. */
+/** The owner of a refused destination and the current reason of the refusal. */
 export interface RefusedFrontend {
-  /** Undefined where no Service serves it. */
+  /** Undefined if no Service serves it. */
   readonly port: ServicePort | undefined;
   readonly reason: RefusalReason;
 }
 
-/** Finds the Service port and the reason of a refusal in the rules as they are now. */
+/** Finds the Service port and the reason of a refusal in the current rules. */
 export function refusedFrontend(
   state: FamilyState,
   { address, protocol, port }: { readonly address: string; readonly protocol: string; readonly port: number },
@@ -30,7 +30,7 @@ export function refusedFrontend(
   return { port: found.port, reason: reasonAt(state, found.key) };
 }
 
-/** Why the rules refuse or drop connections to the frontend of a Service port; source ranges do so to some clients alone. */
+/** Why the rules refuse connections to a Service port's frontend. Source ranges refuse only some clients. */
 export function reasonAt(
   state: FamilyState,
   key: string,
@@ -40,7 +40,7 @@ export function reasonAt(
   return has(state, kindOf(key).firewallIPs, key) ? "source-ranges" : "served";
 }
 
-/** Where every address of the node serves NodePorts, all that are no cluster IP may be one of them. */
+/** If every address of the node serves NodePorts, any address but a cluster IP may be one. */
 function servesNodePorts(state: FamilyState, address: string): boolean {
   const addresses = state.table.sets.get(NODEPORT_IPS)?.elements;
   return addresses === undefined || addresses.size === 0

@@ -4,13 +4,13 @@ import { packetFrontend, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { REFUSED } from "./sets.ts";
 
-/** Seconds for which a refusal is remembered after the client's last packet. */
+/** Time that a refusal is recorded after the client's last packet. Seconds. */
 export const REFUSAL_TIMEOUT = 3600;
 
 /**
- * Rules that record a refused or dropped packet by client and frontend, none when that is off. They end nothing: a rule
- * of their own stands before the one that refuses, so that a full set, which ends its rule, cannot undo the refusal.
- * @param conditions the conditions under which the packet is refused
+ * Rules that record a refused or dropped packet by client and frontend; none if that is off. They stand
+ * before the rule that refuses: a full set ends only its own rule, not the refusal.
+ * @param conditions the conditions of the refusal
  */
 export function recordingRules(
   { family, refusalLogSize }: Pick<FamilyContext, "family" | "refusalLogSize">,
@@ -29,5 +29,5 @@ export function recordingRules(
   return [[...conditions, record]];
 }
 
-/** Of other protocols, the bytes where a port would be say nothing, and would fill the set. */
+/** Excludes other protocols: they have no ports, so their bytes would fill the set. */
 export const HAS_PORTS: Statement = matches(meta("l4proto"), { set: ["sctp", "tcp", "udp"] });

@@ -15,13 +15,15 @@ type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
 
 const NONE: Excluded = new Set();
 
-/** What is done of a Service that waits. At a start all of them do, so what few need is made when it is needed. */
+/**
+ * The progress of a waiting Service. At a start all Services wait, so rarely needed parts are made on demand.
+ */
 interface Progress {
-  /** The most elements that the Service has had since its rules were complete: one that is deleted takes as long as it did to come. */
+  /** Maximum number of elements since its rules were complete: deleting them takes as long as adding. */
   elements: number;
-  /** The service ports that have their rules, where an update stopped between two of them. */
+  /** The finished service ports, if an update stopped between two of them. */
   done: ReadonlySet<ServicePortKey> | undefined;
-  /** Those that got none, with the limit that they exceed. */
+  /** The service ports without rules, with the limit that they exceed. */
   over: Map<ServicePortKey, string> | undefined;
 }
 
@@ -29,23 +31,23 @@ const NO_PORTS: readonly ServicePort[] = [];
 const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
 const NONE_OVER: ReadonlyMap<ServicePortKey, string> = new Map();
 
-/** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
+/** Keeps a ruleset up to date with an object cache: renders only changed Services. */
 export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
   #nodeContext: NodeContext;
-  /** The service ports of each Service in the state, to find those that it lost; and those that are still to come. */
+  /** The service ports of each Service in the state, and its waiting ones. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
-  /** By Service, its ports that got no rules, with the limit that they exceed. */
+  /** By Service: its ports without rules, with the limit that they exceed. */
   readonly #excessOf = new Map<ServiceName, ReadonlyMap<ServicePortKey, string>>();
-  /** Those of all Services; undefined after a change. */
+  /** The same for all Services; undefined after a change. */
   #excess: ReadonlyMap<ServicePortKey, string> | undefined;
   /** The Services for which older ones leave too little, as of the last update. */
   #short: ReadonlyMap<ServiceName, unknown> = new Map();
   #rendered = new Set<ServiceName>();
-  /** The Services that changed and whose rules are not complete, with what is done of them. */
+  /** The changed Services without complete rules, with their progress. */
   readonly #waiting = new Map<ServiceName, Progress>();
-  /** Service ports with session affinity were taken out whose ranges have their list ids until ranges are cut. */
+  /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
   #holdsIds = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
@@ -55,8 +57,8 @@ export class Renderer {
   }
 
   /**
-   * Takes over another node context and renders all Services again, in pieces as {@link Renderer.updating}. The declarations of
-   * the sets (counters, the affinity map's size) are fixed for the life of a renderer.
+   * Replaces the node context and renders all Services again, in steps as {@link Renderer.updating}. The
+   * declarations of sets (counters, size of the affinity map) never change in a renderer.
    * @param excluded service ports that get no rules
    */
   *changingContext(nodeContext: NodeContext, excluded = NONE): Generator<undefined> {
@@ -66,10 +68,12 @@ export class Renderer {
   }
 
   /**
-   * Renders Services again, one service port in each piece: a Service may have thousands of endpoints at a hundred ports.
-   * @param dirty those that changed, themselves or in their slices
+   * Renders Services again, in steps of one service port: a Service may have thousands of endpoints at a
+   * hundred ports.
+   * @param dirty the Services that changed, themselves or in their slices
    * @param excluded service ports that get no rules
-   * @param most elements that may be written, and one service port more; what is left then waits for the next call
+   * @param most maximum number of elements to write, exceeded by at most one service port; the rest waits for
+   * the next call
    */
   *updating(
     dirty: Iterable<ServiceName>,
@@ -79,23 +83,23 @@ export class Renderer {
     yield* this.#rendering([...dirty].sort(), excluded, most);
   }
 
-  /** As {@link Renderer.updating}, at once. */
+  /** Does {@link Renderer.updating} in one step. */
   update(dirty: Iterable<ServiceName>, excluded = NONE): void {
     for (const _ of this.updating(dirty, excluded));
   }
 
-  /** The service ports without rules because they exceed a limit, each with the reason; another map where that changed. */
+  /** The service ports without rules, each with the limit that it exceeds. A new map after each change. */
   get excess(): ReadonlyMap<ServicePortKey, string> {
     this.#excess ??= new Map([...this.#excessOf.values()].flatMap((each) => [...each]));
     return this.#excess;
   }
 
-  /** The Services whose rules the last update completed: those that it was told of, and others to which these leave more or less. */
+  /** The Services that the last update completed: the given ones, and others whose shared budgets changed. */
   get rendered(): ReadonlySet<ServiceName> {
     return this.#rendered;
   }
 
-  /** The Services that changed and whose rules are not complete yet, the one that waits for longest first. */
+  /** The changed Services without complete rules, in the order that they wait. */
   get waiting(): ReadonlySet<ServiceName> {
     return new Set(this.#waiting.keys());
   }
@@ -117,7 +121,7 @@ export class Renderer {
     this.#cutRanges();
   }
 
-  /** Notes that the rules of a Service are to be rendered from the beginning. It keeps its place. */
+  /** Records that a Service must be rendered from the start. It keeps its place in the order. */
   #wait(name: ServiceName, elements: number): void {
     const known = this.#waiting.get(name);
     if (known === undefined) {
@@ -129,7 +133,7 @@ export class Renderer {
     known.over = undefined;
   }
 
-  /** First what goes, then what comes: all list ids may be taken. */
+  /** Deletes before adding, as all list ids may be taken. */
   *#renderAll(excluded: Excluded): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
     for (const name of names) if (this.#ports.has(name)) yield* this.#removeOld(name, excluded);
@@ -138,8 +142,9 @@ export class Renderer {
   }
 
   /**
-   * Renders until so many elements are written. Half of them are for the Services with the fewest elements, so that nobody waits for
-   * another one that is large; the rest are for the one that has waited for longest, which so comes to an end.
+   * Renders until `most` elements are written. Half of them are for the Services with the fewest elements, so
+   * that they do not wait for large ones. The rest are for the Service that waits longest, so that it is
+   * completed.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
     const oldestFirst = [...this.#waiting.keys()];
@@ -168,7 +173,7 @@ export class Renderer {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
-  /** Takes out the ports that a Service has lost, and those whose list id is to be one without session affinity. */
+  /** Removes the ports that a Service lost, and those that lose session affinity. */
   *#removeOld(name: ServiceName, excluded: Excluded): Generator<undefined> {
     const { ports } = this.#wanted(name, excluded);
     const wanted = new Map(ports.map((port) => [port.key, port]));
@@ -180,7 +185,7 @@ export class Renderer {
     }
   }
 
-  /** Renders the service ports of a Service that are not yet; stops between two of them when so many elements are written. */
+  /** Renders the unfinished service ports of a Service. Stops between two if enough elements are written. */
   *#renderService(name: ServiceName, excluded: Excluded, most: number): Generator<undefined> {
     const { ports: wanted, slices } = this.#wanted(name, excluded);
     const gone = this.#gonePorts(name, wanted);
@@ -207,7 +212,6 @@ export class Renderer {
     this.#rendered.add(name);
   }
 
-  /** Whether so many elements are written. */
   #isFull(most: number): boolean {
     return most !== Number.POSITIVE_INFINITY && this.state.writtenElements >= most;
   }
@@ -232,7 +236,6 @@ export class Renderer {
     progress.over.set(port.key, excess);
   }
 
-  /** Takes a service port out. */
   #take({ family, key }: ServicePort): void {
     const state = this.state.families[family];
     const known = state?.servicePortRules(key)?.port;
@@ -241,14 +244,13 @@ export class Renderer {
     this.#holdsIds ||= known.service.affinitySeconds > 0 && known.spec.ranges !== undefined;
   }
 
-  /** Whether the list id of a service port is to be one without session affinity, as it is not. */
+  /** Whether a service port loses session affinity, and so needs another list id. */
   #losesAffinity({ family, key, service }: ServicePort): boolean {
     if (service.affinitySeconds > 0) return false;
     const known = this.state.families[family]?.servicePortRules(key);
     return known !== undefined && known.port.service.affinitySeconds > 0;
   }
 
-  /** The service ports that a Service has lost. */
   #gonePorts(name: ServiceName, wanted: readonly ServicePort[]): readonly ServicePort[] {
     const known = this.#ports.get(name);
     if (known === undefined) return NO_PORTS;
@@ -272,7 +274,7 @@ export class Renderer {
     return ports.length === served.ports.length ? served : { ports, slices: served.slices };
   }
 
-  /** The ports of a Service that is not served, with the reason; none for one that is. */
+  /** The ports of a Service that is not served, each with the reason; otherwise none. */
   #overOf(name: ServiceName): ReadonlyMap<ServicePortKey, string> {
     const { budgets, families } = this.state;
     const excess = budgets.excessOf(name);

@@ -12,16 +12,16 @@ import type { FamilyContext } from "./node-context.ts";
 import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
-/** Something that our transactions need of nft and the kernel. */
+/** A feature of nft and the kernel that our transactions need. */
 export interface RequiredFeature {
   readonly name: string;
-  /** How the reader gets it, one sentence. */
+  /** How to get it, in one sentence. */
   readonly hint: string;
-  /** Needs this feature and as few others as can be. */
+  /** A transaction that needs this feature and few others. */
   readonly transaction: Transaction;
 }
 
-/** All that our transactions need: as a whole, and apart, to name what is missing. */
+/** Everything that our transactions need: as a whole, and separately to name missing features. */
 export interface RequiredFeatures {
   readonly whole: Transaction;
   readonly features: readonly RequiredFeature[];
@@ -60,10 +60,7 @@ const CONTEXT: FamilyContext = {
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
 
-/**
- * The features, each shown by a part of the very table that is programmed, under another name: to be checked by nft
- * (`nft -c`), not to be applied.
- */
+/** The features. A part of the programmed table under another name shows each, to be checked by `nft -c`. */
 export function requiredFeatures(): RequiredFeatures {
   const table = sampleTable(CONTEXT);
   const parts: readonly (readonly [string, string, Table])[] = [
@@ -97,9 +94,9 @@ export function requiredFeatures(): RequiredFeatures {
 }
 
 /**
- * What the fast path needs; kernels may lack it, and the daemon then works without. Before Linux 5.14, a TCP connection that
- * rests for 30 s leaves its flow table with 120 s to live, in place of a day, and breaks after that. No rule
- * shows it, but `last` came with 5.14, too.
+ * The features for the fast path. The daemon works without it if the kernel lacks them. Before Linux 5.14, a
+ * TCP connection that rests for 30 s leaves its flow table with 120 s to live instead of a day, and breaks
+ * after that. No rule shows this, but `last` also came with 5.14.
  */
 export function fastPathFeatures(): RequiredFeatures {
   const table = sampleTable({ ...CONTEXT, fastPathAfter: 1 });
@@ -122,7 +119,7 @@ export function fastPathFeatures(): RequiredFeatures {
   };
 }
 
-/** A table with everything that Services can lead to; a set of source ranges needs no more than its declaration. */
+/** A table with everything that Services can need. A set of source ranges needs only its declaration. */
 function sampleTable(context: FamilyContext): Table {
   const chains = [
     ...staticChains(context),

@@ -9,7 +9,7 @@ import type { RulesetState } from "./ruleset-state.ts";
 import { type ElementOwners, elementOwners } from "./ruleset-state.ts";
 import { FRONTEND_KINDS, isOfFrontends, isOfLists, LISTS } from "./sets.ts";
 
-/** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
+/** An element that is added (no `before`), deleted (no `after`) or changed. Values are "" in a set. */
 export interface ElementChange {
   readonly family: Family;
   readonly set: string;
@@ -18,45 +18,45 @@ export interface ElementChange {
   readonly after?: string;
 }
 
-/** A chain, set or map that comes, goes or is of another make. */
+/** A chain, set or map that is added, deleted or changed. */
 export interface PartChange {
   readonly family: Family;
   readonly kind: "table" | "chain" | "set";
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
-  /** `namespace/name` of a Service that the source ranges of a chain or set guard; absent for what is the node's own. */
+  /** `namespace/name` of a Service whose source ranges a chain or set holds; absent for the node's own. */
   readonly service?: string;
 }
 
 /** The differences between two rulesets. */
 export interface RulesetDiff {
-  /** By `namespace/name` of the Service, sorted; no changes for one of which nothing but its source ranges differ. */
+  /** By `namespace/name`, sorted. A Service without changes differs only in its source ranges. */
   readonly services: ReadonlyMap<string, readonly ElementChange[]>;
-  /** Elements of no Service that is known: the node's own, and what is left of those that are gone. */
+  /** Elements of no known Service: the node's own, and leftovers of deleted Services. */
   readonly others: readonly ElementChange[];
   readonly parts: readonly PartChange[];
-  /** The frontends with which the rulesets deal otherwise, sorted by family and key, NodePorts last. */
+  /** The frontends that the rulesets treat differently, sorted by family and key, NodePorts last. */
   readonly frontends: readonly FrontendChange[];
 }
 
-/** A frontend with which the two rulesets deal otherwise: itself, or by the endpoints of its lists. */
+/** A frontend that two rulesets treat differently, or that has other endpoints. */
 export interface FrontendChange {
   readonly family: Family;
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
-  /** `namespace/name` of the Service that has it; absent where none is known to. */
+  /** `namespace/name` of the Service that has it; absent if not known. */
   readonly service?: string;
   readonly before: ProgrammedFrontend | undefined;
   readonly after: ProgrammedFrontend | undefined;
 }
 
-/** A ruleset, and whose its elements are as far as that is known: the kernel does not know it. */
+/** A ruleset and, if known, the state with the owners of its elements; the kernel has no owners. */
 export interface OwnedRuleset {
   readonly ruleset: Ruleset;
   readonly state?: RulesetState;
 }
 
-/** Compares two rulesets, by Service. Families that `after` does not have are not looked at. */
+/** Compares two rulesets by Service. Ignores families that `after` does not have. */
 export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): RulesetDiff {
   const deltas = diffRuleset(before.ruleset, after.ruleset);
   const owners = [ownersOf(after.state), ownersOf(before.state)];
@@ -147,7 +147,7 @@ function ownersOf(state: RulesetState | undefined): OwnersByFamily {
   );
 }
 
-/** The Services that have something on either side. Of several that share it, the first stands for all. */
+/** The Services that own something on either side. If several share it, the first represents all. */
 function namesOf(
   owners: readonly OwnersByFamily[],
   ask: (of: OwnersByFamily) => readonly ServicePort[] | undefined,

@@ -9,23 +9,23 @@ import type { NodeContext } from "./node-context.ts";
 import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
 import { SharedBudgets } from "./shared-budgets.ts";
 
-/** How a state takes over what the kernel has: see {@link RulesetState.adopt}. */
+/** How a state adopts the kernel's: see {@link RulesetState.adopt}. */
 interface AdoptOptions {
-  /** The list ids stay: those of a state that the kernel has had before are what it should have. */
+  /** Keeps the list ids, for a state that was in the kernel before. */
   readonly keepsIds?: boolean | undefined;
-  /** The part of the ruleset that the kernel can have; all of it when absent. */
+  /** The part of the ruleset that the kernel can have; all of it if absent. */
   readonly desired?: Ruleset;
 }
 
 /** The ruleset of both families. */
 export class RulesetState {
   readonly families: Readonly<Partial<Record<Family, FamilyState>>>;
-  /** Which Services are served, and which of them with session affinity. */
+  /** Decides which Services are served, and with which features. */
   readonly budgets = new SharedBudgets();
 
   /**
-   * @param nodeContext one for each family that is to be programmed
-   * @param idsOf a state whose list ids this one begins with; none when absent
+   * @param nodeContext one entry for each programmed family
+   * @param idsOf the state whose list ids to start with; none if absent
    */
   constructor(nodeContext: NodeContext, idsOf?: RulesetState) {
     this.families = Object.fromEntries(
@@ -42,8 +42,8 @@ export class RulesetState {
   }
 
   /**
-   * Takes over what is free to choose from the kernel: list ids, and the numbers of endpoints in lists that differ.
-   * @returns the differences that remain
+   * Adopts free choices from the kernel: list ids, and the numbers of endpoints in lists that differ.
+   * @returns the remaining differences
    */
   adopt(kernel: Ruleset, { keepsIds, desired = this.ruleset }: AdoptOptions = {}): TableDelta[] {
     for (const state of keepsIds ? [] : this.#states()) {
@@ -61,47 +61,50 @@ export class RulesetState {
     return isAdopted.length > 0 ? diffRuleset(kernel, desired) : deltas;
   }
 
-  /** The ruleset as the kernel was last told, a copy. */
+  /** A copy of the ruleset as last committed. */
   committedRuleset(): Ruleset {
     return Object.fromEntries(this.#states().map((state) => [state.table.family, state.committedTable()]));
   }
 
-  /** The changes that the kernel does not have yet. */
+  /** The changes that are not in the kernel yet. */
   pending(): TableDelta[] {
     return this.#states().flatMap((state) => state.pending() ?? []);
   }
 
-  /** How many elements were written since the kernel had everything. */
+  /** Number of elements written since the last commit. */
   get writtenElements(): number {
     return this.#states().reduce((sum, state) => sum + state.writtenElements, 0);
   }
 
-  /** The kernel has everything now. */
+  /** Records that the kernel has the whole ruleset. */
   committed(): void {
     for (const state of this.#states()) state.committed();
   }
 
-  /** The frontends that several service ports want. @param most the first so many of each family; all if absent */
+  /**
+   * The frontends that several service ports want.
+   * @param most maximum number for each family; all if absent
+   */
   conflicts(most?: number): Conflict[] {
     return this.#states().flatMap((state) => state.conflicts(most));
   }
 
-  /** Grows with each change of a NodePort: whose it is, or its rules. */
+  /** Increases whenever a NodePort changes its owner or rules. */
   get nodePortsRevision(): number {
     return this.#states().reduce((sum, { nodePortsRevision }) => sum + nodePortsRevision, 0);
   }
 
-  /** How many frontends service ports want and others have. */
+  /** Number of frontends that service ports want but others have. */
   get lostFrontends(): number {
     return this.#states().reduce((sum, { lost }) => sum + lost.count, 0);
   }
 
-  /** The Services that lack a frontend, because another one has it. */
+  /** The Services that lack a frontend that another one has. */
   losingServices(): ReadonlySet<ServiceName> {
     return new Set(this.#states().flatMap(({ lost }) => [...lost.services]));
   }
 
-  /** What changed in conflicts since the last call. */
+  /** The changes of conflicts since the last call. */
   takeConflictChanges(): ConflictChanges {
     const changes = this.#states().map((state) => state.takeConflictChanges());
     return {
@@ -116,7 +119,7 @@ export class RulesetState {
   }
 }
 
-/** The service ports of whose lists a delta has elements. */
+/** The service ports whose lists a delta changes. */
 function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlySet<ServicePortKey> {
   const found = new Set<ServicePortKey>();
   for (const { spec, deleted, added } of elements) {
@@ -129,15 +132,15 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
   return found;
 }
 
-/** Finds the service ports that elements and chains of one family belong to. */
+/** Finds the service ports that own the elements and chains of one family. */
 export interface ElementOwners {
-  /** The service ports that an element belongs to: one, several for what is shared, none for what is the node's own. */
+  /** The owners of an element: one, several of a shared one, none of the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
-  /** The service ports that a chain or set of source ranges guards; none for every other chain and set. */
+  /** The service ports that a chain or set of source ranges guards; none for others. */
   ofPart(name: string): readonly ServicePort[];
 }
 
-/** The owners of the elements and chains that a state holds now. Costs one pass over the rules of all service ports. */
+/** The owners of all elements and chains of a state. Reads the rules of all service ports once. */
 export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const parts = new Map<string, ServicePort[]>();

@@ -23,28 +23,31 @@ export interface DesiredElement {
   readonly value: string;
 }
 
-/** All that belongs to one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
+/** The rules of one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
 export interface FrontendRules {
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
-  /** The way by which it leads to the lists of the service port; undefined where it leads to none. */
+  /** How it leads to the lists of the service port; undefined if it leads to none. */
   readonly way?: Way;
-  /** Only of a port without endpoints: for ranges, the lists say it. */
+  /** Only for a port without endpoints; for ranges, see `ServicePortLists.empty`. */
   readonly refusal?: Refusal;
   /** The source ranges that guard the frontend. */
   readonly guard?: SourceRanges;
 }
 
-/** The rules of one service port in the ruleset of its family: a pure function of the port, its choice and the context. */
+/** The rules of one service port: a pure function of the port, its endpoints and the context. */
 export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
-  /** The same for each range of ports at each address, with the whole range in keys: see port-ranges.ts for what it gets of it. */
+  /**
+   * The same for each range of ports at each address, with the whole range in keys. Another service port may
+   * have some of its ports: see port-ranges.ts.
+   */
   readonly ranges: readonly FrontendRules[];
   readonly lists: ServicePortLists;
-  /** Elements that several service ports may want alike. */
+  /** Elements that several service ports may share. */
   readonly shared: readonly DesiredElement[];
-  /** The policies of "Local" for which this node has no endpoint while others do. */
+  /** The "Local" policies for which only other nodes have endpoints. */
   readonly noLocalEndpoints: readonly ("internal" | "external")[];
 }
 
@@ -79,10 +82,10 @@ export function renderServicePort(
   };
 }
 
-/** The limit that the rules of a service port exceed; undefined when they exceed none. */
+/** Describes the limit that the rules of a service port exceed; undefined if they exceed none. */
 export function excessOf({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
   if (!lists.isSticky) return undefined;
-  // An endpoint in both lists has one id.
+  // An endpoint in both lists has only one id.
   const count = new Set([...(lists.cluster?.targets ?? []), ...(lists.local?.targets ?? [])]).size;
   if (count <= MOST_STICKY_ENDPOINTS) return undefined;
   return `a Service with session affinity can have ${MOST_STICKY_ENDPOINTS} endpoints, and this one has ${count}`;
@@ -90,7 +93,7 @@ export function excessOf({ lists }: Pick<ServicePortRules, "lists">): string | u
 
 type NoLocalEndpoints = ServicePortRules["noLocalEndpoints"];
 
-/** One for all: most service ports miss no endpoints. */
+/** Shared, because most service ports have no such policy. */
 const NONE_MISSING: NoLocalEndpoints = [];
 
 function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): NoLocalEndpoints {
@@ -108,7 +111,7 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
   ];
 }
 
-/** The ways that connections to the cluster IP and those from outside take. */
+/** The ways of connections to the cluster IP and of those from outside. */
 const internalWay = ({ internalPolicyLocal }: Service): ListName =>
   internalPolicyLocal ? "local" : "cluster";
 const externalWay = ({ externalPolicyLocal }: Service): Way =>
@@ -135,7 +138,7 @@ function externalFrontends(
   return [...addresses].sort().map((address) => {
     const rules = externalFrontend(frontendKey(address, spec.protocol, spec.port), port, choice);
     if (guard === undefined || !loadBalancerIPs.has(address)) return rules;
-    // Without endpoints, too, the way leads past the check: who may not come is dropped, not refused.
+    // The way leads through the check even without endpoints: a forbidden client is dropped, not refused.
     return { ...rules, way: rules.way ?? "external-cluster", guard };
   });
 }
@@ -159,8 +162,8 @@ export function servedRanges(
 }
 
 /**
- * A range is served as the port is, at the same addresses, and leads to its lists whether these have endpoints or not:
- * ranges come and go with the Service alone.
+ * Serves ranges at the addresses of the port. A range leads to the port's lists even if these are empty, so
+ * that ranges change only with the Service.
  */
 function rangeFrontends(
   service: Service,
@@ -175,14 +178,14 @@ function rangeFrontends(
   return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
 }
 
-/** The rules of a frontend, for a range of ports in the place of its port or range. */
+/** The rules of a frontend, with a range of ports in place of its port or range. */
 export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
   const key = rangeKey(frontend, range);
   if (guard === undefined) return way === undefined ? { key } : { key, way };
   return way === undefined ? { key, guard } : { key, way, guard };
 }
 
-/** The ways by which ranges lead to no endpoint, refused or dropped as ports are. */
+/** The ways that lead ranges to no endpoint. */
 function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly EmptyList[] {
   const internal = internalWay(service);
   const isExternalEmpty = !choice.hasAny || (service.externalPolicyLocal && choice.local.length === 0);
@@ -194,9 +197,8 @@ function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly 
 }
 
 /**
- * Traffic by an external policy of "Cluster" is masqueraded, for its answers must come back through this node;
- * by "Local" it keeps its source, and without a local endpoint it is dropped, so that a load balancer's other
- * nodes can answer.
+ * The policy "Cluster" masquerades traffic, so that answers come back through this node. "Local" keeps the
+ * source; without a local endpoint it drops, so that a load balancer tries other nodes.
  */
 function externalFrontend(key: string, { service }: ServicePort, choice: EndpointChoice): FrontendRules {
   if (!choice.hasAny) return { key, refusal: refusal(choice) };
@@ -205,7 +207,7 @@ function externalFrontend(key: string, { service }: ServicePort, choice: Endpoin
   return choice.local.length === 0 ? { key, way, refusal: refusal(choice) } : { key, way };
 }
 
-/** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
+/** Refuses at once if no node has an endpoint; drops if only other nodes have one that the policy allows. */
 function refusal({ hasAny }: EndpointChoice): Refusal {
   return hasAny ? "dropped" : "refused";
 }
@@ -225,7 +227,7 @@ function isLocal({ local }: Endpoint): boolean {
   return local;
 }
 
-/** The same at every port: one set of addresses does for all ranges. */
+/** The same for all ports of all ranges: addresses are enough. */
 function rangeHairpinElements({ cluster, local }: EndpointChoice): DesiredElement[] {
   const addresses = [...cluster, ...local].flatMap((endpoint) => (endpoint.local ? endpoint.address : []));
   return [...new Set(addresses)].map((address) => ({
@@ -244,10 +246,10 @@ export function frontendOf(rules: ServicePortRules, key: string): FrontendRules 
   return frontend;
 }
 
-/** Up to so many frontends, a search is faster than an index. */
+/** Maximum number of frontends to search one by one; an index costs more memory. */
 const FEW = 8;
 
-/** The frontends by key, of service ports that have many: with tens of thousands of addresses, a search for each takes minutes. */
+/** Frontends by key: searching tens of thousands of addresses one by one takes minutes. */
 const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
 
 function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {

@@ -21,7 +21,7 @@ import { kindOf } from "./sets.ts";
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
   readonly endpoint: Endpoint;
-  /** Whether it is in the list for "Cluster" traffic, or why not; undefined when the service port has no such list. */
+  /** Whether the list for "Cluster" traffic has it, or why not; undefined if there is no such list. */
   readonly cluster: "used" | ExclusionReason | undefined;
   /** The same for "Local" traffic. */
   readonly local: "used" | ExclusionReason | undefined;
@@ -30,10 +30,10 @@ export interface EndpointView {
 /** The kind of address by which a client reaches a frontend. */
 export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
 
-/** The outcome of a connection to a frontend from outside of the cluster and of this node. */
+/** The outcome of a connection to a frontend from outside the cluster and this node. */
 export type FrontendOutcome = "served" | "refused" | "dropped";
 
-/** The kinds of frontends in texts for people. */
+/** Display names of the kinds of frontends. */
 export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
   "cluster-ip": "cluster IP",
   "external-ip": "external IP",
@@ -41,14 +41,14 @@ export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
   "node-port": "NodePort",
 };
 
-/** The outcomes of a frontend in texts for people. */
+/** Display names of outcomes. */
 export const OUTCOME_NAMES: Readonly<Record<FrontendOutcome, string>> = {
   served: "served",
   refused: "refused",
   dropped: "dropped",
 };
 
-/** Why an endpoint is excluded, in texts for people. */
+/** Display names of the reasons to exclude an endpoint. */
 export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
   "not-ready": "not ready",
   terminating: "terminating",
@@ -62,22 +62,22 @@ export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
 /** A frontend that a service port wants. */
 export interface FrontendView {
   readonly origin: FrontendOrigin;
-  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort; of a range, the piece that its service port has. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort; for a range, a piece. */
   readonly key: string;
   /** "" for a NodePort. */
   readonly address: string;
-  /** 1..65535; of a range the first. */
+  /** 1..65535; the first port of a range. */
   readonly port: number;
-  /** Only of a range of ports. */
+  /** The last port of a range; absent for a single port. */
   readonly lastPort?: number;
-  /** The policy for connections from outside; of a cluster IP, for all. */
+  /** The policy for connections from outside; of a cluster IP, for all connections. */
   readonly policy: "cluster" | "local";
   readonly outcome: FrontendOutcome;
-  /** The endpoints to which connections from outside go. */
+  /** The endpoints of connections from outside. */
   readonly endpoints: readonly Endpoint[];
-  /** Only the source ranges of the Service may come. */
+  /** Whether the frontend is restricted to the source ranges of the Service. */
   readonly guarded: boolean;
-  /** The service port that has it; undefined for none: the service port is excluded. */
+  /** The service port that has it; undefined if the service port is excluded. */
   readonly owner: ServicePort | undefined;
 }
 
@@ -90,11 +90,11 @@ export interface ServicePortView {
 }
 
 /**
- * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there. Of one
- * beyond a budget, the first service port of each family with its cluster IP alone: it has no rules, and there may
- * be millions of pairs of a frontend and an endpoint.
- * @param nodeContext the context of the families that are programmed
- * @param state the desired state, which holds the owners of frontends
+ * Shows how this node serves a Service: one view for each service port, IPv4 first; none for an unknown
+ * Service. A Service beyond a budget has no rules, and may have millions of pairs of a frontend and an
+ * endpoint: it shows only the first service port of each family with its cluster IP.
+ * @param nodeContext the context of the programmed families
+ * @param state the desired state, which knows the owners of frontends
  * @param ports which of the service ports; all if absent
  */
 export function viewService(
@@ -106,7 +106,7 @@ export function viewService(
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
-  // Counted again: it may have changed since the rules were made.
+  // Counts again, as the Service may have changed since its rules were made.
   const excess = ownExcess(service, elementCount(service, cache.slices(name), nodeContext), nodeContext);
   const isOver = (excess ?? budgets.excessOf(name)) !== undefined;
   const all = budgets.asServed(service);
@@ -151,7 +151,7 @@ function viewEndpoint(
   };
 }
 
-/** What happens to connections to a frontend for which there is no endpoint; undefined where there is one. */
+/** How a frontend without endpoints refuses; undefined if it has endpoints. */
 function refusalAt({ lists }: ServicePortRules, { key, way, refusal }: FrontendRules): Refusal | undefined {
   const { kind } = kindOf(key);
   switch (kind) {
@@ -184,7 +184,7 @@ function viewFrontend(
     outcome: refusal ?? (way === undefined ? "refused" : "served"),
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
-    // Of a range of which the service port has nothing, the one that has its first port.
+    // If the service port has nothing of a range, show the owner of its first port.
     owner: state?.ownerOf(key) ?? state?.frontendAt(address, protocol, ports.port, false)?.port,
   };
 

@@ -3,8 +3,8 @@ import { BALANCING, EXTERNAL, EXTERNAL_LOCAL } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 
 /**
- * The sets and maps of a table. A frontend is an address, protocol and port (see keys.ts), and a list id a number that
- * stands for the endpoints of a service port: see list-ids.ts.
+ * The sets and maps of a table. A frontend is an address, protocol and port (see keys.ts). A list id is a
+ * number that stands for the endpoints of a service port (see list-ids.ts).
  */
 /** Frontend to list id. */
 export const LISTS = "lists";
@@ -26,21 +26,21 @@ export const CLUSTER_IPS = "cluster-ips";
 export const NODEPORT_IPS = "nodeport-ips";
 /** Connections of an endpoint to itself: its address twice, protocol and port. */
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
-/** Client and frontend of what was refused or dropped; filled by packets. */
+/** Client and frontend of each connection that was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
-/** TCP endpoints (address and port) that left every EndpointSlice a while ago. */
+/** TCP endpoints (address and port) that recently left every EndpointSlice. */
 export const VANISHED = "vanished";
 
-/** The most endpoints in {@link VANISHED} that the daemon keeps, for each family; beyond, the oldest go. */
+/** Maximum number of endpoints in {@link VANISHED} for each family. The daemon deletes the oldest first. */
 export const MOST_VANISHED = 4096;
 
-/** Seconds for which an endpoint stays in {@link VANISHED}. */
+/** Time that an endpoint stays in {@link VANISHED}. Seconds. */
 export const VANISHED_SECONDS = 900;
 
-/** The daemon takes endpoints out by itself; a minute later the kernel does, for a daemon that ended. */
+/** Time after which the kernel deletes an endpoint that the daemon did not, because it has ended. Seconds. */
 export const VANISHED_MARGIN = 60;
 
-/** The name of a set or map of ours. Source ranges have one set for each list of them. */
+/** The name of one of our sets or maps. Each distinct list of source ranges has its own set. */
 export type SetName =
   | typeof LISTS
   | typeof BALANCERS
@@ -57,7 +57,7 @@ export type SetName =
   | typeof VANISHED
   | `source-ranges-${string}`;
 
-/** The sets and chains of ports: hash maps, looked up first. */
+/** The sets and chains for ports. Their maps are hash maps and are looked up first. */
 export const PORTS = {
   kind: "port",
   keepsPort: false,
@@ -70,20 +70,20 @@ export const PORTS = {
   chains: { balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL },
 } as const;
 
-/** The same for ranges of ports, which need interval maps. A table has them only while a Service has ranges. */
+/** The same for ranges of ports: interval maps, which a table has only while a Service has ranges. */
 export const RANGES = {
   kind: "range",
-  /** A connection keeps its port: balancers translate its address alone, and endpoints have no port. */
+  /** Balancers translate only the address: a connection keeps its port, so endpoints have none. */
   keepsPort: true,
   lists: "range-lists",
   balancers: "range-balancers",
   endpoints: "range-endpoints",
   firewallIPs: "range-firewall-ips",
-  /** By list id: a change of readiness costs one element, however many ranges there are. */
+  /** Keyed by list id, so that a change of readiness changes one element, however many ranges there are. */
   refusals: "range-empty-lists",
-  /** An endpoint's address twice: connections to itself at any port. */
+  /** Connections of an endpoint to itself at any port: its address twice. */
   hairpins: "range-hairpins",
-  /** The explicit ports at addresses that have ranges: ranges do not serve them. */
+  /** The explicit ports at addresses that have ranges. They take precedence over ranges. */
   explicitPorts: "range-explicit-ports",
   chains: {
     balancing: "range-balancing",
@@ -128,7 +128,7 @@ const LIST_SETS: ReadonlySet<string> = new Set([
   RANGES.refusals,
 ]);
 
-/** Whether the keys of a map are frontends. */
+/** Whether a set or map is keyed by frontends. */
 export function isOfFrontends(set: string): boolean {
   return FRONTEND_SETS.has(set);
 }
@@ -138,14 +138,14 @@ export function isOfLists(set: string): boolean {
   return LIST_SETS.has(set);
 }
 
-/** The declaration of a set or map of ours. */
+/** The declaration of one of our sets or maps. */
 export interface NamedSetSpec extends SetSpec {
   readonly name: SetName;
 }
 
 const PLAIN = { dynamic: false, counter: false } as const;
 
-/** The declarations of the sets and maps of one family that do not depend on Services. */
+/** The sets and maps of one family that do not depend on Services. */
 export function setSpecs({
   family,
   affinityMapSize,
@@ -165,7 +165,8 @@ export function setSpecs({
     ...(refusalLogSize === 0
       ? []
       : [
-          // Its counters are its rules': Linux before 5.11 gives elements that a rule adds none of the set's.
+          // The rules count, not the set: before Linux 5.11, elements that a rule adds have no counters of
+          // the set.
           {
             ...PLAIN,
             name: REFUSED,
@@ -196,7 +197,7 @@ export function setSpecs({
   ];
 }
 
-/** The declarations of the sets and maps of one family that are there as long as a Service has ranges of ports. */
+/** The sets and maps of one family that exist while a Service has ranges of ports. */
 export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | "counters">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const key: DataType[] = [address, "inet_proto", "inet_service"];
@@ -217,12 +218,10 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
   ];
 }
 
-/** Whether a set is one of source ranges. */
 export function isOfSourceRanges(set: string): boolean {
   return set.startsWith("source-ranges-");
 }
 
-/** The declaration of a set of source ranges. */
 export function sourceRangesSpec(
   name: Extract<SetName, `source-ranges-${string}`>,
   { family }: Pick<FamilyContext, "family">,
@@ -230,7 +229,7 @@ export function sourceRangesSpec(
   return { ...PLAIN, name, key: [family === "ip" ? "ipv4_addr" : "ipv6_addr"], interval: true };
 }
 
-/** Twice as large as the daemon's share, so that one that is full of what an earlier daemon left refuses nothing. */
+/** Holds twice the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints. */
 function vanishedSpec(address: DataType): NamedSetSpec {
   return {
     ...PLAIN,

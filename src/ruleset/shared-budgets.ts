@@ -8,20 +8,21 @@ import { elementCount, ownExcess } from "./element-count.ts";
 import { FEATURES, type Feature, FeatureBudget } from "./feature-budget.ts";
 import type { NodeContext } from "./node-context.ts";
 
-/** A Service and its slices, at the moment at which their elements were counted. */
+/** A Service and its slices when their elements were counted. */
 interface Counted extends Claim {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
 }
 
 /**
- * Decides which Services are served, and with which features. A Service beyond a budget of its own is not served, and takes
- * nothing of what Services share: elements in the kernel, the list ids of session affinity, and ranges of ports. These go to the
- * oldest Services ({@link AgeBudget}), so that nobody loses them to a newer one. A Service for which there are not enough
- * elements is not served at all; one for whose ports there are not enough ids is served without session affinity, and one for
- * whose ranges there is no room without these.
+ * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
+ * Shared resources are elements in the kernel, list ids of session affinity, and ranges of ports. They go to
+ * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
+ * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
+ * loses its ranges.
  *
- * Elements are counted from all endpoints and ids from all ports, so that no readiness probe changes a decision.
+ * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
+ * decision.
  */
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
@@ -29,14 +30,14 @@ export class SharedBudgets {
     affinity: new FeatureBudget("affinity"),
     ranges: new FeatureBudget("ranges"),
   } as const;
-  /** The Services beyond a budget of their own. */
+  /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
-  /** The Services that were counted since the last decision. */
+  /** The Services counted since the last decision. */
   readonly #counted = new Set<ServiceName>();
 
   /**
-   * Counts a Service as it is now; {@link SharedBudgets.decide} is due after it.
-   * @param service undefined for one that is gone
+   * Counts a Service. Call {@link SharedBudgets.decide} afterwards.
+   * @param service undefined for a deleted one
    */
   count(
     name: ServiceName,
@@ -57,8 +58,8 @@ export class SharedBudgets {
   }
 
   /**
-   * Decides who is served, and how.
-   * @returns the Services for which that changed, beside those that were counted
+   * Decides which Services are served, and how.
+   * @returns the Services whose outcome changed, besides those that were counted
    */
   decide(nodeContext: NodeContext): ReadonlySet<ServiceName> {
     const { maxElements: all, maxNamespaceElements: namespace } = nodeContext[0] ?? NO_LIMITS;
@@ -76,41 +77,41 @@ export class SharedBudgets {
     return changed;
   }
 
-  /** The elements of a Service that is within its own budget, as counted last; 0 for others. */
+  /** The last count of elements of a Service within its own budget; 0 for others. */
   elementsOf(name: ServiceName): number {
     return this.#elements.claimOf(name)?.amount ?? 0;
   }
 
-  /** The budget that a Service exceeds, or for which older ones leave too little; undefined for one that is served. */
+  /** The budget for which a Service is not served; undefined if it is served. */
   excessOf(name: ServiceName): Excess | undefined {
     const short = this.#elements.shortfalls.get(name);
     return short === undefined ? this.#excessive.get(name)?.excess : elementsExcess(short);
   }
 
-  /** The Services that are not served because older ones leave too few elements; another map where a reason changed. */
+  /** The Services that older ones leave too few elements. A new map after each change. */
   get short(): ReadonlyMap<ServiceName, unknown> {
     return this.#elements.shortfalls;
   }
 
-  /** The service ports that are served without a feature, each with the reason; another map where that changed. */
+  /** The service ports served without a feature, each with the reason. A new map after each change. */
   without(feature: Feature): ReadonlyMap<ServicePortKey, string> {
     return this.#features[feature].reasons;
   }
 
-  /** The ports of a Service that is not served; none for one that is. */
+  /** The ports of a Service that is not served; none if it is served. */
   unserved(name: ServiceName): ServicePort[] {
     const isShort = this.#elements.shortfalls.has(name);
     const service = isShort ? this.#elements.claimOf(name)?.service : this.#excessive.get(name)?.service;
     return service === undefined ? [] : servicePortsOf(service);
   }
 
-  /** The ports of a Service as they are served, and the slices of their endpoints; undefined for one that is not. */
+  /** The ports of a Service as served, and the slices of their endpoints; undefined if it is not served. */
   served(name: ServiceName): Served | undefined {
     const counted = this.#claimServed(name);
     return counted && { ports: this.asServed(counted.service), slices: counted.slices };
   }
 
-  /** The ports of a Service, without the features for which there is no room. */
+  /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
     const { affinity, ranges } = this.#features;
     const ports = servicePortsOf(service);
@@ -134,7 +135,7 @@ export class SharedBudgets {
   }
 }
 
-/** The ports of a Service as they are served, and the slices of their endpoints, at the moment at which these were counted. */
+/** The ports of a Service as served, and the slices of their endpoints, when these were counted. */
 export interface Served {
   readonly ports: readonly ServicePort[];
   readonly slices: readonly EndpointSlice[];
@@ -144,7 +145,7 @@ function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec
   return spec;
 }
 
-/** Of a node that programs no family. */
+/** For a node that programs no family. */
 const NO_LIMITS = { maxElements: Number.POSITIVE_INFINITY, maxNamespaceElements: Number.POSITIVE_INFINITY };
 
 function elementsExcess({ of, budget, left, wanted: count }: Shortfall): Excess {

@@ -4,13 +4,10 @@ import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
 import type { SourceRanges } from "./source-ranges.ts";
 
-/**
- * The chains, sets and elements of a table that several frontends or service ports may use: they are there as long as one
- * of these does.
- */
+/** The chains, sets and elements that several service ports share. They exist while one uses them. */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
-  /** How many use a chain or an element besides the first; only where there are any. */
+  /** Number of users of a chain or element besides the first; only for those with several. */
   readonly #otherUsers = new Map<string, number>();
 
   /** @param tracker the writer of the table */
@@ -26,21 +23,21 @@ export class SharedObjects {
     else this.#tracker.putChain(balancerChain(family, balancer));
   }
 
-  /** Adds a frontend that source ranges guard, and makes their chain's rules those given. */
+  /** Adds a frontend with source ranges, and writes the rules of their chain. */
   addSourceRanges({ chain, set, ranges }: SourceRanges): void {
     if (this.#tracker.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
     else this.#tracker.putSet(set, ranges);
     this.#tracker.putChain(chain);
   }
 
-  /** Takes away a frontend that source ranges guarded, and these with the last one. */
+  /** Removes a frontend with source ranges, and with the last one their chain and set. */
   dropSourceRanges({ chain, set }: SourceRanges): void {
     if (this.#dropUser(`chain ${chain.name}`)) return;
     this.#tracker.deleteChain(chain.name);
     this.#tracker.deleteSet(set.name);
   }
 
-  /** Takes away a user of a chain, and the chain with the last one. */
+  /** Removes a user of a chain, and with the last one the chain. */
   dropChain(name: ChainName): void {
     if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
   }
@@ -51,7 +48,7 @@ export class SharedObjects {
     else this.#tracker.putElement(set, key, value);
   }
 
-  /** Takes away a user of an element, and the element with the last one. */
+  /** Removes a user of an element, and with the last one the element. */
   dropElement({ set, key }: DesiredElement): void {
     if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
   }
@@ -60,7 +57,7 @@ export class SharedObjects {
     this.#otherUsers.set(name, (this.#otherUsers.get(name) ?? 0) + 1);
   }
 
-  /** @returns false when there is no other user */
+  /** @returns false if there is no other user */
   #dropUser(name: string): boolean {
     const others = this.#otherUsers.get(name);
     if (others === undefined) return false;

@@ -1,37 +1,37 @@
 import { jhash, scaleHash } from "../base/jhash.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 
-/** How many slots a table may have: primes a little under powers of two, the last under the offset of short-cut lists. */
+/** Sizes of slot tables: primes just below powers of two, the last below the offset of short-cut lists. */
 const SIZES = [251, 1021, 4093, 16381, 65521] as const;
 
-/** Slots for each endpoint, or for the lightest of them, at least. */
+/** Minimum number of slots for each endpoint, or for the lightest. */
 const SLOTS_EACH = 10;
 
-/** Weights alone make a table no larger than this. */
+/** Maximum size of a table that weights alone ask for. */
 const MOST_FOR_WEIGHTS = 4093;
 
-/** How far from its share an endpoint's slots may be: a part of all slots, and of its own. */
+/** Tolerance of an endpoint's number of slots: a fraction of all slots, and one of its own. */
 const BAND_OF_ALL = 0.02;
 const BAND_OF_OWN = 0.3;
 
-/** An endpoint as far as slots are concerned. */
+/** The properties of an endpoint that decide its slots. */
 export type SlotOwner = Pick<Endpoint, "address" | "port"> & {
   /** 1..100 */
   readonly weight: number;
 };
 
-/** How many endpoints there are, and what they weigh. */
+/** The number of endpoints and their weights. */
 export interface Weights {
   readonly count: number;
-  /** Of all. */
+  /** The sum of all weights. */
   readonly sum: number;
   readonly lightest: number;
 }
 
 /**
- * How many slots the table of some endpoints has: enough for each to have 10, and, up to 4093, for the lightest to
- * have 10 by its weight.
- * @param owners one at least
+ * The number of slots for some endpoints: enough for 10 each, and up to 4093 for 10 of the lightest by its
+ * weight.
+ * @param owners at least one
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
   let lightest = Number.POSITIVE_INFINITY;
@@ -43,14 +43,14 @@ export function slotCount(owners: readonly SlotOwner[]): number {
   return slotCountOf({ count: owners.length, sum, lightest });
 }
 
-/** As {@link slotCount}; never less for more endpoints. */
+/** As {@link slotCount}, from totals; more endpoints never get fewer slots. */
 export function slotCountOf({ count, sum, lightest }: Weights): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
   const least = Math.max(SLOTS_EACH * count, byWeight);
   return SIZES.find((size) => size >= least) ?? 65521;
 }
 
-/** Tables in use, by what they are made from: two ports of a Service have the same, and so may two Services. */
+/** The tables in use, by their inputs: two ports of a Service have the same, and two Services may. */
 const tables = new Map<string, WeakRef<Uint32Array>>();
 
 const forgotten = new FinalizationRegistry<string>((key) => {
@@ -58,9 +58,9 @@ const forgotten = new FinalizationRegistry<string>((key) => {
 });
 
 /**
- * The slot table of some endpoints, as {@link fillSlots} makes it, of {@link slotCount} slots: one and the same for all lists
- * that have equal tables. A table of 65,521 slots takes 262 kB, and 0.1 s to be made.
- * @param owners one at least, no address and port twice
+ * The slot table of some endpoints, made by {@link fillSlots} with {@link slotCount} slots. Equal tables are
+ * shared: one of 65,521 slots takes 262 kB, and 0.1 s to make.
+ * @param owners at least one, no address and port twice
  */
 export function slotTable(owners: readonly SlotOwner[]): Uint32Array {
   const key = tableKey(owners);
@@ -72,7 +72,7 @@ export function slotTable(owners: readonly SlotOwner[]): Uint32Array {
   return table;
 }
 
-/** All that a table depends on: ports count only where they tell owners of one address apart. */
+/** Everything that a table depends on. Ports matter only for several owners at one address. */
 function tableKey(owners: readonly SlotOwner[]): string {
   const isAlone = new Set(owners.map(({ address }) => address)).size === owners.length;
   return owners
@@ -81,24 +81,25 @@ function tableKey(owners: readonly SlotOwner[]): string {
 }
 
 /**
- * Distributes slots among endpoints as Maglev does: each endpoint has an order of its own, derived from its address,
- * in which it tries the slots, and takes those that are free. So every node makes the same table of the same
- * endpoints, and two ports of a Service with the same endpoints agree.
+ * Distributes slots among endpoints as Maglev does: an endpoint tries the slots in its own order, derived
+ * from its address, and takes free ones. So every node makes the same table from the same endpoints, and two
+ * ports of a Service with the same endpoints agree.
  *
- * Maglev lets the endpoints take one slot in turn, until all are taken. Here they try one in turn, heavier ones more
- * often, and an endpoint may be off its exact share by at most 2 % of all slots and about 30 % of its own. That slack
- * is why few other slots change hands when an endpoint comes or goes: with 25 endpoints, 1.5 % on average in place of 8.9 %.
+ * In Maglev, endpoints take one slot in turn until all are taken. Here they try one slot in turn, heavier
+ * ones more often, and an endpoint may miss its exact share by at most 2 % of all slots and about 30 % of its
+ * own. With this tolerance, few other slots move when an endpoint comes or goes: with 25 endpoints, 1.5 % on
+ * average instead of 8.9 %.
  * Source: Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer", section 3.4.
  *
- * @param owners one at least, no address and port twice; their order does not matter
- * @param count how many slots; a prime of {@link slotCount}
- * @returns for each slot the position of its endpoint in `owners`
+ * @param owners at least one, no address and port twice; in any order
+ * @param count number of slots; a prime of {@link slotCount}
+ * @returns the position in `owners` of each slot's endpoint
  */
 export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Array {
   const table = new Uint32Array(count).fill(FREE);
   let active = candidatesOf(owners, count);
   let free = count;
-  /** Slots that those below their least still need. */
+  /** Number of slots that endpoints below their minimum still need. */
   let reserved = active.reduce((sum, { least }) => sum + least, 0);
   while (free > 0) {
     const heaviest = active.reduce((most, { weight }) => Math.max(most, weight), 0);
@@ -121,7 +122,7 @@ export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Ar
   return table;
 }
 
-/** A slot that nobody has taken yet. */
+/** Marks a free slot. */
 const FREE = 0xffff_ffff;
 
 interface Candidate {
@@ -132,11 +133,11 @@ interface Candidate {
   readonly most: number;
   taken: number;
   tries: number;
-  /** Parts of a try that it has saved up. */
+  /** Saved fractions of a try. */
   credit: number;
 }
 
-/** Those that have their least may not take what others need for theirs. */
+/** An endpoint with its minimum must leave slots that others need for theirs. */
 function mayTake({ taken, least, most }: Candidate, free: number, reserved: number): boolean {
   return taken < least || (taken < most && free > reserved);
 }
@@ -167,12 +168,12 @@ function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] 
 
 const BYTES = new TextEncoder();
 
-/** Without the port, so that two ports of a Service agree; further ports of one address have the next hashes. */
+/** Ignores the port, so that two ports of a Service agree; an address's other ports use later hashes. */
 function hashOf(address: string, before: number): number {
   return jhash(BYTES.encode(address), before);
 }
 
-/** The slot that it tries in this round; undefined for one that is too light to try in every round. */
+/** The slot that it tries in this round; undefined if it is too light to try in every round. */
 function nextTry(candidate: Candidate, heaviest: number, count: number): number | undefined {
   candidate.credit += candidate.weight / heaviest;
   if (candidate.credit < 1) return undefined;

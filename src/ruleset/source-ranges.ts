@@ -12,23 +12,23 @@ import type { FamilyContext } from "./node-context.ts";
 import { recordingRules } from "./refusal-rules.ts";
 import { type NamedSetSpec, sourceRangesSpec } from "./sets.ts";
 
-/** The chain that guards frontends by a list of source ranges, and the set that has these: one for each distinct list. */
+/** The chain that enforces source ranges, and the set with these: one pair for each distinct list. */
 export interface SourceRanges {
   readonly chain: Chain & { readonly name: FirewallName };
   readonly set: NamedSetSpec;
-  /** The keys of the set's elements: ascending, what overlaps or touches joined. */
+  /** The keys of the set's elements: ascending, with overlapping and adjacent ranges joined. */
   readonly ranges: readonly string[];
 }
 
-/** The source ranges of Services, by context: all ports of a Service share them. */
+/** The source ranges of Services, by context. All ports of a Service share them. */
 const known = new WeakMap<FamilyContext, WeakMap<Service, SourceRanges | undefined>>();
 
 /**
- * The source ranges that guard a service port's load-balancer addresses (`loadBalancerSourceRanges`), or undefined when there
- * is nothing to guard. Computed once for a Service: one may have thousands of ranges, and a hundred ports.
+ * The source ranges for a service port's load-balancer addresses (`loadBalancerSourceRanges`); undefined for
+ * none. Computed once for each Service, which may have thousands of ranges and a hundred ports.
  *
- * Where the node itself is allowed, so are the load-balancer addresses: a node that has such an address bound
- * to itself uses it as the source of its own requests to it (kube-proxy does the same).
+ * If the node itself is allowed, so are the load-balancer addresses: a node that has such an address uses it
+ * as the source of its own requests to it (kube-proxy does the same).
  */
 export function sourceRanges({ service }: ServicePort, context: FamilyContext): SourceRanges | undefined {
   const { family } = context;
@@ -65,7 +65,7 @@ function joinedRanges(family: Family, ranges: readonly string[]): readonly strin
   );
 }
 
-/** A name for a text: 80 bits of its SHA-256, in hexadecimal. Nobody can make another text of the same name. */
+/** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */
 function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 20);
 }

@@ -31,7 +31,7 @@ import { CLUSTER_IPS, type FrontendKind, NO_ENDPOINTS, NODEPORT_IPS, PORTS, RANG
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
- * All chains of a family that do not depend on single Services: the same however many there are.
+ * The chains of a family that do not depend on single Services: their number is constant.
  * @param kinds the kinds of frontends that Services have
  */
 export function staticChains(
@@ -59,7 +59,7 @@ export function staticChains(
   ];
 }
 
-/** The chains in which a packet is on its way to an endpoint. */
+/** The chains through which a packet reaches an endpoint. */
 function wayChains(context: FamilyContext, kind: FrontendKind): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
   return [
@@ -76,7 +76,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind): StaticChain[] {
   ];
 }
 
-/** Looks up the list of a packet's frontend, and goes on with its id, or that of an external way, in the register. */
+/** Looks up a packet's frontend and goes on with the id of its list or external way in the register. */
 function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const { family } = context;
   const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.lists));
@@ -103,7 +103,7 @@ function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
     case "port":
       return [[verdictMap(frontend, kind.refusals)]];
     case "range": {
-      // By the list, not the range: the kernel takes seconds to delete thousands of intervals (6.18).
+      // Refusals are keyed by list: the kernel takes seconds to delete thousands of ranges (6.18).
       const list = assign(REGISTER, lookup(frontend, kind.lists));
       const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
       return [
@@ -116,16 +116,19 @@ function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   }
 }
 
-/** The kinds of addresses at which programs of the node itself are reached: other machines' are unicast to the kernel. */
+/** The types of addresses at which the node's programs listen. Other machines' are unicast. */
 const KINDS_OF_NODE: Expression = { set: ["anycast", "broadcast", "local", "multicast"] };
 
-/** The node's own programs keep all of their ports, unless ranges are served at all addresses. */
+/** Excludes the node's own addresses unless ranges are served everywhere: its programs keep their ports. */
 function atRangeAddresses({ portRanges }: FamilyContext): Statement[] {
   if (portRanges === "all") return [];
   return [differs({ fib: { flags: ["daddr"], result: "type" } }, KINDS_OF_NODE)];
 }
 
-/** A port without endpoints is not the range's around it. Cutting it out of the range would cost the range's owner elements. */
+/**
+ * Explicit ports without endpoints do not fall back to the range around them. Cutting them out of the range
+ * would cost its owner elements.
+ */
 function leaveExplicitPorts({ family }: FamilyContext): Rule {
   return [matches(packetFrontendKey(family), `@${RANGES.explicitPorts}`), { return: null }];
 }
@@ -133,24 +136,24 @@ function leaveExplicitPorts({ family }: FamilyContext): Rule {
 function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): Rule[] {
   const { family } = context;
   return [
-    // The key of a NodePort, which a packet must not have by itself: it would pass by the node's addresses for NodePorts.
+    // Excludes packets to the address in keys of NodePorts: they would be served despite `nodePortAddresses`.
     [matches(destinationAddress(family), ANY_ADDRESS[family]), { return: null }],
     ...masqueradeClusterTraffic(context),
     ...kinds.flatMap((kind) => lookupRules(context, kind)),
   ];
 }
 
-/** ClusterIP traffic that is not from pods would be answered past us, unless it comes from this node's address. */
+/** Masquerades ClusterIP traffic from outside the pod network: otherwise answers bypass this node. */
 function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
   const { family, masqueradeAll } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
   if (masqueradeAll) return [[toClusterIP, setMark(context)]];
   const notFromPods = byPodOrigin(context, differs);
-  // Pods' own packets are spared the lookup.
+  // The test for pods comes first, as it is cheaper than the lookup.
   return notFromPods === undefined ? [] : [[notFromPods, toClusterIP, setMark(context)]];
 }
 
-/** Source ranges may end a connection here. By a policy of Cluster, answers must come back through this node. */
+/** Enforces source ranges. The policy "Cluster" masquerades, so that answers come back through this node. */
 function externalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   return [
     [verdictMap(packetFrontendKey(context.family), kind.firewallIPs)],
@@ -160,8 +163,8 @@ function externalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
 }
 
 /**
- * Traffic from outside keeps its address and reaches local endpoints only; traffic of pods and of the node itself goes by
- * the cluster-wide list, as if it had gone out and come back.
+ * Traffic from outside keeps its address and reaches only local endpoints. Traffic of pods and of the node
+ * itself uses the cluster-wide list, as if it had left the cluster and come back.
  */
 function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const fromPods = byPodOrigin(context, matches);
@@ -181,7 +184,7 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
   ];
 }
 
-/** Packets for a cluster IP that reach this chain have no frontend: no Service has the port, or the address. */
+/** Packets that reach this chain have no frontend: no Service has the port, or the address. */
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);

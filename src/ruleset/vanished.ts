@@ -10,13 +10,14 @@ import type { StaticChainName } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { VANISHED } from "./sets.ts";
 
-/** The chain that resets connections to endpoints that are gone. */
+/** The chain that resets connections to vanished endpoints. */
 export const VANISHED_CHECK = "vanished-endpoints-check" satisfies StaticChainName;
 
 /**
- * Answers packets amid a TCP connection to a frontend without endpoints with a reset; none unless that is asked for. The
- * kernel forgets connections that it masqueraded when the interface that they left by is deleted, as with a pod: packets
- * that follow begin a new one. Where there are other endpoints, one of them gets the packet, and resets it.
+ * Resets TCP connections whose packets reach a frontend without endpoints; no rules unless enabled. The
+ * kernel forgets masqueraded connections when their outgoing interface is deleted, as with a pod. Later
+ * packets then start a new connection. If there are other endpoints, one of them gets the packet and resets
+ * it.
  */
 export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "resetVanished">): Rule[] {
   if (!resetVanished) return [];
@@ -32,10 +33,10 @@ interface VanishedCheckChain {
 }
 
 /**
- * Leads packets of translated connections to {@link VANISHED_CHECK}; none unless that is asked for. The rule stands before
- * the translation, so that the reset comes from the address that the client knows: bridges that call these hooks
- * (br_netfilter) send resets past connection tracking, which would translate it. And the endpoint's route may be gone: then the
- * kernel drops the packet between the translation and the later hooks.
+ * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless enabled. It comes before
+ * the translation, so that the reset has the address that the client knows: bridges that call these hooks
+ * (br_netfilter) send resets past connection tracking, which would translate it. Later hooks may never see
+ * the packet, as the kernel drops it if the endpoint's route is gone.
  */
 export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "resetVanished">): Rule[] {
   if (!resetVanished) return [];
@@ -43,8 +44,8 @@ export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "res
 }
 
 /**
- * The chain that answers a client's packet with a TCP reset when its connection's endpoint is gone. Before the
- * translation, the endpoint is known as the source of replies.
+ * The chain that resets a client's connection if its endpoint has vanished. Before the translation, the
+ * endpoint is known as the source of replies.
  */
 export function vanishedCheck({
   family,

@@ -3,13 +3,13 @@ import type { AnyChain, AnyRule, AnyTable } from "../nft/ast/any-table.ts";
 import type { Effect, Hook, Outcome, RulePlace, Step, UndecidedRule, UpdatedElement } from "./outcome.ts";
 import type { Host, Packet } from "./packet.ts";
 
-/** A value that the evaluator does not know: a fact about the packet, or an expression. */
+/** An unknown value: of a fact about the packet, or of an expression. */
 export const UNKNOWN: unique symbol = Symbol("unknown");
 
 /** A number, or canonical text (an address, a name, the parts of a concatenation). */
 export type Value = string | number;
 
-/** The result of an expression. Undefined where the kernel finds no value, which ends the rule. */
+/** The result of an expression; undefined if the kernel finds no value, which ends the rule. */
 export type Evaluated = Value | undefined | typeof UNKNOWN;
 
 /** A base chain and its table. */
@@ -21,13 +21,13 @@ export interface HookedChain {
 /** The inputs that all branches of one packet's evaluation share, and their results. */
 export interface Evaluation {
   readonly family: Family;
-  /** The base chains of each hook, in the order in which packets pass them. */
+  /** The base chains of each hook, in the order that packets pass them. */
   readonly baseChains: Readonly<Record<Hook, readonly HookedChain[]>>;
   readonly packet: Packet;
   readonly host: Host;
   /** Contents of dynamic maps before the packet, by {@link setKey}; they replace what the tables list. */
   readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
-  /** Branches not followed yet. */
+  /** Branches still to follow. */
   readonly pending: Branch[];
   readonly outcomes: Outcome[];
 }
@@ -46,7 +46,7 @@ export interface Caller {
   readonly caller: Caller | undefined;
 }
 
-/** A rule that is assumed not to match, and the position from which that makes a difference. */
+/** A rule that is assumed not to match, and the position where that makes a difference. */
 export interface Assumption {
   readonly rule: UndecidedRule;
   readonly base: number;
@@ -54,9 +54,9 @@ export interface Assumption {
   readonly changes: number;
 }
 
-/** One possible course of the packet: its current fields, and its position in the rules. */
+/** One possible course of a packet: its current fields and its position in the rules. */
 export interface Branch {
-  /** Whether effects and steps are recorded. */
+  /** Whether to record effects and steps. */
   readonly withSteps: boolean;
   probability: number;
   destination: string;
@@ -67,16 +67,16 @@ export interface Branch {
   connectionMark: number | undefined;
   priority: number | undefined;
   translated: boolean;
-  /** Undefined when not known: of several addresses of the node, masquerading takes one of those of the route. */
+  /** Undefined if not known: masquerading takes one of the node's addresses on the route. */
   source: string | undefined;
   masqueraded: boolean;
   /** Undefined when not known: clients choose theirs at random. */
   sourcePort: number | undefined;
-  /** False for an answer to a masqueraded connection, until it is translated back: it bears an address of the node. */
+  /** False for an answer to a masqueraded connection until it is translated back to the client. */
   isDestinationKnown: boolean;
   /**
-   * Each kind of translation is set up once for a connection, by the first of the hook's nat chains that has one for
-   * it, or at the end of the hook. A packet that returns over loopback passes no nat chain again.
+   * Each kind of translation happens once for a connection: in the hook's first nat chain that has one, or at
+   * the end of the hook. A packet that returns over loopback passes no nat chain again.
    */
   destinationNatDone: boolean;
   sourceNatDone: boolean;
@@ -85,7 +85,7 @@ export interface Branch {
   updates: readonly UpdatedElement[];
   steps: StepList | undefined;
   assumptions: readonly Assumption[];
-  /** How often rules changed the packet, its marks or a set. */
+  /** Number of changes by rules to the packet, its marks or a set. */
   changes: number;
   hook: Hook;
   /** Index of the current base chain among those of the hook. */
@@ -94,9 +94,9 @@ export interface Branch {
   chain: AnyChain | undefined;
   rule: number;
   statement: number;
-  /** The value of `numgen` in the current statement, in the branch for it. */
+  /** The value of `numgen` in the current statement of this branch. */
   random: number | undefined;
-  /** Whether it is unknown if the current rule matches. */
+  /** Whether it is unknown that the current rule matches. */
   undecided: boolean;
   caller: Caller | undefined;
   /** Effects of the current rule so far. */
@@ -145,7 +145,6 @@ export function addEffect(branch: Branch, effect: Effect): void {
   if (branch.withSteps) branch.effects = [...branch.effects, effect];
 }
 
-/** Records a step. */
 export function addStep(branch: Branch, step: Step): void {
   if (branch.withSteps) branch.steps = { step, before: branch.steps };
 }
@@ -183,7 +182,10 @@ export function setKey(family: string, table: string, set: string): string {
   return `${family} ${table} ${set}`;
 }
 
-/** Whether nat chains of a hook translate sources: those of input do, as those of postrouting. Source: HOOK2MANIP in net/nf_nat.h. */
+/**
+ * Whether nat chains of a hook translate sources: those of input do, as those of postrouting. Source:
+ * HOOK2MANIP in net/nf_nat.h.
+ */
 export function isSourceNat(hook: Hook): boolean {
   return hook === "postrouting" || hook === "input";
 }

@@ -6,7 +6,7 @@ import type { Ending, UndecidedRule } from "./outcome.ts";
 import { setOf } from "./set-lookup.ts";
 
 /**
- * Records that the current rule, of which it is not known whether it matches, is taken not to.
+ * Records that a rule that may match is assumed not to.
  * @param statement the statement that has an effect if it matches
  */
 export function assume(branch: Branch, statement: AnyStatement): void {
@@ -17,7 +17,7 @@ export function assume(branch: Branch, statement: AnyStatement): void {
   addStep(branch, { kind: "undecided", ...rule });
 }
 
-/** The one verdict that a statement can come to. */
+/** The only possible verdict of a statement. */
 function verdictOf(branch: Branch, statement: AnyStatement): string | undefined {
   if ("reject" in statement) return "reject";
   if ("vmap" in statement) {
@@ -35,7 +35,7 @@ function isVerdict(statement: AnyStatement): statement is Verdict {
   return ["accept", "drop", "return", "jump", "goto"].some((kind) => kind in statement);
 }
 
-/** Deletes assumed rules that accept, once their base chain has accepted the packet unchanged anyway. */
+/** Deletes assumed rules that accept, if their base chain accepted the packet unchanged anyway. */
 export function dropIrrelevantAssumptions(branch: Branch): void {
   const { hook, base, changes } = branch;
   const isIrrelevant = (assumption: Assumption) =>
@@ -48,7 +48,7 @@ export function dropIrrelevantAssumptions(branch: Branch): void {
   }
 }
 
-/** Adds the outcome of a branch. Assumed rules that would end it in the same way make no difference. */
+/** Adds the outcome of a branch. Ignores assumed rules with the same outcome. */
 export function endBranch(evaluation: Evaluation, branch: Branch, ending: Ending): false {
   const { probability, updates } = branch;
   const rules = branch.assumptions.flatMap(({ rule }) => (endsAs(rule) === ending.kind ? [] : [rule]));

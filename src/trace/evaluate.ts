@@ -6,10 +6,10 @@ import { followBranch } from "./follow-branch.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
 
-/** An element that a dynamic map holds before the packet arrives. */
+/** An element of a dynamic map before the packet arrives. */
 export interface DynamicEntry {
   readonly family: Family;
-  /** The name of the table; our own when absent. */
+  /** The name of the table; ours if absent. */
   readonly table?: string;
   readonly map: string;
   readonly key: string;
@@ -17,10 +17,10 @@ export interface DynamicEntry {
 }
 
 /**
- * Walks a packet through our tables. Returns every possible outcome with its probability and steps.
+ * Evaluates our tables for a packet. Returns every possible outcome with its probability and steps.
  * @param ruleset in canonical form
- * @param host names the node's own addresses
- * @param dynamic elements that earlier packets left in dynamic maps; none when absent
+ * @param host knows the node's own addresses
+ * @param dynamic elements that earlier packets added to dynamic maps; none if absent
  */
 export function evaluate(
   ruleset: Ruleset,
@@ -32,10 +32,10 @@ export function evaluate(
 }
 
 /**
- * Walks a packet through the hooks of tables of any software. Returns every possible outcome with its probability and
+ * Evaluates tables of any software for a packet. Returns every possible outcome with its probability and
  * steps. Rules that are not understood are never guessed: see `UndecidedEnding`.
  * @param tables of all families; those that do not see the packet are ignored
- * @param dynamic elements that earlier packets left in dynamic maps; a map with such elements has these alone
+ * @param dynamic elements that earlier packets added to dynamic maps, replacing the listed ones
  */
 export function evaluateTables(
   tables: readonly AnyTable[],
@@ -46,16 +46,16 @@ export function evaluateTables(
   return evaluatePrepared(prepareTables(tables), host, packet, dynamic, true);
 }
 
-/** The base chains of tables in the order in which packets of a family pass them. Valid while the tables are. */
+/** The base chains of tables in the order that packets of a family pass them. Valid as long as the tables. */
 export type PreparedTables = Readonly<Record<Family, Readonly<Record<Hook, readonly HookedChain[]>>>>;
 
-/** Sorts the base chains of tables once, for the evaluation of many packets. */
+/** Sorts the base chains of tables once, to evaluate many packets. */
 export function prepareTables(tables: readonly AnyTable[]): PreparedTables {
   const of = (family: Family) => tables.filter((table) => table.family === family || table.family === "inet");
   return { ip: baseChainsOf(of("ip")), ip6: baseChainsOf(of("ip6")) };
 }
 
-/** {@link evaluateTables} for tables that were prepared, and without the steps of outcomes unless asked for. */
+/** Does {@link evaluateTables} with prepared tables, and without steps unless requested. */
 export function evaluatePrepared(
   tables: PreparedTables,
   host: Host,
@@ -80,7 +80,7 @@ export function evaluatePrepared(
 }
 
 /**
- * Walks the answer to the first packet of a connection back through the hooks, from the endpoint to the client.
+ * Evaluates the answer to the first packet of a connection, from the endpoint to the client.
  * @param outcome of the first packet, which was delivered
  */
 export function evaluateAnswer(
@@ -116,22 +116,23 @@ function contentsOf(entries: Iterable<DynamicEntry>): ReadonlyMap<string, Readon
   return contents;
 }
 
-/** A base chain, and how many base chains were made before it. */
+/** A base chain, and the number of base chains created before it. */
 interface MadeChain extends HookedChain {
   readonly made: number;
 }
 
 /**
- * The kernel's places of translation. nat chains run there, whatever their priorities, which order them among each
- * other. Source: nf_nat_ipv4_ops and nf_nat_register_fn in net/netfilter/nf_nat_proto.c and nf_nat_core.c, Linux 6.18.
+ * The kernel's priorities of translation. All nat chains run there; their own priorities only order them
+ * among each other. Source: nf_nat_ipv4_ops and nf_nat_register_fn in net/netfilter/nf_nat_proto.c and
+ * nf_nat_core.c, Linux 6.18.
  */
 const DESTINATION_PLACE = -100;
 const SOURCE_PLACE = 100;
 
 /**
- * The base chains of every hook in the order in which packets pass them. Of two with one priority, the kernel runs the
- * later made first (measured with Linux 6.18, filter and nat chains); tables and chains are taken to be listed in the
- * order of their creation. The places of translation are as old as the first nat chain.
+ * Sorts the base chains of every hook in the order that packets pass them. At equal priority, the kernel runs
+ * the chain created last first (measured with Linux 6.18, filter and nat chains). Tables and chains are
+ * assumed to be listed in order of creation. Translation is as old as the first nat chain.
  */
 function baseChainsOf(tables: readonly AnyTable[]): Readonly<Record<Hook, readonly HookedChain[]>> {
   const all: MadeChain[] = [];
@@ -159,7 +160,7 @@ function isNat({ chain }: HookedChain): boolean {
   return chain.base?.type === "nat";
 }
 
-/** Numbers by which the chains of a hook are sorted: the priority among all of them, the age, and both among nat chains. */
+/** The sort keys of a hook's chains: priority among all, age, and both among nat chains. */
 function orderOf(one: MadeChain, hook: Hook, firstNat: number): readonly number[] {
   const priority = one.chain.base?.prio ?? 0;
   if (!isNat(one)) return [priority, -one.made, 0, 0];

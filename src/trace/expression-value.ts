@@ -9,8 +9,8 @@ import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
 
 /**
- * Returns the value of an expression for the current packet: undefined where the kernel finds none (a failed lookup, a
- * field of another protocol), which ends the rule; `UNKNOWN` where it is not known.
+ * Returns the value of an expression for the current packet: undefined if the kernel finds none (a failed
+ * lookup, a field of another protocol), which ends the rule; `UNKNOWN` if it is not known.
  */
 export function expressionValue(
   evaluation: Evaluation,
@@ -36,7 +36,7 @@ export function expressionValue(
   return bitwiseValue(evaluation, branch, expression);
 }
 
-/** One unknown part makes the whole unknown, unless another part ends the rule. */
+/** An unknown part makes the whole unknown, unless another part ends the rule. */
 function concatValue(evaluation: Evaluation, branch: Branch, parts: readonly AnyExpression[]): Evaluated {
   const values: Value[] = [];
   for (const part of parts) {
@@ -64,7 +64,7 @@ function bitwiseValue(evaluation: Evaluation, branch: Branch, expression: AnyExp
   return UNKNOWN;
 }
 
-/** Marks, priorities and addresses; a big integer has no sign. */
+/** For marks, priorities and addresses: big integers have no sign. */
 function bitwise(
   evaluation: Evaluation,
   branch: Branch,
@@ -84,7 +84,7 @@ function isAddress(value: Value | typeof UNKNOWN): value is string {
   return typeof value === "string" && /^(?:[\d.]+|[\da-f:.]*:[\da-f:.]*)$/.test(value);
 }
 
-/** Whether a hash is as good as random: over the source port, which is not known of a packet, or without a seed. */
+/** Whether a hash is like a random number: over the source port, which is unknown, or without a seed. */
 export function isRandomHash({ expr, seed }: AnyJhash): boolean {
   return seed === undefined || partsOf(expr).some(hasSourcePort);
 }
@@ -96,7 +96,7 @@ function hasSourcePort(part: AnyExpression): boolean {
 }
 
 /**
- * The value of a hash for the current packet: UNKNOWN over anything but addresses and ports.
+ * Returns the value of a hash for the current packet: UNKNOWN over anything but addresses and ports.
  * Source: net/netfilter/nft_hash.c, Linux 6.18
  */
 function hashValue(evaluation: Evaluation, branch: Branch, hash: AnyJhash): Evaluated {
@@ -121,20 +121,20 @@ function isPayload(expression: AnyExpression): expression is Payload {
   return typeof expression === "object" && "payload" in expression;
 }
 
-/** Each part of a concatenation is padded to a multiple of four bytes; a single field is not. */
+/** Pads each part of a concatenation to a multiple of four bytes, but not a single field. */
 function padding(length: number): number[] {
   return new Array<number>((4 - (length % 4)) % 4).fill(0);
 }
 
 type HashedField = "saddr" | "daddr" | "sport" | "dport";
 
-/** Where the source address begins in the network header, in bits, and what follows it without options or extensions. */
+/** The offset of the source address in the network header, in bits, and the fields behind it. */
 const ADDRESSES_AT = { ip: 96, ip6: 64 } as const satisfies Record<Family, number>;
 const FIELDS: readonly HashedField[] = ["saddr", "daddr", "sport", "dport"];
 
 /**
- * The fields that bits of the network header are, in a packet without options or extension headers: those from the source
- * address on. Undefined for other bits.
+ * The fields that bits of the network header contain, from the source address on, without options or
+ * extension headers. Undefined for other bits.
  */
 function rawFields({ base, offset, len }: RawPayload): readonly HashedField[] | undefined {
   if (base !== "nh") return undefined;
@@ -147,7 +147,7 @@ function rawFields({ base, offset, len }: RawPayload): readonly HashedField[] | 
   return undefined;
 }
 
-/** The bytes of a field as they are in the kernel's registers: in network order. */
+/** The bytes of a field as in the kernel's registers: in network order. */
 function partBytes(evaluation: Evaluation, branch: Branch, part: AnyExpression) {
   if (!isPayload(part)) return UNKNOWN;
   if (!("base" in part.payload)) return fieldBytes(evaluation, branch, part.payload);

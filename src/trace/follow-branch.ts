@@ -22,7 +22,7 @@ export function followBranch(evaluation: Evaluation, branch: Branch): void {
   }
 }
 
-/** Runs a statement. Returns false when the branch ends here. */
+/** Runs a statement. @returns false if the branch ends here */
 function run(evaluation: Evaluation, branch: Branch, statement: AnyStatement): boolean {
   if (branch.undecided && !isPassive(statement)) {
     skipUndecided(branch, statement);
@@ -36,7 +36,7 @@ function run(evaluation: Evaluation, branch: Branch, statement: AnyStatement): b
   return take(evaluation, branch, statement, runStatement(evaluation, branch, statement));
 }
 
-/** Continues after a statement. Returns false when the branch ends here. */
+/** Continues after a statement. @returns false if the branch ends here */
 function take(evaluation: Evaluation, branch: Branch, statement: AnyStatement, result: Result): boolean {
   switch (result.kind) {
     case "undecided":
@@ -61,7 +61,7 @@ function take(evaluation: Evaluation, branch: Branch, statement: AnyStatement, r
   return true;
 }
 
-/** Goes on as if the rule did not match, and records that. */
+/** Assumes and records that the rule does not match. */
 function skipUndecided(branch: Branch, statement: AnyStatement): void {
   assume(branch, statement);
   nextRule(branch, false);
@@ -99,7 +99,7 @@ function takeVerdict(
   return true;
 }
 
-/** One branch for each value of a random number; all values are as likely. */
+/** Makes one branch for each value of a random number, all equally likely. */
 function fork(evaluation: Evaluation, branch: Branch, { choices, offset }: RandomNumber): void {
   for (let choice = choices - 1; choice >= 0; choice--) {
     const value = offset + choice;
@@ -125,7 +125,7 @@ function enter(branch: Branch, chain: AnyChain, rule: number): void {
   branch.statement = 0;
 }
 
-/** Returns to the calling chain, or applies the policy of a base chain. Returns false when the policy drops. */
+/** Returns to the calling chain, or applies the policy of a base chain. @returns false if the policy drops */
 function leaveChain(evaluation: Evaluation, branch: Branch): boolean {
   const { caller, hook } = branch;
   if (caller !== undefined) {
@@ -157,7 +157,7 @@ function leaveBase(branch: Branch): void {
   branch.base++;
 }
 
-/** Enters the hook's next base chain, or the next hook. Returns false when the packet has passed all hooks. */
+/** Enters the hook's next base chain, or the next hook. @returns false if the packet has passed all hooks */
 function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
   if (branch.base === 0) addStep(branch, { kind: "hook", hook: branch.hook });
   const hooked = evaluation.baseChains[branch.hook][branch.base];
@@ -172,21 +172,18 @@ function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
   return true;
 }
 
-/** The numbers that a `numgen`, or a hash over unknown facts, of a statement may give: `choices` of them, from `offset` on. */
+/** The values of a `numgen`, or of a hash over unknown facts: `choices` of them, from `offset` on. */
 interface RandomNumber {
   readonly choices: number;
   readonly offset: number;
 }
 
-/** More values than this are not followed one by one. */
+/** Maximum number of values to follow one by one. */
 const MOST_CHOICES = 65_536;
 
 const known = new WeakMap<AnyStatement, RandomNumber | null>();
 
-/**
- * Returns the random number in a statement, whose values are as likely as each other; undefined when there is none, or
- * more than one.
- */
+/** Returns the random number in a statement; undefined if there are none or several. */
 function randomNumberOf(statement: AnyStatement): RandomNumber | undefined {
   let found = known.get(statement);
   if (found === undefined) {

@@ -9,14 +9,14 @@ import { elementValue, setOf } from "./set-lookup.ts";
 
 type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 
-/** Whether something holds. */
+/** The result of a comparison. */
 export type Truth = boolean | typeof UNKNOWN;
 
-/** Whether a comparison holds for the current packet; `UNKNOWN` when that is not known. */
+/** Whether a comparison matches the current packet; `UNKNOWN` if that is not known. */
 export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
   if (typeof right === "object" && "anonymous" in right)
     return isAmong(evaluation, branch, { op, left, right });
-  // Compared as a whole (`==`, `!=`), the status has more bits than are known here.
+  // The whole status (`==`, `!=`) has bits that are not known here.
   if (isStatus(left)) return op === "in" ? statusMatches(evaluation, branch, right) : UNKNOWN;
   const value = expressionValue(evaluation, branch, left);
   if (value === undefined) return false;
@@ -26,7 +26,7 @@ export function matches(evaluation: Evaluation, branch: Branch, { op, left, righ
   return negatedFor(op, isIn(evaluation, branch, value, right));
 }
 
-/** Whether a concatenation is, or with `!=` is not, one of those that are written into the rule. */
+/** Whether a concatenation is, or with `!=` is not, in an anonymous set. */
 function isAmong(
   evaluation: Evaluation,
   branch: Branch,
@@ -45,13 +45,13 @@ function isStatus(left: AnyExpression): boolean {
   return typeof left === "object" && "ct" in left && left.ct.key === "status";
 }
 
-/** Bits of a new connection's status that packets never have before nat chains set them. */
+/** Status bits that are never set for a new connection before nat chains. */
 const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
   dnat: ({ translated }) => translated,
   snat: ({ masqueraded }) => masqueraded,
 };
 
-/** A connection's status is a set of bits. Only its translations are known, of one that is not new only by its endpoint. */
+/** Compares a connection's status, a set of bits of which only translations are known. */
 function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
   const names = typeof right === "object" && "set" in right ? right.set : [right];
   const isNew = packet.conntrack !== "established";
@@ -85,7 +85,7 @@ function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: A
   return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
 }
 
-/** Whether one of several holds; unknown when none does and one is unknown. */
+/** Whether one of several matches; unknown if none does and one is unknown. */
 function anyOf(truths: readonly Truth[]): Truth {
   return truths.includes(true) ? true : truths.includes(UNKNOWN) ? UNKNOWN : false;
 }
@@ -103,7 +103,7 @@ function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyEx
   return other === undefined ? false : other === UNKNOWN ? UNKNOWN : value === other;
 }
 
-/** Records only elements that are found: a packet is in few of the sets. */
+/** Records only found elements: a packet is in few of the sets. */
 function isElement(
   evaluation: Evaluation,
   branch: Branch,

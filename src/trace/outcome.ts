@@ -11,7 +11,7 @@ export type Effect =
   | { readonly kind: "missed"; readonly set: string; readonly key: string }
   | { readonly kind: "verdict"; readonly verdict: string }
   | { readonly kind: "assigned"; readonly register: "mark" | "priority"; readonly value: number }
-  /** A number below `choices` that depends on the packet alone. */
+  /** A number below `choices` that depends only on the packet. */
   | { readonly kind: "hash"; readonly value: number; readonly choices: number }
   | { readonly kind: "random"; readonly value: number; readonly choices: number }
   | { readonly kind: "dnat"; readonly to: Destination }
@@ -36,13 +36,13 @@ export interface RulePlace {
   /** Position in the chain, from 0. */
   readonly index: number;
   readonly rule: AnyRule;
-  /** The rule as `nft list` prints it, where that is known. */
+  /** The rule as `nft list` prints it, if known. */
   readonly text?: string;
 }
 
-/** A rule of which it is not known whether it matches, or what it does. The steps after it assume that it does not. */
+/** A rule whose match or effect is unknown. The steps after it assume that it does not match. */
 export interface UndecidedRule extends RulePlace {
-  /** What it does if it matches: a verdict in nft's words; undefined when that is not known or more than a verdict. */
+  /** Its verdict if it matches, in nft's words; undefined if that is unknown or not only a verdict. */
   readonly verdict?: string;
 }
 
@@ -52,7 +52,7 @@ export type Step =
   | (RulePlace & {
       readonly kind: "rule";
       readonly effects: readonly Effect[];
-      /** False when a comparison or lookup in it failed and ended it there. */
+      /** False if a comparison or lookup in it failed and ended it there. */
       readonly completed: boolean;
     })
   | (UndecidedRule & { readonly kind: "undecided" })
@@ -65,7 +65,7 @@ export type Step =
     }
   | { readonly kind: "martian"; readonly address: string };
 
-/** An element that this packet put into, or refreshed in, a dynamic map or set. */
+/** An element that this packet added to, or refreshed in, a dynamic map or set. */
 export interface UpdatedElement {
   readonly table: TableName;
   readonly map: string;
@@ -75,24 +75,24 @@ export interface UpdatedElement {
   readonly timeout: number;
 }
 
-/** How a packet ends. */
+/** The end of a packet. */
 export type Ending =
   | {
       readonly kind: "delivered";
       readonly to: Destination;
       /** Delivered to the node itself (input), or forwarded. */
       readonly local: boolean;
-      /** False when it reaches its original destination. */
+      /** False if it reaches its original destination. */
       readonly translated: boolean;
       readonly source: "kept" | "masqueraded";
-      /** Final values of the registers, undefined when not known. Our values must not reach other software's rules. */
+      /** Final values of the registers, undefined if not known. Other software must not see our values. */
       readonly mark: number | undefined;
       readonly priority: number | undefined;
     }
   | { readonly kind: "refused" }
   | { readonly kind: "dropped" };
 
-/** An end that is not certain: rules on the way are not understood, and may decide otherwise. */
+/** An uncertain end: rules that are not understood may decide otherwise. */
 export interface UndecidedEnding {
   readonly kind: "not-understood";
   readonly rules: readonly UndecidedRule[];
@@ -116,7 +116,7 @@ export interface WeightedDestination extends Destination {
 
 /** The outcomes of a packet, added up. */
 export interface Summary {
-  /** By address and port. A destination that is reached both with the source kept and masqueraded is listed twice. */
+  /** By address and port. A destination reached both with and without masquerading is listed twice. */
   readonly destinations: readonly WeightedDestination[];
   /** Probabilities. */
   readonly refused: number;
@@ -149,7 +149,7 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
     refused,
     dropped,
     notUnderstood,
-    // A refused or dropped connection may be recorded in a set, too, but chooses no endpoint.
+    // Refused or dropped connections may be recorded in a set, too, but choose no endpoint.
     sticky: outcomes.some(({ kind, updates }) => kind === "delivered" && updates.length > 0),
   };
 }

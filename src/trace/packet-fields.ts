@@ -8,11 +8,11 @@ type Fib = Extract<AnyExpression, { readonly fib: unknown }>["fib"];
 
 const TRANSPORT_PROTOCOLS = new Set(["tcp", "udp", "sctp", "udplite", "dccp", "icmp", "icmpv6"]);
 
-/** The flags of the first packet of a TCP connection, SYN, and of its answer, SYN and ACK, as numbers (RFC 9293). */
+/** TCP flags as numbers: of a connection's first packet (SYN) and of its answer (SYN, ACK). RFC 9293. */
 const SYN = 0x02;
 const SYN_ACK = 0x12;
 
-/** Returns a field of the packet's headers; undefined for a header that the packet does not have. */
+/** Returns a field of the packet's headers; undefined for a header that the packet lacks. */
 export function payloadValue({ packet, family }: Evaluation, branch: Branch, payload: Payload): Evaluated {
   if ("base" in payload) return UNKNOWN;
   const { protocol, field } = payload;
@@ -34,7 +34,7 @@ export function payloadValue({ packet, family }: Evaluation, branch: Branch, pay
   return packet.conntrack === "established" ? UNKNOWN : SYN;
 }
 
-/** Returns what the kernel knows of a packet beside its headers. */
+/** Returns metadata of a packet, which is not in its headers. */
 export function metaValue(evaluation: Evaluation, branch: Branch, key: string): Evaluated {
   const { packet, family } = evaluation;
   switch (key) {
@@ -56,7 +56,7 @@ export function metaValue(evaluation: Evaluation, branch: Branch, key: string): 
     case "skuid":
     case "skgid":
     case "cgroup":
-      // A packet that is forwarded belongs to no socket, which ends the rule.
+      // A forwarded packet has no socket, which ends the rule.
       return packet.from.at === "node" ? UNKNOWN : undefined;
     default:
       return UNKNOWN;
@@ -64,8 +64,9 @@ export function metaValue(evaluation: Evaluation, branch: Branch, key: string): 
 }
 
 /**
- * The interface that a packet leaves by. Where the node's own packets pass the output hook it is that of the first
- * destination: a translation there chooses another route, of which the hook's later chains know nothing (Linux 6.18).
+ * Returns the outgoing interface. For the node's own packets in the output hook it is that of the original
+ * destination: a translation there changes the route, but later chains of the hook do not see that (Linux
+ * 6.18).
  */
 function outputInterface({ host, packet }: Evaluation, { hook, destination }: Branch): Evaluated {
   if (hook === "prerouting" || hook === "input") return "";
@@ -74,7 +75,7 @@ function outputInterface({ host, packet }: Evaluation, { hook, destination }: Br
   return host.interfaceTo?.(to) ?? UNKNOWN;
 }
 
-/** Returns what connection tracking knows of the packet's connection. `status` is a set of bits: see matches.ts. */
+/** Returns a property of the packet's connection. `status` is a set of bits: see matches.ts. */
 export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
   const { packet, family } = evaluation;
   const { endpoint } = packet;
@@ -100,10 +101,10 @@ export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct
   return key === "protocol" ? packet.protocol : UNKNOWN;
 }
 
-/** The interface of a route that there is not. */
+/** The interface of a missing route. */
 export const NO_ROUTE = "";
 
-/** Returns the answer of a route lookup: the kind of an address, or the interface towards the source. */
+/** Returns the result of a route lookup: the type of an address, or the interface towards the source. */
 export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
   const { host } = evaluation;
   if (result === "oif" || result === "oifname") return reversePath(evaluation, branch, flags);
@@ -116,8 +117,8 @@ export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result
 }
 
 /**
- * Returns the interface towards the source, by the main routing table; with the flag `iif`, only when the packet has come
- * in by it (the reverse path filter of firewalld and others).
+ * Returns the interface towards the source, by the main routing table. With the flag `iif`, only if the
+ * packet came in by it (the reverse path filter of firewalld and others).
  */
 function reversePath({ host }: Evaluation, { source, iifname }: Branch, flags: readonly string[]): Evaluated {
   if (!flags.includes("saddr") || source === undefined) return UNKNOWN;

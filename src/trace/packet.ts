@@ -6,20 +6,20 @@ export interface Packet {
     readonly address: string;
     /** A pod of this node, somewhere else, or a process of the node itself. */
     readonly at: "pod" | "outside" | "node";
-    /** The interface it arrives on; absent when not known. The node's own packets have none. */
+    /** The incoming interface; absent if not known. The node's own packets have none. */
     readonly iifname?: string;
   };
   readonly to: string;
   readonly port: number;
   readonly protocol: "tcp" | "udp" | "sctp";
   /**
-   * `established` packets pass no nat chains; unless `endpoint` has the translation that their connection got, it is not
-   * known here, and `to` is the address after it. `new` when absent.
+   * `established` packets pass no nat chains. Without `endpoint`, their translation is not known, and `to` is
+   * the address after it. `new` if absent.
    */
   readonly conntrack?: "new" | "established";
-  /** Of an established connection that was translated: its endpoint. The packet goes from client to endpoint. */
+  /** The endpoint of an established, translated connection. The packet goes from client to endpoint. */
   readonly endpoint?: Destination;
-  /** Where the packet is the answer to the first one of a connection: that connection. `from` is its endpoint then. */
+  /** The connection, if the packet is the answer to its first one. `from` is then its endpoint. */
   readonly answers?: AnsweredConnection;
 }
 
@@ -31,11 +31,11 @@ export interface AnsweredConnection {
   readonly isMasqueraded: boolean;
 }
 
-/** The facts about the node that routing needs. */
+/** The facts about the node for routing. */
 export interface Host {
   /** Addresses of the node's interfaces, loopback apart; canonical. */
   readonly localAddresses: ReadonlySet<string>;
-  /** Returns the interface to which an address is routed; undefined when that is not known. */
+  /** Returns the interface for the route to an address; undefined if not known. */
   readonly interfaceTo?: (address: string) => string | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface Destination {
   readonly port: number;
 }
 
-/** The family whose table a packet meets. */
+/** The family of a packet. */
 export function familyOfPacket(packet: Packet): Family {
   return packet.to.includes(":") ? "ip6" : "ip";
 }

@@ -3,7 +3,7 @@ import { endBranch } from "./end-branch.ts";
 import type { Hook } from "./outcome.ts";
 import { type AnsweredConnection, isLocal, isLoopback } from "./packet.ts";
 
-/** The kernel translates later packets of a connection at the place of the nat chains, without them. */
+/** Translates later packets of a connection at the place of the nat chains, as the kernel does. */
 export function translateAgain(
   { packet: { conntrack, endpoint, answers } }: Evaluation,
   branch: Branch,
@@ -18,7 +18,7 @@ export function translateAgain(
   branch.translated = true;
 }
 
-/** Answers get the client's address back as their destination, and then the Service's as their source. */
+/** Translates an answer: its destination to the client's address, then its source to the Service's. */
 function translateBack({ packet, isTranslated }: AnsweredConnection, branch: Branch): void {
   if (!isSourceNat(branch.hook)) branch.isDestinationKnown = true;
   else if (isTranslated) {
@@ -27,13 +27,16 @@ function translateBack({ packet, isTranslated }: AnsweredConnection, branch: Bra
   }
 }
 
-/** Whether a packet passes the nat chains of its hook: the first of its connection does, until it is translated. */
+/** Whether a packet passes its hook's nat chains: only a connection's first one, until translated. */
 export function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
   if (evaluation.packet.conntrack === "established") return false;
   return isSourceNat(branch.hook) ? !branch.sourceNatDone : !branch.destinationNatDone;
 }
 
-/** Chooses the next hook; returns false when the packet has passed all of them. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks */
+/**
+ * Chooses the next hook. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks
+ * @returns false if the packet has passed all of them
+ */
 export function route(evaluation: Evaluation, branch: Branch): boolean {
   translateAgain(evaluation, branch);
   const local = isLocal(evaluation.host, branch.destination);

@@ -14,8 +14,8 @@ import { isLocal } from "./packet.ts";
 import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
 
 /**
- * How evaluation continues after a statement: with the next statement, the next rule (`break`), or a verdict. After a
- * comparison whose result is unknown, the rule is `undecided`; `not-understood` is a statement that may do anything.
+ * How to continue after a statement: with the next statement, the next rule (`break`), or a verdict.
+ * `undecided` follows a comparison with an unknown result; `not-understood` a statement that may do anything.
  */
 export type Result =
   | { readonly kind: "continue" }
@@ -31,7 +31,7 @@ const UNDECIDED: Result = { kind: "undecided" };
 const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
 const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
-/** `flow` changes the way of later packets alone. */
+/** `flow` only changes the way of later packets. */
 const PASSIVE = ["match", "counter", "flow", "noEffect", "condition"];
 
 /** Whether a statement only compares, counts or logs. */
@@ -65,7 +65,7 @@ function typeOfReject(reject: unknown): unknown {
   return typeof reject === "object" && reject !== null && "type" in reject ? reject.type : undefined;
 }
 
-/** A kind of answer implies a comparison with the protocol or family that has it, which nft (1.1.3) does not list. */
+/** Adds the implied comparison with a protocol or family, which nft (1.1.3) does not list. */
 function runReject({ packet, family }: Evaluation, branch: Branch, type: unknown): Result {
   if (type === "tcp reset" && packet.protocol !== "tcp") return BREAK;
   if ((type === "icmp" && family !== "ip") || (type === "icmpv6" && family !== "ip6")) return BREAK;
@@ -88,7 +88,7 @@ function runVerdictMap(
   return found === undefined ? BREAK : { kind: "verdict", verdict: verdictJson(found) };
 }
 
-/** Assigns a mark or the priority. A value that is not known makes the register unknown. */
+/** Assigns a mark or the priority. An unknown value makes the register unknown. */
 function runMangle(
   evaluation: Evaluation,
   branch: Branch,
@@ -101,7 +101,7 @@ function runMangle(
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
-    // A random number or a hash is an effect of its own.
+    // A random number or a hash is a separate effect.
     if (number !== undefined && !isDrawn(value) && branch.random === undefined) {
       addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
     }
@@ -115,8 +115,8 @@ function isDrawn(expression: AnyExpression): boolean {
 }
 
 /**
- * Runs `add`, `update` or `delete` of a dynamic set's or map's element. An existing element keeps its value, and its
- * timeout restarts. Source: net/netfilter/nft_dynset.c, Linux 6.18.
+ * Runs `add`, `update` or `delete` of a dynamic set's or map's element. An existing element keeps its value,
+ * and its timeout restarts. Source: net/netfilter/nft_dynset.c, Linux 6.18.
  * @param data the value of a map's element; absent in a set
  */
 function updateSet(
@@ -168,7 +168,7 @@ function putElement(
   return CONTINUE;
 }
 
-/** Whether a set has no room for another element, counting the elements that this packet added and deleted. */
+/** Whether a set is full, counting the elements that this packet added and deleted. */
 function isFull(evaluation: Evaluation, branch: Branch, set: AnySet): boolean {
   const { size } = set.spec;
   if (size === undefined) return false;
@@ -185,8 +185,9 @@ function isFull(evaluation: Evaluation, branch: Branch, set: AnySet): boolean {
 type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
 
 /**
- * Translates the destination. This also accepts the packet, and skips the hook's later nat chains. The connection
- * counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and nf_nat_core.c, Linux 6.18.
+ * Translates the destination. This also accepts the packet and skips the hook's later nat chains. The
+ * connection counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and
+ * nf_nat_core.c, Linux 6.18.
  */
 function runDnat(evaluation: Evaluation, branch: Branch, { family, addr, port }: Dnat): Result {
   if (!isOfFamily(evaluation, { family })) return CONTINUE;
@@ -210,7 +211,7 @@ function destinationOf({ port }: Branch, target: Evaluated, given: Evaluated) {
   return { address, port: Number(withAddress ?? given ?? port) };
 }
 
-/** A translation of the other family passes the packet on. Source: nft_nat_inet_eval in net/netfilter/nft_nat.c, Linux 6.18. */
+/** A translation of the other family does nothing. Source: nft_nat_inet_eval in nft_nat.c, Linux 6.18. */
 function isOfFamily(evaluation: Evaluation, { family }: { readonly family?: string | undefined }): boolean {
   return family === undefined || family === evaluation.family;
 }
@@ -224,7 +225,7 @@ function runSnat(evaluation: Evaluation, branch: Branch, { family, addr = "" }: 
   const source = expressionValue(evaluation, branch, addr);
   if (source === undefined) return BREAK;
   if (source === UNKNOWN) return NOT_UNDERSTOOD;
-  // Without an address, the port alone changes.
+  // Without an address, only the port changes.
   return translateSource(branch, source === "" ? branch.source : splitParts(String(source))[0]);
 }
 
@@ -232,7 +233,7 @@ function isSeveral(address: AnyExpression): boolean {
   return typeof address === "object" && ("range" in address || "prefix" in address);
 }
 
-/** Over loopback, the node's own packets are masqueraded as the address that they have already. */
+/** Over loopback, masquerading keeps the source of the node's own packets. */
 function runMasquerade({ host, packet }: Evaluation, branch: Branch): Result {
   const isKept = packet.from.at === "node" && isLocal(host, branch.destination);
   return translateSource(branch, isKept ? branch.source : undefined);

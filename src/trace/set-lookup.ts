@@ -4,14 +4,17 @@ import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/an
 import { type Element, splitParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, setKey, UNKNOWN } from "./branch.ts";
 
-/** Returns the set or map behind a reference such as `@endpoints`; undefined when it is missing or not understood. */
+/** Returns the set or map of a reference (`@endpoints`); undefined if missing or not understood. */
 export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet): AnySet | undefined {
   if (typeof reference === "object" && "anonymous" in reference) return reference.anonymous;
   const set = typeof reference === "string" ? table?.sets.get(reference.slice(1)) : undefined;
   return set?.unreadable ? undefined : set;
 }
 
-/** Looks a key up and records the result as an effect. Returns the value ("" in a set), or undefined when missing. */
+/**
+ * Looks up a key and records the result as an effect.
+ * @returns the value ("" in a set), or undefined if missing
+ */
 export function lookUp(
   evaluation: Evaluation,
   branch: Branch,
@@ -36,7 +39,7 @@ export function lookUp(
   return value;
 }
 
-/** Returns the value of an element ("" in a set); undefined when there is none. */
+/** Returns the value of an element ("" in a set); undefined if there is none. */
 export function elementValue(
   evaluation: Evaluation,
   branch: Branch,
@@ -55,12 +58,12 @@ export function elementValue(
   return set.elements.get(key) ?? intervalValue(set, key);
 }
 
-/** Whether a map is one of ours whose keys end in ranges of ports. @param key of a packet */
+/** Whether a map is one of ours with ranges of ports in its keys. @param key of a packet */
 function isOfPortRanges({ spec }: AnySet, key: string): boolean {
   return spec.interval === true && key.includes(" . ");
 }
 
-/** The element with the range that has the port of a key. */
+/** Finds the element whose range has the port of a key. */
 function rangeAt({ elements }: AnySet, key: string): Element | undefined {
   const place = key.slice(0, key.lastIndexOf(" ") + 1);
   const port = Number(key.slice(place.length));
@@ -72,7 +75,7 @@ function rangeAt({ elements }: AnySet, key: string): Element | undefined {
   return undefined;
 }
 
-/** The intervals of sets, by their elements: sets of source ranges never change once they are filled. */
+/** Caches intervals by elements: sets of source ranges never change once they are filled. */
 const intervals = new WeakMap<AnySet["elements"], readonly AddressInterval[]>();
 
 function isWithin({ elements }: AnySet, family: Family, address: string): boolean {
@@ -85,7 +88,7 @@ function isWithin({ elements }: AnySet, family: Family, address: string): boolea
   return known.some(({ first, last }) => first <= number && number <= last);
 }
 
-/** The identity of a set in the table that the branch is in. */
+/** The identity of a set in the branch's table. */
 export function branchKey({ table }: Branch, { spec }: AnySet): string {
   return setKey(table?.family ?? "", table?.name ?? "", spec.name);
 }

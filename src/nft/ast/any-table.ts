@@ -1,5 +1,5 @@
 /**
- * Tables of any software, as far as they are understood. Our own rules and tables are a part of this: a `Rule` is an
+ * Tables of any software, as far as they are understood. Our own are a special case: a `Rule` is an
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
@@ -14,13 +14,12 @@ export interface TableName {
   readonly name: string;
 }
 
-/** A part of a rule that is not understood, as nft's JSON has it, and what is the matter with it. */
+/** A part of a rule that is not understood: nft's JSON and the reason. */
 export interface NotUnderstood {
   readonly notUnderstood: unknown;
   readonly error?: unknown;
 }
 
-/** Two operands. */
 type Pair = readonly [AnyExpression, AnyExpression];
 
 /** A value in a rule. Constants are canonical: addresses as text, ports, marks and TCP flags as numbers. */
@@ -31,7 +30,7 @@ export type AnyExpression =
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
-  /** `exists` or `missing`: what the other side of a comparison is looked up for. */
+  /** `exists` or `missing`: compares whether the other side exists. */
   | { readonly exists: boolean }
   | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
   | { readonly jhash: AnyJhash }
@@ -45,7 +44,7 @@ export type AnyExpression =
   | { readonly "^": Pair }
   | NotUnderstood;
 
-/** A hash; the kernel chooses a seed where none is given. */
+/** A hash; without a seed, the kernel chooses one. */
 export interface AnyJhash {
   readonly mod: number;
   readonly seed?: number;
@@ -53,12 +52,12 @@ export interface AnyJhash {
   readonly expr: AnyExpression;
 }
 
-/** A set or map that is written into a rule. */
+/** An anonymous set or map in a rule. */
 export interface AnonymousSet {
   readonly anonymous: AnySet;
 }
 
-/** How a comparison compares. `in` is for sets of bits: any of them. */
+/** The operator of a comparison. `in` matches any of a set of bits. */
 export type Operator = "==" | "!=" | "in" | "<" | ">" | "<=" | ">=";
 
 /** One step of a rule. */
@@ -77,19 +76,19 @@ export type AnyStatement =
   /** `stmt` counts the packets of each element. */
   | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] } }
   | { readonly dnat: AnyDnat }
-  /** Ports and flags are not told: no rule here depends on them. */
+  /** Without ports and flags, which no rule here depends on. */
   | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
   | { readonly counter: null }
   | { readonly flow: FlowStatement }
-  /** Counts, logs, or changes something on which no rule here depends. */
+  /** Counts, logs, or changes something that no rule here depends on. */
   | { readonly noEffect: unknown }
-  /** Holds or does not hold, by something that is not known of a packet: a rate, a quota, an xtables match. */
+  /** A condition on something unknown about a packet: a rate, a quota, an xtables match. */
   | { readonly condition: unknown }
   | NotUnderstood;
 
-/** A translation of the destination. `flags` choose among several addresses or ports. */
+/** Translates the destination. `flags` choose among several addresses or ports. */
 export interface AnyDnat {
   readonly family?: string;
   readonly addr?: AnyExpression;
@@ -103,7 +102,6 @@ export interface ElementUpdate {
   readonly elem: AnyExpression | { readonly elem: { readonly val: AnyExpression; readonly timeout: number } };
 }
 
-/** A rule is the list of its statements. */
 export type AnyRule = readonly AnyStatement[];
 
 /** What makes a chain a base chain. Hooks outside the IP layer (`ingress`) occur as well. */
@@ -114,20 +112,19 @@ export interface AnyBaseChain {
   readonly policy: "accept" | "drop";
 }
 
-/** A chain of any table. */
 export interface AnyChain {
   readonly name: string;
   readonly base?: AnyBaseChain;
   readonly rules: readonly AnyRule[];
-  /** Each rule as `nft list` prints it, where that was asked. */
+  /** Each rule as `nft list` prints it, if requested. */
   readonly texts?: readonly string[];
 }
 
 /** A set or map with its elements. */
 export interface AnySet {
   /**
-   * `dynamic`: packets add elements. `size`: most elements that it takes. `timeout`: of its elements, in seconds.
-   * `interval`: the keys of `elements` are addresses, prefixes and ranges, or end in ranges of ports.
+   * `dynamic`: packets add elements. `size`: maximum number of elements. `timeout`: of its elements, in
+   * seconds. `interval`: the keys are addresses, prefixes and ranges, or end in ranges of ports.
    */
   readonly spec: {
     readonly name: string;
@@ -138,9 +135,9 @@ export interface AnySet {
   };
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;
-  /** Elements that stand for several keys; of those that include a key, the first counts. */
+  /** Elements that match several keys. The first that matches a key counts. */
   readonly intervals?: readonly IntervalElement[];
-  /** Set when the declaration or an element is not understood: what it holds is not known. */
+  /** Set if the declaration or an element is not understood, so that the content is unknown. */
   readonly unreadable?: true;
 }
 
@@ -158,7 +155,6 @@ export type KeyPart =
   | { readonly kind: "names"; readonly prefix: string }
   | { readonly kind: "any" };
 
-/** A table of any software. */
 export interface AnyTable extends TableName {
   readonly chains: ReadonlyMap<string, AnyChain>;
   readonly sets: ReadonlyMap<string, AnySet>;

@@ -11,7 +11,7 @@ export function networkBits(offset: number, len: number): Expression {
   return { payload: { base: "nh", offset, len } };
 }
 
-/** A value that travels with the packet: `meta mark`, `meta l4proto`. */
+/** A property of the packet: `meta mark`, `meta l4proto`. */
 export function meta(key: string): Expression {
   return { meta: { key } };
 }
@@ -21,12 +21,12 @@ export function concat(...parts: readonly Expression[]): Expression {
   return { concat: parts };
 }
 
-/** The value that a named map has for a key; a rule whose lookup finds nothing stops there. */
+/** The value of a named map for a key. If there is none, the rule ends. */
 export function lookup(key: Expression, map: string): Expression {
   return { map: { key, data: `@${map}` } };
 }
 
-/** A packet goes on to the next statement only if the left side is the right one, or among it. */
+/** Continues only with packets whose left side equals the right one, or is in it. */
 export function matches(left: Expression, right: Expression): Statement {
   return { match: { op: "==", left, right } };
 }
@@ -36,67 +36,67 @@ export function differs(left: Expression, right: Expression): Statement {
   return { match: { op: "!=", left, right } };
 }
 
-/** A packet goes on to the next statement only if the left side is not less than the right one. */
+/** Continues only with packets whose left side is not less than the right one. */
 export function atLeast(left: Expression, right: Expression): Statement {
   return { match: { op: ">=", left, right } };
 }
 
-/** A value with some of its bits, the others 0. */
+/** Keeps some bits of a value and clears the others. */
 export function masked(value: Expression, mask: Expression): Expression {
   return { "&": [value, mask] };
 }
 
-/** A value in which a bit is set, and of the others those of a mask. nft lists the bit in the mask, too (1.1.3 and 1.1.7). */
+/** Keeps the bits of a mask and sets a bit. nft lists the bit in the mask, too (1.1.3 and 1.1.7). */
 export function withBit(value: Expression, mask: number, bit: number): Expression {
   return { "|": [masked(value, mask + bit), bit] };
 }
 
-/** A packet of a connection that the kernel knows already, or none at all. */
+/** Matches packets that start no connection: of known connections, or of none. */
 export const CONNECTION_IS_NOT_NEW: Statement = {
   match: { op: "!=", left: { ct: { key: "state" } }, right: "new" },
 };
 
-/** A packet of a connection that both sides have sent packets of. */
+/** Matches packets of connections with packets in both directions. */
 export const CONNECTION_IS_ESTABLISHED: Statement = {
   match: { op: "in", left: { ct: { key: "state" } }, right: "established" },
 };
 
-/** The connection's destination was translated, by us or by another. */
+/** Matches connections with a translated destination, by us or other software. */
 export const CONNECTION_HAS_DNAT: Statement = {
   match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" },
 };
 
-/** Sets a value that travels with the packet. */
+/** Sets a property of the packet. */
 export function assign(key: Expression, value: Expression): Statement {
   return { mangle: { key, value } };
 }
 
-/** Looks the key up in a named verdict map and does what it says; nothing found: the next rule. */
+/** Looks up the key in a named verdict map and applies the verdict. If there is none, the rule ends. */
 export function verdictMap(key: Expression, map: string): Statement {
   return { vmap: { key, data: `@${map}` } };
 }
 
-/** A random number from `offset` on, one of `mod`. */
+/** A random number: `offset` plus 0 to `mod` - 1. */
 export function randomNumber(mod: number, offset: number): Expression {
   return { numgen: { mode: "random", mod, offset } };
 }
 
-/** The next number in turn from `offset` on, one of `mod`. Packets of all flows share the turn. */
+/** The next number in turn: `offset` plus 0 to `mod` - 1. Packets of all flows share one counter. */
 export function nextNumber(mod: number, offset: number): Expression {
   return { numgen: { mode: "inc", mod, offset } };
 }
 
-/** A number from `offset` on, one of `mod`, that depends on the value of an expression alone. */
+/** A hash of an expression: `offset` plus 0 to `mod` - 1. */
 export function hash(expr: Expression, mod: number, seed: number, offset: number): Expression {
   return { jhash: { mod, seed, offset, expr } };
 }
 
-/** Changes the destination; ends the walk of the packet through this hook's nat chains. */
+/** Changes the destination, and ends this hook's nat chains for the packet. */
 export function dnatTo(family: Family, addr: Expression): Statement {
   return { dnat: { family, addr } };
 }
 
-/** Changes the destination's address and keeps its port. nft lists no family then (1.1.3 and 1.1.7). */
+/** Changes the destination's address and keeps its port. nft then lists no family (1.1.3 and 1.1.7). */
 export function dnatToAddress(addr: Expression): Statement {
   return { dnat: { addr } };
 }

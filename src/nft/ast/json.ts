@@ -1,10 +1,8 @@
 import type { Family } from "../../base/family.ts";
 
-/**
- * The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3.
- */
+/** The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3. */
 
-/** Something that has a value: packet fields, constants, lookups. */
+/** An expression: packet fields, constants, lookups. */
 export type Expression =
   | string
   | number
@@ -72,7 +70,7 @@ export type Statement =
   | { readonly counter: null }
   /** `flow add @f`: later packets of the connection take the fast path. */
   | { readonly flow: FlowStatement }
-  /** With an ICMP error, or of TCP with a reset. */
+  /** With an ICMP error, or a reset for TCP. */
   | { readonly reject: null | { readonly type: "tcp reset" } };
 
 /** `update @m { k timeout t : v }` and `delete @m { k : v }`. */
@@ -83,10 +81,10 @@ export interface MapStatement {
   readonly map: string;
 }
 
-/** Puts a connection into a flow table. The kernel ignores it for packets that it cannot forward by one. */
+/** Adds a connection to a flow table. The kernel ignores packets that it cannot forward that way. */
 export interface FlowStatement {
   readonly op: "add";
-  /** With its `@`. */
+  /** The name with `@`. */
   readonly flowtable: string;
 }
 
@@ -98,15 +96,14 @@ export interface SetStatement {
   readonly stmt?: readonly { readonly counter: null }[];
 }
 
-/** A rule is the list of its statements. */
 export type Rule = readonly Statement[];
 
-/** Lets no more packets on to the next statement than so many a second; only in rules for tracing. */
+/** Limits packets per second; only in rules for tracing. */
 export interface LimitStatement {
   readonly limit: { readonly rate: number; readonly per: "second"; readonly burst: number };
 }
 
-/** Remembers when a packet last came to it; only in a rule that asks how old the kernel is. */
+/** Records the time of the last packet; only in a rule that tests the kernel's version. */
 export interface LastStatement {
   readonly last: null;
 }
@@ -154,7 +151,7 @@ export interface ChainJson {
   readonly policy?: string;
 }
 
-/** A flow table; hook, priority and devices only where it is added. */
+/** A flow table; hook, priority and devices only to add it. */
 export interface FlowtableJson {
   readonly family: Family;
   readonly table: string;
@@ -188,7 +185,7 @@ export type Command =
   | { readonly delete: CommandObject }
   | { readonly flush: CommandObject };
 
-/** The input of `nft -j -f -`: all of it is applied, or nothing. */
+/** The input of `nft -j -f -`, which applies all of it or nothing. */
 export interface Transaction {
   readonly nftables: readonly Command[];
 }

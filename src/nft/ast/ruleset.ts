@@ -24,24 +24,24 @@ export interface SetSpec {
   readonly name: string;
   readonly key: readonly DataType[];
   readonly value?: "verdict" | readonly DataType[];
-  /** Filled by packets, not by us: declared and kept, its elements never compared. */
+  /** Filled by packets: declared and kept, its elements never compared. */
   readonly dynamic: boolean;
-  /** Most elements that it takes; the kernel refuses a transaction with more. */
+  /** Maximum number of elements. The kernel refuses transactions that exceed it. */
   readonly size?: number;
-  /** Seconds after which the kernel deletes an element that we put and did not delete. */
+  /** Time after which the kernel deletes elements that we added. Seconds. */
   readonly timeout?: number;
-  /** Every element counts the packets that it matched. */
+  /** Whether each element counts the packets that it matches. */
   readonly counter: boolean;
-  /** Its elements are prefixes, ranges and single addresses; of a concatenation, the last part is a range of ports. */
+  /** Elements are prefixes, ranges and addresses; in a concatenation, the last part is a range of ports. */
   readonly interval?: true;
 }
 
 /**
- * A set or map with its elements. Keys and values are canonical text, parts joined with " . " in nft's
- * way: `2147483652 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a set. Numbers are decimal
- * (a classid too), addresses as ip.ts makes them; a key of an interval set is `10.0.0.1`, `10.0.0.0/8` or
- * `10.0.0.1-10.0.0.9`, no two of which overlap or touch, or of a concatenation `10.0.0.1 . tcp . 80-99` and
- * `10.0.0.1 . tcp . 80-80`, no two of which overlap.
+ * A set or map with its elements. Keys and values are canonical text, parts joined with " . " in nft's way:
+ * `2147483652 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a set. Numbers are
+ * decimal (a classid too), addresses as ip.ts makes them; a key of an interval set is `10.0.0.1`,
+ * `10.0.0.0/8` or `10.0.0.1-10.0.0.9`, no two of which overlap or touch, or of a concatenation
+ * `10.0.0.1 . tcp . 80-99` and `10.0.0.1 . tcp . 80-80`, no two of which overlap.
  */
 export interface ElementSet {
   readonly spec: SetSpec;
@@ -49,8 +49,8 @@ export interface ElementSet {
 }
 
 /**
- * A flow table: the kernel forwards the packets of the connections in it as they come in, past prerouting, forward and
- * postrouting. Its devices come and go with the host's, and are not compared.
+ * A flow table: the kernel forwards packets of its connections from ingress, past prerouting, forward and
+ * postrouting. Its devices change with the host's, and are not compared.
  */
 export interface Flowtable {
   readonly name: string;
@@ -67,7 +67,7 @@ export interface Table {
   readonly sets: ReadonlyMap<string, ElementSet>;
 }
 
-/** Both tables; a family is absent when the kernel has no such table. */
+/** Both tables; a family is absent if the kernel has no such table. */
 export type Ruleset = Readonly<Partial<Record<Family, Table>>>;
 
 /** The name of our tables. */

@@ -21,7 +21,7 @@ function parseAddress(family: Family, value: unknown): bigint {
   return addressNumber(family, address);
 }
 
-/** The interval that an address, a prefix or a range stands for. Bits behind a prefix are ignored, as nft does. */
+/** The interval of an address, a prefix or a range. Ignores bits behind a prefix, as nft does. */
 export function addressInterval(family: Family, item: unknown): AddressInterval {
   if (typeof item === "string") {
     const number = parseAddress(family, item);
@@ -41,9 +41,9 @@ export function addressInterval(family: Family, item: unknown): AddressInterval 
 }
 
 /**
- * The addresses of an anonymous set in canonical form: ascending, what overlaps or touches joined,
- * and no set around a lone member. The kernel joins in this way (nft 1.1.3), so that
- * `{10.0.0.0/9, 10.128.0.0/9}` is listed as `10.0.0.0/8`.
+ * The canonical form of an anonymous set of addresses: ascending, overlapping and adjacent members joined, no
+ * set around a single member. The kernel joins in this way (nft 1.1.3): it lists `{10.0.0.0/9, 10.128.0.0/9}`
+ * as `10.0.0.0/8`.
  */
 export function canonicalAddresses(family: Family, items: readonly unknown[]): Expression {
   const joined = joinIntervals(items.map((item) => addressInterval(family, item)));

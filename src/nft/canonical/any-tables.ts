@@ -13,17 +13,17 @@ interface DraftChain extends AnyChain {
 interface DraftTable extends AnyTable {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, AnySet>;
-  /** Set while the table is switched off: its base chains see no packets. */
+  /** The flag of a disabled table, whose base chains see no packets. */
   isDormant?: true;
 }
 
 const FAMILIES: ReadonlySet<unknown> = new Set<TableFamily>(["ip", "ip6", "inet"]);
 
 /**
- * Reads the tables of a listing (`nft -j list table FAMILY NAME`, of any nft and any software) that see IP packets.
- * Rules and sets that are not understood stay in them as such.
- * @param texts the same tables as `nft -a list table` prints them, for the words of their rules
- * @throws AppError NFT_OUTPUT for something that is not a listing of nft
+ * Reads the tables that see IP packets from a listing of any nft and any software
+ * (`nft -j list table FAMILY NAME`). Rules and sets that are not understood are kept as such.
+ * @param texts the same tables from `nft -a list table`, for the text of their rules
+ * @throws AppError NFT_OUTPUT if it is no listing of nft
  */
 export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
   const tables = new Map<string, DraftTable>();

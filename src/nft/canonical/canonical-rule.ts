@@ -9,11 +9,10 @@ import { readRule } from "./rule.ts";
 import { asFlags, asList, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 /**
- * The one form of a rule, in which we write it and to which we bring what nft lists: the same rule
- * gives the same `JSON.stringify`. Takes the list of statements in the JSON of any nft. Sets of one
- * become their member, addresses are joined as the kernel joins them, classids and marks become
- * numbers, members stand in a fixed order.
- * @throws AppError NFT_OUTPUT that quotes the part that is not understood, or that our rules never have
+ * Brings a rule from any nft's JSON to its canonical form, which we also write: equal rules give the same
+ * `JSON.stringify`. Replaces sets of one by their member, joins addresses as the kernel does, turns classids
+ * and marks into numbers, and sorts members.
+ * @throws AppError NFT_OUTPUT with the part that is not understood, or that our rules never have
  */
 export function canonicalRule(rule: unknown): Rule {
   return readRule(asList(rule, "rule")).map(canonicalStatement);
@@ -46,7 +45,7 @@ function canonicalStatement(statement: AnyStatement): Statement {
   return statement;
 }
 
-/** A statement that is understood, and that none of our rules has. */
+/** The error for a known statement that our rules never have. */
 function neverOurs(statement: unknown): AppError {
   return notUnderstood(`statement "${asTagged(statement, "statement")[0]}"`, statement);
 }
@@ -77,14 +76,14 @@ function canonicalMatch({
   };
 }
 
-/** Conntrack's state and status are sets of bits; nft writes a plain comparison with them as `in`. */
+/** Conntrack's state and status are sets of bits. nft writes plain comparisons with them as `in`. */
 function isBitmask(field: Expression): boolean {
   return (
     typeof field === "object" && "ct" in field && (field.ct.key === "state" || field.ct.key === "status")
   );
 }
 
-/** The dynamic maps hold endpoint ids only, so that a constant here is a classid. */
+/** A constant here is a classid, as the dynamic maps hold only endpoint ids. */
 function canonicalMapStatement({
   op,
   elem,
@@ -132,7 +131,7 @@ function canonicalDnat(dnat: AnyDnat): { readonly family?: Family; readonly addr
   return { ...(family !== undefined && { family }), addr: canonicalExpression(addr) };
 }
 
-/** nft lists a bare `reject` with the type and code that the family gave it, and a reset by its type alone. */
+/** nft lists a plain `reject` with the type and code of the family, and a reset with its type. */
 function canonicalReject(body: unknown): Statement {
   if (body === null) return { reject: null };
   const { type, expr } = asObjectOf(body, ["type", "expr"], "reject");
@@ -167,7 +166,7 @@ function canonicalExpression(
   }
   if ("jhash" in expression) {
     const { mod, seed, offset, expr } = expression.jhash;
-    // Without a seed every kernel has its own, which our rules never want.
+    // Without a seed, every kernel chooses its own; our rules always have one.
     if (seed === undefined) throw notUnderstood("jhash seed", seed);
     return { jhash: { mod, seed, offset, expr: canonicalExpression(expr) } };
   }
@@ -184,7 +183,7 @@ function canonicalOperands([left, right]: readonly [AnyExpression, AnyExpression
   return [canonicalExpression(left), canonicalExpression(right, typeOfExpression(left))];
 }
 
-/** TCP's flags by their names, as nft lists them; all other constants are canonical as they are read. */
+/** TCP's flags by name, as nft lists them. All other constants are canonical when read. */
 function canonicalConstant(value: string | number, type: ConstantType): string | number {
   if (type !== "tcp_flag") return value;
   return Object.keys(TCP_FLAGS).find((name) => TCP_FLAGS[name] === value) ?? value;
@@ -200,7 +199,7 @@ function canonicalSet(items: readonly AnyExpression[], type: ConstantType): Expr
       return [JSON.stringify(member), member] as const;
     }),
   );
-  // In no order of its own: the kernel lists anonymous sets of such members by hash.
+  // Sorted, as the kernel lists anonymous sets of such members by hash.
   const members = [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, member]) => member);
   const [lone] = members;
   if (lone === undefined) throw notUnderstood("empty set", items);

@@ -19,9 +19,9 @@ export const TCP_FLAGS: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads a constant: addresses as text in canonical form, protocols by their names, numbers of all kinds, classids and
- * TCP flags as numbers. References to sets (`@name`) are kept, as is what has another type.
- * @throws AppError NFT_OUTPUT for one that is not of its type
+ * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids and TCP flags as
+ * numbers. Keeps references to sets (`@name`) and constants of other types.
+ * @throws AppError NFT_OUTPUT if it is not of its type
  */
 export function readConstant(value: string | number, type: ConstantType): string | number {
   if (typeof value === "string" && value.startsWith("@")) return value;
@@ -47,8 +47,8 @@ export function readConstant(value: string | number, type: ConstantType): string
 }
 
 /**
- * A classid as its 32-bit number. nft prints 0 as `none`, 2^32-1 as `root`, others as hexadecimal
- * `major:minor` where either half may be omitted (tc(8)); a number passes.
+ * Reads a classid as a 32-bit number. nft prints 0 as `none`, 2^32-1 as `root`, others as hexadecimal
+ * `major:minor`, where either half may be absent (tc(8)). Numbers are accepted.
  */
 export function parseClassid(value: unknown): number {
   if (typeof value === "number") return asNumber(value, "classid");
@@ -71,14 +71,14 @@ export function formatClassid(classid: number): string {
   return `${Math.floor(classid / 0x10000).toString(16)}:${(classid % 0x10000).toString(16)}`;
 }
 
-/** A transport protocol by its name; nft prints the number where it finds no protocols database. */
+/** The name of a transport protocol. Without a protocols database, nft prints the number. */
 export function parseProtocol(value: unknown): string {
   if (typeof value === "string" && !/^\d+$/.test(value)) return value;
   const number = asNumber(value, "protocol");
   return PROTOCOL_NAMES[number] ?? String(number);
 }
 
-/** The number of a transport protocol by the name that {@link parseProtocol} gives. */
+/** The number of a transport protocol, by the name from {@link parseProtocol}. */
 export function protocolNumber(name: string): number {
   return PROTOCOL_NUMBERS[name] ?? Number(name);
 }

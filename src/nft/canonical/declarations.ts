@@ -25,12 +25,12 @@ export const PRIORITIES: Readonly<Record<string, number>> = {
   srcnat: 100,
 };
 
-/** Of our sets and maps: plain, filled by packets, with elements that end by themselves, and with ranges. */
+/** The flags of our sets and maps: plain, filled by packets, with timeouts, and with ranges. */
 const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic,timeout", "timeout", "interval"]);
 
 const HOOKS: readonly string[] = ["prerouting", "input", "forward", "output", "postrouting"];
 
-/** Reads what makes a chain a base chain; undefined for a regular chain. */
+/** Reads the hook of a base chain; undefined for a regular chain. */
 export function parseBaseChain(chain: JsonObject): BaseChain | undefined {
   const { hook, type, policy = "accept" } = chain;
   if (hook === undefined) return undefined;
@@ -40,8 +40,8 @@ export function parseBaseChain(chain: JsonObject): BaseChain | undefined {
 }
 
 /**
- * Reads a flow table, with its devices: nft lists one as text, several as a list, and none where there are none.
- * @throws AppError NFT_OUTPUT for one with properties that ours never has
+ * Reads a flow table with its devices: nft lists one as text, several as a list.
+ * @throws AppError NFT_OUTPUT for properties that ours never has
  */
 export function parseFlowtable(object: JsonObject): {
   readonly flowtable: Flowtable;
@@ -77,7 +77,7 @@ export function readSet(kind: "set" | "map", set: JsonObject): AnySet {
 }
 
 /**
- * Reads the declaration of a set (`kind` "set") or of a map of ours.
+ * Reads the declaration of one of our sets (`kind` "set") or maps.
  * @throws AppError NFT_OUTPUT for a type or flag that we never declare
  */
 export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
@@ -106,7 +106,7 @@ function commonSpec({ name, size, timeout }: JsonObject): Pick<SetSpec, "name" |
   };
 }
 
-/** nft lists a map of verdicts as `"verdict"`, however it was declared. */
+/** nft lists a map of verdicts as `"verdict"`, whatever its declaration. */
 function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
   const isVerdict = value === "verdict" || (isTypeof(value) && isVerdictExpression(value.typeof));
   return isVerdict ? "verdict" : ourTypes(value);
@@ -126,7 +126,7 @@ function ourTypes(value: unknown): readonly DataType[] {
   return types;
 }
 
-/** Types come as expressions or as names: a list, text joined with dots, or one name, by nft's version. */
+/** Reads types, which versions of nft list as expressions, or as names: a list, text with dots, or one. */
 function readTypes(value: unknown): readonly ConstantType[] {
   if (typeof value === "string") return value.split(" . ").map(typeOfName);
   if (Array.isArray(value)) return value.map((name) => typeOfName(asText(name, "type")));

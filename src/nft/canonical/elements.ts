@@ -8,7 +8,10 @@ import { addressInterval } from "./address.ts";
 import { parseClassid, parseProtocol, readConstant } from "./constant.ts";
 import { asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
-/** Reads a verdict, as statement or as the value of an element; undefined for any other statement. @throws AppError NFT_OUTPUT */
+/**
+ * Reads a verdict from a statement or an element's value; undefined for other statements.
+ * @throws AppError NFT_OUTPUT
+ */
 export function readVerdict(statement: unknown): Verdict | undefined {
   const [kind, body] = asTagged(statement, "verdict");
   switch (kind) {
@@ -47,21 +50,27 @@ export function unwrapKey(key: unknown): unknown {
   return asObject(key.elem, "element").val;
 }
 
-// The elements of our own sets: 100,000 of a listing and more. No closures, no regular expressions.
+// The elements of our own sets. No closures and no regular expressions: a listing has 100,000 and more.
 
-/** An element of a set or map of ours as listed, in canonical form. @throws AppError NFT_OUTPUT when it is not understood */
+/**
+ * Reads a listed element of one of our sets or maps, in canonical form.
+ * @throws AppError NFT_OUTPUT if it is not understood
+ */
 export function parseElement(spec: SetSpec, item: unknown): Element {
   const { key, value } = splitElement(item, spec.value !== undefined);
   return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value) };
 }
 
-/** An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8` or `10.96.0.10 . tcp . 53-53`. */
+/**
+ * An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8` or
+ * `10.96.0.10 . tcp . 53-53`.
+ */
 export function keyText(key: unknown, spec: SetSpec): string {
   if (!spec.interval) return dataText(key, spec.key);
   return spec.key.length === 1 ? intervalKey(key, spec) : asRange(dataText(key, spec.key));
 }
 
-/** A key whose last part is a range; nft prints one of a single port as that port. */
+/** A key whose last part is a range. nft prints a range of one port as that port. */
 function asRange(key: string): string {
   const last = key.slice(key.lastIndexOf(" ") + 1);
   return last.includes("-") ? key : `${key}-${last}`;
@@ -105,7 +114,7 @@ function verdictTextOf(value: unknown): string {
   return verdictText(verdict);
 }
 
-// The elements of any set: with prefixes, ranges and wildcards in their keys, and types that ours do not have.
+// The elements of any set: keys may have prefixes, ranges and wildcards, and types that our sets do not have.
 
 /**
  * Reads the elements of any set or map, with the types of its key's parts.
@@ -130,7 +139,7 @@ export function readElements(
   return intervals.length === 0 ? { spec, elements } : { spec, elements, intervals };
 }
 
-/** Members of an element that let every packet pass; others (`limit`, `quota`) end the rule at times. */
+/** Properties of an element that let every packet pass. Others (`limit`, `quota`) may end the rule. */
 const PASSING = ["val", "timeout", "expires", "comment", "counter", "last"];
 
 function passingKey(key: unknown): unknown {

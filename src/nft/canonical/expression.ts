@@ -15,8 +15,8 @@ import {
 } from "./shape.ts";
 
 /**
- * Reads an expression of any rule. A part that is not understood stays in it as such.
- * @param type how to read the constants in it; fields and lookups bring their own
+ * Reads an expression of any rule. Parts that are not understood are kept as such.
+ * @param type the type of constants in it; fields and lookups have their own
  */
 export function readExpression(value: unknown, type: ConstantType = "other"): AnyExpression {
   return understood(value, () => knownExpression(value, type));
@@ -104,7 +104,7 @@ function readJhash(body: unknown): AnyExpression {
   };
 }
 
-/** nft omits an offset of 0, and its JSON has the 32 bits of an offset as a signed number (1.1.7). */
+/** nft omits an offset of 0, and its JSON has 32-bit offsets as signed numbers (1.1.7). */
 function readOffset(offset: unknown): number {
   if (offset === undefined) return 0;
   return typeof offset === "number" && offset < 0 ? offset + 2 ** 32 : asNumber(offset, "offset");
@@ -122,7 +122,7 @@ function readRange(body: unknown, type: ConstantType): readonly [AnyExpression, 
   return [first, last];
 }
 
-/** nft nests operations of more than two operands, newer versions list them flat. */
+/** nft nests operations of more than two operands; newer versions list them flat. */
 function readOperation(
   kind: "|" | "&" | "^",
   operands: readonly unknown[],
@@ -137,7 +137,7 @@ function readOperation(
 const ANONYMOUS: AnySet["spec"] = { name: "", dynamic: false };
 
 /**
- * Reads the map of a lookup: a named one as `@name`, or one that is written into the rule.
+ * Reads the map of a lookup: a named one as `@name`, or an anonymous one.
  * @throws AppError NFT_OUTPUT for elements that are not understood
  */
 export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression | AnonymousSet {
@@ -148,8 +148,8 @@ export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression |
 }
 
 /**
- * Reads the constants with which a rule compares a field: each part of a concatenation by its own type. Constants that are
- * not understood stay as such.
+ * Reads the constants that a rule compares with a field: each part of a concatenation by its own type.
+ * Constants that are not understood are kept as such.
  */
 export function readConstants(value: unknown, field: AnyExpression): AnyExpression | AnonymousSet {
   if (typeof field !== "object" || !("concat" in field) || typeof value === "string") {

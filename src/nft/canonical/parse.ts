@@ -50,10 +50,10 @@ export function parseListing(listing: Listing): Ruleset {
   return draft;
 }
 
-/** A {@link Ruleset} that is being put together. */
+/** A {@link Ruleset} under construction. */
 export type Draft = Partial<Record<Family, DraftTable>>;
 
-/** A table that is being put together. */
+/** A table under construction. */
 export interface DraftTable extends Table {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, DraftSet>;
@@ -68,7 +68,7 @@ interface DraftSet extends ElementSet {
   readonly elements: Map<string, string>;
 }
 
-/** The family of an object if it is, or is in, one of our two tables; undefined for other tables' objects. */
+/** The family of an object that is, or is in, one of our tables; otherwise undefined. */
 export function ownFamily(kind: string, object: JsonObject): Family | undefined {
   const { family } = object;
   const table = kind === "table" ? object.name : object.table;
@@ -90,8 +90,8 @@ export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
 }
 
 /**
- * Adds one object as listed or as written (`{"chain": {...}}` apart: kind and body) to the draft.
- * An object that exists already stays as it is, as with nft's `add`. Objects of other tables are ignored.
+ * Adds one listed or written object (`{"chain": {...}}` as kind and body) to the draft. Keeps existing
+ * objects, as nft's `add` does, and ignores those of other tables.
  */
 export function place(draft: Draft, kind: string, body: unknown): void {
   const object = asObject(body, kind);
@@ -133,7 +133,7 @@ function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): 
   }
 }
 
-/** The devices of our flow tables in a listing (`nft -j list flowtables`), sorted. @throws AppError NFT_OUTPUT */
+/** Reads our flow tables' devices (`nft -j list flowtables`), sorted. @throws AppError NFT_OUTPUT */
 export function flowtableDevices(listing: Listing): Partial<Record<Family, readonly string[]>> {
   const devices: Partial<Record<Family, readonly string[]>> = {};
   for (const listed of listing.objects) {
@@ -161,7 +161,7 @@ export function parseListedElement(spec: SetSpec, item: unknown): ListedElement 
   };
 }
 
-/** What stands beside the key of an element: its time-out, counter and comment. */
+/** The properties of an element besides its key: timeout, counter and comment. */
 function propertiesOf(item: unknown, isOfMap: boolean): JsonObject {
   const { key } = splitElement(item, isOfMap);
   return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};

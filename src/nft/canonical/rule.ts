@@ -22,13 +22,13 @@ import {
   understood,
 } from "./shape.ts";
 
-/** Statements that change nothing on which the way of a packet depends. */
+/** Statements that do not affect the way of a packet. */
 const WITHOUT_EFFECT = new Set(["log", "last", "continue", "ct helper", "ct timeout", "ct expectation"]);
 
-/** Statements that hold or not by traffic before this packet. */
+/** Conditions on earlier traffic. */
 const CONDITIONS = new Set(["limit", "quota", "ct count"]);
 
-/** What xtables extensions do that change nothing here: `-m comment`, `-j LOG`. Source: iptables-extensions(8). */
+/** Extensions of xtables that change nothing here: `-m comment`, `-j LOG`. Source: iptables-extensions(8). */
 const XT_WITHOUT_EFFECT = new Set([
   "match comment",
   "target LOG",
@@ -37,13 +37,13 @@ const XT_WITHOUT_EFFECT = new Set([
   "target TRACE",
 ]);
 
-/** Packet fields whose assignment changes neither the way of a packet nor its addresses. */
+/** Packet fields that affect neither the way of a packet nor its addresses. */
 const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
 const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
 
 /**
- * Reads a rule of any table: the list `expr` in the JSON of any nft. What is not understood stays in it as such. For
- * our own rules see {@link canonicalRule}.
+ * Reads a rule of any table: the list `expr` in any nft's JSON. Parts that are not understood are kept as
+ * such. For our own rules see {@link canonicalRule}.
  */
 export function readRule(rule: unknown): AnyRule {
   const statements = understood(rule, () => asList(rule, "rule"));
@@ -132,8 +132,8 @@ function readUpdate(op: unknown, elem: unknown): ElementUpdate {
 }
 
 /**
- * Reads the statements that run for each packet of an element, as a set or a rule gives them.
- * @throws AppError NFT_OUTPUT for one that does not let every packet pass: `limit`, `quota` and `ct count` end the rule at times
+ * Reads the statements of an element, which run for each of its packets.
+ * @throws AppError NFT_OUTPUT for statements that may end the rule: `limit`, `quota` and `ct count`
  */
 export function readPassing(statements: unknown): readonly AnyStatement[] {
   return asList(statements, "statements of elements").map((statement): AnyStatement => {
@@ -144,7 +144,7 @@ export function readPassing(statements: unknown): readonly AnyStatement[] {
   });
 }
 
-/** Of several addresses or ports the kernel chooses in ways that are not known here. */
+/** Not evaluated: how the kernel chooses among several addresses or ports. */
 function readDnat({ family, addr, port, flags }: JsonObject): AnyDnat {
   const dnat: AnyDnat = {
     ...familyOf(family),
@@ -156,7 +156,7 @@ function readDnat({ family, addr, port, flags }: JsonObject): AnyDnat {
   return dnat;
 }
 
-/** Tables of both families name the one whose packets a statement translates. */
+/** Tables of the family `inet` name the family of the packets that a statement translates. */
 function familyOf(family: unknown): { readonly family?: string } {
   return family === undefined ? {} : { family: asText(family, "family") };
 }
@@ -170,7 +170,7 @@ function isSeveral(target: AnyExpression | undefined): boolean {
   return typeof target === "object" && ("range" in target || "prefix" in target || "set" in target);
 }
 
-/** iptables-nft writes extensions that nft has no words for; nft names them and nothing more. */
+/** nft names extensions of iptables-nft that it cannot express, without their parameters. */
 function readXtables(statement: unknown, { type, name }: JsonObject): AnyStatement {
   if (XT_WITHOUT_EFFECT.has(`${type} ${name}`)) return { noEffect: statement };
   if (type === "match") return { condition: statement };

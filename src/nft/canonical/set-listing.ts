@@ -5,31 +5,31 @@ const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [BRACKET, CLOSING_BRACKET, BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Parses the listing of one set or map (`nft -j list map ip nft-proxy endpoints`) while nft prints it. 100,000 elements
- * are 10 MB of text and, parsed at once, ten times that as objects. Here each piece of text is parsed by itself, and
- * only an element that is not complete is kept.
+ * Parses the listing of one set or map (`nft -j list map ip nft-proxy endpoints`) while nft prints it.
+ * 100,000 elements are 10 MB of text and, parsed at once, ten times that as objects. So each chunk of text is
+ * parsed by itself, keeping only an incomplete element.
  */
 export class SetListingParser {
   readonly #take: (element: unknown) => void;
   /** The text before the elements. */
   #frame = "";
-  /** The text that is not parsed yet. */
+  /** The unparsed text. */
   #text = "";
   #place: "before" | "elements" | "after" = "before";
-  /** The offset in the text up to which brackets and quotes were counted. */
+  /** The offset up to which brackets and quotes were counted. */
   #scanned = 0;
-  /** How many brackets and braces are open there, within the list of elements. */
+  /** Number of open brackets and braces there, within the list of elements. */
   #depth = 0;
   #isQuoted = false;
 
-  /** @param take called with each element, before the listing is known to be complete */
+  /** @param take called with each element, while the listing may still be incomplete */
   constructor(take: (element: unknown) => void) {
     this.#take = take;
   }
 
   /**
-   * Parses the elements that a piece of text completes.
-   * @throws AppError NFT_OUTPUT for text that is not JSON
+   * Parses the elements that a chunk of text completes.
+   * @throws AppError NFT_OUTPUT if the text is not JSON
    */
   push(text: string): void {
     this.#text += text;
@@ -37,7 +37,7 @@ export class SetListingParser {
     if (this.#place === "elements") this.#takeElements();
   }
 
-  /** To be called at the end of the text. @throws AppError NFT_OUTPUT if the listing is not complete */
+  /** Ends the text. @throws AppError NFT_OUTPUT if the listing is incomplete */
   end(): void {
     parsed(this.#frame + this.#text);
   }
@@ -60,7 +60,7 @@ export class SetListingParser {
     this.#scanned -= start;
   }
 
-  /** Finds the end of the last complete element: the comma after it or the end of the list; 0 if none is complete. */
+  /** Finds the end of the last complete element: the comma or the end of the list; 0 for none. */
   #scan(): number {
     let end = 0;
     for (; this.#scanned < this.#text.length; this.#scanned++) {

@@ -1,10 +1,10 @@
 import { AppError } from "../../base/errors.ts";
 import type { NotUnderstood } from "../ast/any-table.ts";
 
-/** A JSON object whose members are not known yet. */
+/** A JSON object with unknown members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** The failure to understand something of nft's: says what it was and shows the start of it. */
+/** The error for output of nft that is not understood, with its kind and its beginning. */
 export function notUnderstood(what: string, value: unknown): AppError {
   return new AppError("NFT_OUTPUT", `cannot understand ${what} in nft's JSON`, {
     hint: "a newer nft, or a change of the nft-proxy tables by hand, may have written it; a full rebuild replaces the tables",
@@ -12,7 +12,7 @@ export function notUnderstood(what: string, value: unknown): AppError {
   });
 }
 
-/** Reads a part of a rule; one that is not understood, or has something in it that is not, is returned as such. */
+/** Reads a part of a rule. Returns it as such if it, or something in it, is not understood. */
 export function understood<T>(value: unknown, read: () => T): T | NotUnderstood {
   try {
     return read();
@@ -28,8 +28,8 @@ export function asObject(value: unknown, what: string): JsonObject {
 }
 
 /**
- * Takes a JSON object that has no members but the named ones. A member that nobody reads could change
- * the meaning of a rule (`random` of a dnat), so it is not ignored.
+ * Takes a JSON object with only the named members. Others are errors, as they could change the meaning of a
+ * rule (`random` of a dnat).
  */
 export function asObjectOf(value: unknown, members: readonly string[], what: string): JsonObject {
   const object = asObject(value, what);
@@ -59,7 +59,7 @@ export function asText(value: unknown, what: string): string {
   return value;
 }
 
-/** Takes a non-negative whole number, also as text, decimal or hexadecimal: marks come both ways. */
+/** Takes a non-negative integer, also as decimal or hexadecimal text: marks come in both forms. */
 export function asNumber(value: unknown, what: string): number {
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
   if (typeof number !== "number" || !Number.isSafeInteger(number) || number < 0)
@@ -67,7 +67,7 @@ export function asNumber(value: unknown, what: string): number {
   return number;
 }
 
-/** Takes strings, also a lone one: nft writes one flag as text and several as a list. Sorted. */
+/** Takes one or more strings and sorts them: nft writes one flag as text and several as a list. */
 export function asFlags(value: unknown, what: string): readonly string[] {
   const list = typeof value === "string" ? [value] : asList(value, what);
   return list.map((flag) => asText(flag, what)).sort();

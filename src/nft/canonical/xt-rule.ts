@@ -1,6 +1,7 @@
 /**
- * Rules of iptables-nft. nft's JSON names an extension (`-m conntrack --ctstate NEW`) without its parameters, and its text
- * translates most extensions into nft's own words: https://wiki.nftables.org/wiki-nftables/index.php/Moving_from_iptables_to_nftables
+ * Reads rules of iptables-nft from nft's text. nft's JSON names an extension (`-m conntrack --ctstate NEW`)
+ * without its parameters, but its text translates most extensions into nft's own words:
+ * https://wiki.nftables.org/wiki-nftables/index.php/Moving_from_iptables_to_nftables
  */
 
 /** Whether a rule, as the list `expr` of `nft -j list`, has an xtables extension. */
@@ -12,9 +13,9 @@ export function hasExtension(expr: unknown): boolean {
 }
 
 /**
- * Reads a rule from its text, as the list `expr` of `nft -j list` would be without extensions.
+ * Reads a rule from its text, into the list `expr` that `nft -j list` would print without extensions.
  * @param text the rule as `nft list` prints it
- * @returns undefined where a part of the text is not known: a rule is understood as a whole or not at all
+ * @returns undefined if any part of the text is unknown
  */
 export function translatedRule(text: string): readonly unknown[] | undefined {
   const statements: unknown[] = [];
@@ -38,12 +39,12 @@ function firstStatement(text: string): { readonly statement: unknown; readonly l
 
 type Parts = Readonly<Record<string, string>>;
 
-/** What follows a statement: a blank, or the end of the rule. */
+/** The end of a statement: a blank, or the end of the rule. */
 const END = "(?= |$)";
 const PORT = "\\d+(?:-\\d+)?";
 const ADDRESS = "[\\da-f.:]+";
 
-/** A pattern at the beginning of a text. Blanks stand for any number of blanks. */
+/** Matches a pattern at the start of a text. A blank matches any number of blanks. */
 function statement(
   pattern: string,
   read: (parts: Parts) => unknown,
@@ -54,7 +55,7 @@ function statement(
 const STATEMENTS: readonly (readonly [RegExp, (parts: Parts) => unknown])[] = [
   statement("counter packets \\d+ bytes \\d+", () => ({ counter: null })),
   statement('log(?: prefix "[^"]*")?(?: level [a-z]+)?', () => ({ log: null })),
-  // Sets of bits: any of them. With `!=`, nft compares the whole.
+  // A set of bits matches any of them; with `!=`, nft compares the whole.
   statement("ct (?<key>state|status) (?<bits>[a-z]+(?:,[a-z]+)*)", ({ key, bits = "" }) => ({
     match: { op: "in", left: { ct: { key } }, right: bits.split(",") },
   })),

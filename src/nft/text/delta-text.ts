@@ -4,8 +4,8 @@ import { ruleText } from "./rule-text.ts";
 import { baseChainText, type Comments, declarationLines, elementText, flowtableLine } from "./table-text.ts";
 
 /**
- * Deltas as commands for `nft -f`, in the order in which {@link toTransaction} has them. Each element has a line of its
- * own, which `comments` may say more of.
+ * Formats deltas as commands for `nft -f`, in the order of {@link toTransaction}. Each element has its own
+ * line, where `comments` may add a comment.
  */
 export function deltaText(deltas: readonly TableDelta[], comments: Comments = {}): string {
   return deltas

@@ -21,7 +21,7 @@ export function ruleText(rule: Rule): string {
 function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
-    // Omitted where it goes without saying, as nft does.
+    // Omitted if implied, as nft does.
     const operator = op === "!=" || op === ">=" ? ` ${op}` : isOperation(left) ? " ==" : "";
     return `${expressionText(left)}${operator} ${expressionText(right, typeOfExpression(left))}`;
   }
@@ -99,7 +99,7 @@ const NAMES_BY_NUMBER: readonly Expression[] = [
   "multicast",
 ];
 
-/** nft prints names that stand for numbers in the order of these. */
+/** nft sorts names of numbers by these numbers. */
 function inPrintedOrder(members: readonly Expression[]): readonly Expression[] {
   const named = NAMES_BY_NUMBER.filter((name) => members.includes(name));
   return named.length === members.length ? named : members;

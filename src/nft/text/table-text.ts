@@ -16,8 +16,8 @@ export interface Comments {
 const ALIGNED = ",\n\t\t\t     ";
 
 /**
- * A table as `nft list table` prints it (nft 1.1.3), save that counters show no counts; `nft -f` reads it. With
- * comments, every element has a line of its own.
+ * Formats a table like `nft list table` (nft 1.1.3), but without counts; `nft -f` reads it. With comments,
+ * every element has its own line.
  */
 export function tableText(table: Table, comments: Comments = {}): string {
   const sets = [...table.sets.values()].map((set) => setText(set, comments));
@@ -26,7 +26,7 @@ export function tableText(table: Table, comments: Comments = {}): string {
   return `table ${table.family} ${table.name} {\n${[...sets, ...flowtables, ...chains].join("\n")}}\n`;
 }
 
-/** A set or map with its elements as it stands in a table's listing. */
+/** Formats a set or map with its elements as in a table's listing. */
 export function setText({ spec, elements }: ElementSet, comments: Comments = {}): string {
   return [
     `\t${spec.value === undefined ? "set" : "map"} ${spec.name} {\n`,
@@ -97,14 +97,14 @@ function elementsPerLine({ key, value }: SetSpec): number {
   return key[0] === "inet_service" ? 5 : 1;
 }
 
-/** An element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
+/** Formats an element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
 export function elementText(spec: SetSpec, key: string, value: string): string {
   const keyText = dataText(spec.key, spec.interval && spec.key.length > 1 ? withoutSingleRange(key) : key);
   if (spec.value === undefined) return keyText;
   return `${keyText} : ${spec.value === "verdict" ? value : dataText(spec.value, value)}`;
 }
 
-/** A range of one port as that port. */
+/** Formats a range of one port as that port. */
 function withoutSingleRange(key: string): string {
   return key.replace(/ (\d+)-\1$/, " $1");
 }
@@ -117,7 +117,7 @@ function dataText(types: readonly DataType[], text: string): string {
     .join(" . ");
 }
 
-/** A chain with its rules as it stands in a table's listing. */
+/** Formats a chain with its rules as in a table's listing. */
 export function chainText({ name, base, rules }: Chain, comments: Comments = {}): string {
   const comment = comments.chain?.(name);
   return [
@@ -128,12 +128,12 @@ export function chainText({ name, base, rules }: Chain, comments: Comments = {})
   ].join("");
 }
 
-/** The declaration that makes a chain a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
+/** Formats the hook of a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
 export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
   return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy};`;
 }
 
-/** nft prints a priority by a name that is at most 10 away, where the hook has that name. */
+/** Formats a priority as nft does: by a name at most 10 away that the hook has. */
 function priorityText(hook: BaseChain["hook"] | Flowtable["hook"], prio: number): string {
   for (const [name, standard] of Object.entries(PRIORITIES)) {
     const offset = prio - standard;
