@@ -4,8 +4,36 @@ import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FlowTable, UdpFlow } from "../kernel/conntrack.ts";
+import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
-import { isStale, type NodeAddresses, type UdpFrontends, withRemoved } from "./stale-flows.ts";
+import {
+  isStale,
+  type NodeAddresses,
+  type UdpFrontends,
+  type UdpServicePorts,
+  withRemoved,
+} from "./stale-flows.ts";
+
+/** What a sync reports of changed Services. */
+interface SyncedServices {
+  readonly kind: "nothing" | "partial" | "full";
+  readonly rendered: ReadonlySet<ServiceName>;
+  /** What somebody else had changed. */
+  readonly drift: readonly unknown[];
+}
+
+/**
+ * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync or repair: while
+ * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
+ */
+export function staleFlowSubscriber(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">) {
+  return {
+    synced({ kind, rendered, drift }: SyncedServices): void {
+      const isChanged = ports.update(rendered);
+      if (isChanged || kind === "full" || drift.length > 0) void cleaner.clean();
+    },
+  };
+}
 
 /** The result of a cleaning. */
 export interface CleaningReport {

@@ -3,6 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
 import { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import { VANISHED_DELAY, VanishedEndpoints, vanishedTimer } from "../conntrack/vanished-endpoints.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -44,7 +45,7 @@ import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
-import { loopbackNodePorts, reservedPorts, staleFlowCleaner, staleFlows } from "./host-subscribers.ts";
+import { loopbackNodePorts, reservedPorts, staleFlowCleaner } from "./host-subscribers.ts";
 import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -206,7 +207,10 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   // Subscribers that change the host, or listen on ports of Services.
   const hostSubscribers: SyncSubscriber[] = [
     serviceHealthSubscriber(cache, serviceHealth),
-    staleFlows(udpPorts, staleFlowCleaner(udpPorts, reconciler, nodeContext, metrics, system, logger)),
+    staleFlowSubscriber(
+      udpPorts,
+      staleFlowCleaner(udpPorts, reconciler, nodeContext, metrics, system, logger),
+    ),
     loopbackNodePorts(loopback),
     reservedPorts(() => current.reserveNodePorts, system.reservedPorts, clock, logger),
   ];

@@ -19,19 +19,6 @@ import type { HostSystem } from "./host-system.ts";
 import { type LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 
-/**
- * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync or repair: while
- * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
- */
-export function staleFlows(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">): SyncSubscriber {
-  return {
-    synced({ kind, rendered, drift }) {
-      const isChanged = ports.update(rendered);
-      if (isChanged || kind === "full" || drift.length > 0) void cleaner.clean();
-    },
-  };
-}
-
 /** Reads the host's addresses of both families, whatever the options. */
 const ALL_ADDRESSES = {
   nodePortAddresses: {

@@ -8,7 +8,7 @@ import type {
   Verdict,
 } from "../../inspect/explain/explanation.ts";
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
-import type { Reason } from "../../inspect/explain/service-causes.ts";
+import type { Reason } from "../../inspect/explain/service-reasons.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";

@@ -47,7 +47,7 @@ const PAUSE_RATIO = 50;
 const MOST_DELETED = 100_000;
 
 /** Entries in one transaction: changes wait for it, and one entry that changed meanwhile has the kernel refuse all of them. */
-const CHUNK_SIZE = 1000;
+const ENTRIES_AT_ONCE = 1000;
 
 /** Service ports that are told of at most after one look. */
 const MOST_TOLD = 10;
@@ -211,8 +211,8 @@ export class AffinityWatch implements SyncSubscriber {
     const { loop, nft } = this.#parts;
     let deleted = 0;
     let isComplete = true;
-    for (let from = 0; from < entries.length && !this.#isStopped; from += CHUNK_SIZE) {
-      const chunk = entries.slice(from, from + CHUNK_SIZE);
+    for (let from = 0; from < entries.length && !this.#isStopped; from += ENTRIES_AT_ONCE) {
+      const chunk = entries.slice(from, from + ENTRIES_AT_ONCE);
       try {
         deleted += await loop.between(async () => {
           const wanted = chunk.filter(isWanted);

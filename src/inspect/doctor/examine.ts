@@ -76,7 +76,7 @@ function usedFamilies({ clusterCIDRs }: ProxyOptions): UsedFamilies {
 }
 
 /** Where kube-proxy tells its mode by default: with a bindAddress of IPv4, and of IPv6. */
-const KUBE_PROXY_METRICS: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((address) => ({
+const KUBE_PROXY_ADDRESSES: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((address) => ({
   address,
   port: METRICS_PORT,
 }));
@@ -113,7 +113,10 @@ async function kubeProxyFacts(
   host: DoctorHost,
   { metricsBindAddress }: ProxyOptions,
 ): Promise<Pick<MigrationFacts, "answeredMode" | "hostAddresses">> {
-  const metrics = [...(metricsBindAddress === undefined ? [] : [metricsBindAddress]), ...KUBE_PROXY_METRICS];
+  const metrics = [
+    ...(metricsBindAddress === undefined ? [] : [metricsBindAddress]),
+    ...KUBE_PROXY_ADDRESSES,
+  ];
   return {
     answeredMode: await gatherProxyMode(host, metrics.map(localUrl)),
     hostAddresses: await allLocalAddresses(host.files).catch(() => undefined),

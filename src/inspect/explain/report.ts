@@ -4,10 +4,10 @@ import type { ServiceName } from "../../model/ids.ts";
 import { type Detail, explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Explanation, Verdict } from "./explanation.ts";
-import { ignoredReason } from "./outside-causes.ts";
+import { ignoredReason } from "./outside-reasons.ts";
 import { connectionOf } from "./packet.ts";
 import { allConnections, type ExplainQuery, type PortConnections, serviceConnections } from "./query.ts";
-import type { Reason } from "./service-causes.ts";
+import type { Reason } from "./service-reasons.ts";
 import { portSpecText } from "./words.ts";
 
 /** The connections of one Service port in one family. */

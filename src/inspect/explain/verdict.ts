@@ -8,7 +8,7 @@ import { type OwnResult, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
-import { outsideReason } from "./outside-causes.ts";
+import { outsideReason } from "./outside-reasons.ts";
 import {
   balancedReason,
   dependsOnClient,
@@ -16,7 +16,7 @@ import {
   type Reason,
   sourceRangeReason,
   sourceRangesVerdict,
-} from "./service-causes.ts";
+} from "./service-reasons.ts";
 import { type RuleStep, stepRuleText } from "./steps.ts";
 import { destinationText } from "./words.ts";
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { UdpServicePorts } from "../../../src/conntrack/stale-flows.ts";
-import { loopbackNodePorts, staleFlows } from "../../../src/daemon/host-subscribers.ts";
+import { loopbackNodePorts } from "../../../src/daemon/host-subscribers.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { syncReport } from "../../support/sync-report.ts";
@@ -10,7 +11,7 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
     services: [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })],
   });
   let cleanings = 0;
-  const subscriber = staleFlows(new UdpServicePorts(cache), {
+  const subscriber = staleFlowSubscriber(new UdpServicePorts(cache), {
     clean: async () => {
       cleanings++;
     },

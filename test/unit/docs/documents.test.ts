@@ -35,6 +35,18 @@ function code(text: string): string[] {
   return [...prose(text).matchAll(/`([^`\n]+)`/g)].map(([, words]) => words ?? "");
 }
 
+/** The text under a heading of a document, up to the next heading of level two. */
+function sectionOf(document: string, heading: string): string {
+  const text = readFileSync(join(ROOT, document), "utf8");
+  return text.slice(text.indexOf(`${heading}\n`) + heading.length).split("\n## ")[0] ?? "";
+}
+
+/** The sources that a source imports, lazily loaded ones too. */
+function importsOf(file: string): string[] {
+  const imported = readFileSync(join(ROOT, file), "utf8").matchAll(/(?:\bfrom |\bimport\()"(\.[^"]+)"/g);
+  return [...imported].map(([, path = ""]) => join(dirname(file), path));
+}
+
 /** The anchors that a hosting site makes of a document's headings. */
 function anchors(text: string): string[] {
   const headings = [...prose(text).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
@@ -123,18 +135,46 @@ describe("CONTRIBUTING.md", () => {
     for (const kind of kinds) expect(words).toContain(`test/${kind}`);
   });
 
-  test("names the file of each of twenty-four behaviours, and a word that is in it", () => {
-    const [, section = ""] =
-      /## Where is it\?\n(.*?)\n## /s.exec(readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8")) ?? [];
-    const rows = [...section.matchAll(/^\| [^|]+ \| `(src\/[^`]+)` +\| `([^`]+)` +\|$/gm)];
-    expect(rows).toHaveLength(24);
-    for (const [, file = "", word = ""] of rows) {
-      expect(readFileSync(join(ROOT, file), "utf8"), file).toContain(word);
+  test("names the one file of src that defines each behaviour", () => {
+    const sources = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".ts"))
+      .map((path) => ({ path: `src/${path}`, text: readFileSync(join(ROOT, "src", path), "utf8") }));
+    const section = sectionOf("CONTRIBUTING.md", "## Where is it?");
+    const rows = [...section.matchAll(/^\| .*? \| `(src\/[^`]+)` +\| `(\w+)` +\|$/gm)];
+    expect(rows.length).toBeGreaterThan(24);
+    for (const [, file = "", name = ""] of rows) {
+      const definition = new RegExp(
+        `^(?:export )?(?:async )?(?:function\\*?|const|class|interface|type) ${name}\\b`,
+        "m",
+      );
+      const definers = sources.filter(({ text }) => definition.test(text)).map(({ path }) => path);
+      expect(definers, name).toEqual([file]);
     }
   });
 });
 
 describe("docs/design.md", () => {
+  test("lists the modules of explain in an order in which each is imported by an earlier one, none twice", () => {
+    const section = sectionOf("docs/design.md", "### `explain`, from its arguments to its text");
+    const rows = [...section.matchAll(/^\| `(src\/[^`]+)` +\| [^|]* \|([^|]*)\|$/gm)].map(
+      ([, module = "", uses = ""]) => ({
+        module,
+        uses: code(uses).filter((word) => word.startsWith("src/")),
+      }),
+    );
+    const [first, ...others] = rows.flatMap(({ module, uses }) => [module, ...uses]);
+    expect(first).toBe("src/cli/program/main.ts");
+    expect(new Set([first, ...others]).size).toBe(others.length + 1);
+    const reached = new Set([first]);
+    for (const module of others) {
+      expect(
+        [...reached].some((one) => importsOf(one ?? "").includes(module)),
+        `${module} is reached`,
+      ).toBe(true);
+      reached.add(module);
+    }
+  });
+
   test("links to every decision", () => {
     const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
     for (const page of readdirSync(join(ROOT, "docs/decisions")))

@@ -16,7 +16,7 @@ import {
   servicesAt,
   servicesWithNodePort,
 } from "./match.ts";
-import type { Reason } from "./service-causes.ts";
+import type { Reason } from "./service-reasons.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
 /** Why no Service port serves a destination. */
