@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { FAMILIES, type Family } from "../../src/base/family.ts";
+import type { SetSpec } from "../../src/nft/ast/ruleset.ts";
+import { LISTS } from "../../src/ruleset/sets.ts";
 import type { TenantChange } from "../support/hostile-tenants.ts";
+import type { Absence } from "../support/kernel-watch.ts";
 import { affinityEntries, rememberClients } from "../support/kill-rounds.ts";
 import type { Harm } from "./attribution.ts";
 import { HOSTILE, type HostileObjects, TENANT_STEPS } from "./hostile-services.ts";
-import type { Absence } from "./kernel-watch.ts";
 import { now, type Stage } from "./stage.ts";
 import { probeOf, TARGETS } from "./targets.ts";
 
@@ -156,7 +158,7 @@ const elementDeleted: Step = async (stage, random) => {
   const key =
     kind === "node-port" ? `${nobody} . tcp . ${port.nodePort}` : `${clusterIP} . ${protocol} . ${port.port}`;
   const from = now();
-  const absence = stage.kernel.ofFrontend(family, key);
+  const absence = stage.kernel.ofElement(family, listsSpec(family), key);
   await stage.lab.nft("delete", "element", family, "nft-proxy", "lists", `{ ${key} }`);
   const isRepaired = () => stage.isAnswered([probeOf(target)]);
   return { since: now(), harm: { from, families: [family], service: name }, isRepaired, absence };
@@ -177,6 +179,12 @@ const othersRebuilt: Step = async (stage, random) => {
   }
   return { since: now() };
 };
+
+/** The declaration of the map that has the frontends. */
+function listsSpec(family: Family): SetSpec {
+  const address = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  return { name: LISTS, key: [address, "inet_proto", "inet_service"], dynamic: false, counter: false };
+}
 
 /** All faults, of which none may cost a connection but where it says so. */
 export const FAULTS: readonly Fault[] = [

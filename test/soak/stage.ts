@@ -1,5 +1,5 @@
 import { createWriteStream, existsSync, type WriteStream } from "node:fs";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -10,13 +10,13 @@ import { bundle, townFlags } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { serveEcho } from "../support/held-connection.ts";
 import { IMAGE_ENVIRONMENT } from "../support/image-environment.ts";
+import { KernelWatch } from "../support/kernel-watch.ts";
 import { putSteady } from "../support/kill-rounds.ts";
 import type { RunningCommand } from "../support/lab/lab.ts";
 import type { Probe } from "../support/lab/outcome.ts";
 import type { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 import { Churn } from "./churn.ts";
-import { KernelWatch } from "./kernel-watch.ts";
 import { ECHO_PORT, ECHOING, putTargets } from "./targets.ts";
 
 /** Where a run leaves the daemon's log. */
@@ -73,7 +73,10 @@ export class Stage {
     for (const machine of ECHOING) await serveEcho(lab.lab, machine, ECHO_PORT);
     stage.start();
     if (await stage.isServing(60_000)) {
-      stage.#kernel = await KernelWatch.start(lab, stage.pid, (reason) => onProblem(reason));
+      const enter = `#!/bin/sh\nexec nsenter --net=/proc/${stage.pid}/ns/net socat "$@"\n`;
+      const socat = await lab.file("socat", enter);
+      await chmod(socat, 0o755);
+      stage.#kernel = await KernelWatch.start(onProblem, socat);
       return stage;
     }
     await stage.close();

@@ -14,6 +14,11 @@ const ROLLED = 7;
 /** Between two endpoints of a Deployment, as pods become ready one by one. */
 const BETWEEN = 1200;
 const CLIENTS = 2;
+/**
+ * The daemon gives memory back once, 3 s after its first sync if nothing changes, and is held up twice for some 0.1 s then. The
+ * pause between two Deployments is as long, so that one endpoint in some runs had to wait for it. Milliseconds.
+ */
+const SETTLING = 5000;
 
 /**
  * Connections that wait to be accepted, at most: clients that connect without a pause are faster than the pods, and the kernel
@@ -97,6 +102,7 @@ async function roll({ churn }: Follower, service: number): Promise<readonly numb
 async function measure(args: readonly string[], name: string, limit?: number): Promise<Figure> {
   const windows = await follow(SIZE, args, async (follower) => {
     const all: number[] = [];
+    await pause(SETTLING);
     for (let service = 0; service < ROLLED; service++) all.push(...(await roll(follower, service)));
     return all;
   });

@@ -1,4 +1,3 @@
-import { chmod } from "node:fs/promises";
 import { endianness } from "node:os";
 import { messageOf } from "../../src/base/errors.ts";
 import type { Family } from "../../src/base/family.ts";
@@ -6,9 +5,7 @@ import { type NetlinkListener, netlinkListener } from "../../src/kernel/netlink-
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { encodedElement } from "../../src/netlink/element-bytes.ts";
 import type { NetlinkMessage } from "../../src/netlink/message.ts";
-import { TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
-import { LISTS } from "../../src/ruleset/sets.ts";
-import type { DaemonLab } from "../support/daemon-lab.ts";
+import { type SetSpec, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
 
 /** For how long something was missing, milliseconds; undefined while it is missing, or has not been missing yet. */
 export type Absence = () => number | undefined;
@@ -35,10 +32,8 @@ export class KernelWatch {
     });
   }
 
-  /** Starts, and resolves when it hears. @param pid a process of the node */
-  static async start(lab: DaemonLab, pid: number, onEnd: (reason: string) => void): Promise<KernelWatch> {
-    const socat = await lab.file("socat", `#!/bin/sh\nexec nsenter --net=/proc/${pid}/ns/net socat "$@"\n`);
-    await chmod(socat, 0o755);
+  /** Starts, and resolves when it hears. @param socat the program, for another network namespace one that starts it there */
+  static async start(onEnd: (reason: string) => void, socat = "socat"): Promise<KernelWatch> {
     const watch = new KernelWatch(socat, onEnd);
     if (await watch.#listener.ready) return watch;
     throw new Error("the kernel's notifications cannot be heard");
@@ -71,26 +66,16 @@ export class KernelWatch {
     );
   }
 
-  /** From the deletion of a frontend until it is there again. @param key as nft has it: `10.96.0.1 . tcp . 80` */
-  ofFrontend(family: Family, key: string): Absence {
-    const address = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-    const spec = {
-      name: LISTS,
-      key: [address, "inet_proto", "inet_service"],
-      dynamic: false,
-      counter: false,
-    } as const;
-    const wanted = encodedElement(spec, key, "", endianness()).key;
-    const isIt = (message: NetlinkMessage, op: "new" | "delete") =>
-      message.kind === "elements" &&
-      message.family === family &&
-      message.set === LISTS &&
-      message.op === op &&
-      message.elements.some((element) => element.key === wanted);
-    return this.#absence(
-      (message) => isIt(message, "delete"),
-      (message) => isIt(message, "new"),
-    );
+  /** From the deletion of an element until it is there again. @param key as nft has it: `10.96.0.1 . tcp . 80` */
+  ofElement(family: Family, spec: SetSpec, key: string): Absence {
+    const [gone, back] = elementMatches(family, spec, key);
+    return this.#absence(gone, back);
+  }
+
+  /** From the addition of an element until it is gone again. @param key as {@link ofElement} */
+  ofExtraElement(family: Family, spec: SetSpec, key: string): Absence {
+    const [gone, back] = elementMatches(family, spec, key);
+    return this.#absence(back, gone);
   }
 
   #absence(isGone: Match, isBack: Match): Absence {
@@ -107,6 +92,20 @@ export class KernelWatch {
     this.#listeners.add(listener);
     return () => ms;
   }
+}
+
+function elementMatches(family: Family, spec: SetSpec, key: string): readonly [gone: Match, back: Match] {
+  const { value: _, ...keySpec } = spec;
+  const wanted = encodedElement(keySpec, key, "", endianness()).key;
+  const [gone, back] = (["delete", "new"] as const).map(
+    (op) => (message: NetlinkMessage) =>
+      message.kind === "elements" &&
+      message.family === family &&
+      message.set === spec.name &&
+      message.op === op &&
+      message.elements.some((element) => element.key === wanted),
+  ) as [Match, Match];
+  return [gone, back];
 }
 
 function isOf(
