@@ -49,7 +49,7 @@ export interface SharedBudget {
 export const SHARED_BUDGET: SharedBudget = {
   maxElements: 1_000_000,
   maxNamespaceElements: 500_000,
-  maxPortRanges: 20_000,
+  maxPortRanges: 10_000,
 };
 
 /** A budget that a Service exceeds. */

@@ -144,13 +144,17 @@ export class FamilyState {
     this.#ranges.replace(rules, undefined);
   }
 
-  /** Divides ports among ranges again if ranges or explicit ports changed. Called after many changes. */
-  cutRanges(): void {
+  /**
+   * Divides ports among ranges again if ranges or explicit ports changed. Called after many changes.
+   * @returns whether any range changed
+   */
+  cutRanges(): boolean {
     const { pieces, addedPorts, deletedPorts } = this.#ranges.cut();
     for (const { before, after } of pieces) this.#replace(before, after);
     for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declareRanges(false);
+    return pieces.length > 0;
   }
 
   /** Whether a service port has an id, or one is left for it. */

@@ -49,6 +49,8 @@ export class Renderer {
   readonly #waiting = new Map<ServiceName, Progress>();
   /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
   #holdsIds = false;
+  /** Whether the last update changed ranges of ports. */
+  #hasChangedRanges = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -144,13 +146,16 @@ export class Renderer {
   /**
    * Renders until `most` elements are written. Half of them are for the Services with the fewest elements, so
    * that they do not wait for large ones. The rest are for the Service that waits longest, so that it is
-   * completed.
+   * completed. A change of ranges may cost as much as all ranges, so none follows another one directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const oldestFirst = [...this.#waiting.keys()];
-    const smallestFirst = [...this.#waiting]
-      .sort(([, a], [, b]) => a.elements - b.elements)
-      .map(([name]) => name);
+    const isPause = this.#hasChangedRanges;
+    this.#hasChangedRanges = false;
+    const oldestFirst = [...this.#waiting.keys()].filter(
+      (name) => !isPause || !this.#changesRanges(name, excluded),
+    );
+    const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
+    const smallestFirst = oldestFirst.toSorted((a, b) => elementsOf(a) - elementsOf(b));
     for (const [names, limit] of [
       [smallestFirst, most / 2],
       [oldestFirst, most],
@@ -164,9 +169,22 @@ export class Renderer {
     }
   }
 
+  /** Whether the rules that are to come for a Service have other ranges than those that it has, or may have. */
+  #changesRanges(name: ServiceName, excluded: Excluded): boolean {
+    const isOther = (a: ServicePort, b: ServicePort | undefined) =>
+      a.spec.ranges !== undefined && a.service !== b?.service;
+    const known = this.#knownPorts(name);
+    const wanted = new Map(this.#wantedPorts(name, excluded).map(([port]) => [port.key, port]));
+    for (const [key, port] of wanted) if (isOther(port, known.get(key))) return true;
+    for (const [key, port] of known) if (isOther(port, wanted.get(key))) return true;
+    return false;
+  }
+
   #cutRanges(): void {
     this.#holdsIds = false;
-    for (const state of Object.values(this.state.families)) state?.cutRanges();
+    for (const state of Object.values(this.state.families)) {
+      if (state.cutRanges()) this.#hasChangedRanges = true;
+    }
   }
 
   #names(): ServiceName[] {

@@ -153,7 +153,7 @@ describe("a printed configuration", () => {
         maxAffinityTimeout: 24h0m0s
         maxElements: 1000000
         maxNamespaceElements: 500000
-        maxPortRanges: 20000
+        maxPortRanges: 10000
         maxServiceAddresses: 2000
         maxServiceElements: 150000
         maxServicePortRanges: 2000

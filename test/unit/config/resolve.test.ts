@@ -59,7 +59,7 @@ describe("options from flags alone", () => {
         maxServiceSourceRanges: 20_000,
         maxServiceAddresses: 2_000,
         maxServicePortRanges: 2_000,
-        maxPortRanges: 20_000,
+        maxPortRanges: 10_000,
         configChange: "reload",
         daemonSocket: "/run/nft-proxy/daemon.sock",
         nftPath: "nft",

@@ -195,6 +195,38 @@ describe("an update that may write so many elements", () => {
     expect(renderer.waiting.size).toBe(0);
   });
 
+  test("changes no ranges of ports right after others, and neighbours meanwhile", () => {
+    const { cache, renderer, update, text } = setUp();
+    const ranged = (name: string, first: number, clusterIP: string) =>
+      service({
+        name,
+        clusterIPs: [clusterIP],
+        ports: [port(80, { ranges: [{ first, last: first + 9 }] })],
+      });
+    cache.putService(ranged("media", 1000, "10.96.0.21"));
+    update(20);
+    cache.putService(ranged("voice", 2000, "10.96.0.22"));
+    cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
+    update(20);
+    expect([...renderer.waiting]).toEqual(["default/voice"]);
+    expect(text()).toContain("10.244.2.2");
+    expect(text()).not.toContain("2000-2009");
+    update(20);
+    expect([...renderer.waiting]).toEqual([]);
+    expect(text()).toContain("2000-2009");
+  });
+
+  test("changes endpoints of a Service with ranges of ports right after other ranges", () => {
+    const { cache, renderer, update } = setUp();
+    const ranges = [{ first: 1000, last: 1009 }];
+    const media = service({ name: "media", clusterIPs: ["10.96.0.21"], ports: [port(80, { ranges })] });
+    cache.putService(media);
+    update(20);
+    cache.putSlice(slice({ service: "media", endpoints: ["10.244.2.3"] }));
+    update(20);
+    expect([...renderer.waiting]).toEqual([]);
+  });
+
   test("renders a Service from the beginning that changes while it waits", () => {
     const { cache, renderer, update, text } = setUp();
     cache.putSlice(large(["10.1.0.2"]));
