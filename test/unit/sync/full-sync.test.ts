@@ -109,12 +109,14 @@ function ranged(count: number, step = 2) {
 }
 
 test.each([
-  ["one by one where few go", 150, 50, false],
-  ["with the map where many go", 150, 49, true],
+  ["one by one where few go", ranged(150), ranged(110), false],
+  ["with the map where many go", ranged(150), ranged(109), true],
+  ["one by one where few are replaced", ranged(20), ranged(20, 3), false],
+  ["with the map where many are replaced", ranged(21), ranged(21, 3), true],
 ])("ranges of ports are deleted %s", async (_, before, after, isAnew) => {
   const fake = new FakeNft();
-  fake.kernel.apply(rebuildTransaction(renderAll(ranged(before)).state.ruleset));
-  const desired = renderAll(ranged(after)).state.ruleset;
+  fake.kernel.apply(rebuildTransaction(renderAll(before).state.ruleset));
+  const desired = renderAll(after).state.ruleset;
   await fullSync(fake.nft, fake.tables, desired);
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
   const text = JSON.stringify(fake.transactions);
