@@ -171,13 +171,16 @@ export class Renderer {
 
   /** Whether the rules that are to come for a Service have other ranges than those that it has, or may have. */
   #changesRanges(name: ServiceName, excluded: Excluded): boolean {
-    const isOther = (a: ServicePort, b: ServicePort | undefined) =>
-      a.spec.ranges !== undefined && a.service !== b?.service;
-    const known = this.#knownPorts(name);
-    const wanted = new Map(this.#wantedPorts(name, excluded).map(([port]) => [port.key, port]));
-    for (const [key, port] of wanted) if (isOther(port, known.get(key))) return true;
-    for (const [key, port] of known) if (isOther(port, wanted.get(key))) return true;
-    return false;
+    const { ports } = this.#wanted(name, excluded);
+    const knownOf = ({ family, key }: ServicePort) => this.state.families[family]?.servicePortRules(key)?.port;
+    const changes = (port: ServicePort) => {
+      const known = knownOf(port);
+      return (port.spec.ranges ?? known?.spec.ranges) !== undefined && known?.service !== port.service;
+    };
+    return (
+      ports.some(changes) ||
+      this.#gonePorts(name, ports).some((port) => knownOf(port)?.spec.ranges !== undefined)
+    );
   }
 
   #cutRanges(): void {

@@ -24,6 +24,8 @@ export interface ServiceDetail {
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
   readonly defaultScheduler: Scheduler;
+  /** Ranges of ports are served at addresses that are not the node's own alone. */
+  readonly areRangesVirtual: boolean;
   /** The longest timeout of session affinity, seconds. */
   readonly maxAffinitySeconds: number;
   /** undefined where connections are not counted. */
@@ -102,7 +104,9 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
   const ports = portsText(frontend);
   const place = address === "" ? `:${ports}` : socketText(address, ports);
   const count = detail.connections?.toFrontend(port, frontend);
-  return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
+  const notHere = detail.areRangesVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
+  const words = `${guarded ? ", source ranges" : ""}${notHere ? ", not where the address is the node's own" : ""}`;
+  return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${words}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;
 }
 

@@ -62,6 +62,25 @@ test("the status page tells why a Service has no rules, and shows no more of it 
   expect(body).not.toContain("203.0.113.1");
 });
 
+test.each([
+  ["virtual", true],
+  ["all", false],
+] as const)(
+  "the status page says of ranges of ports (%s) whether the node's own addresses have them",
+  (portRanges, isSaid) => {
+    const ports = [port(80, { ranges: [{ first: 1000, last: 1009 }] })];
+    const services = [service({ name: "media", ports, externalIPs: ["203.0.113.1"] })];
+    const nodeContext = testNodeContext({ portRanges });
+    const { state } = renderAll({ services }, nodeContext);
+    const { body } = statusPage(
+      daemonStatus({ services }, { nodeContext, state }),
+      new URLSearchParams("service=default/media"),
+    );
+    const said = "external IP, not where the address is the node&#39;s own<";
+    expect(body.split(said).length - 1).toBe(isSaid ? 1 : 0);
+  },
+);
+
 describe("the status page", () => {
   test("allows no script and only its own style", () => {
     const { headers = {}, body } = statusPage(daemonStatus({}), new URLSearchParams());
