@@ -172,7 +172,8 @@ export class Renderer {
   /** Whether the rules that are to come for a Service have other ranges than those that it has, or may have. */
   #changesRanges(name: ServiceName, excluded: Excluded): boolean {
     const { ports } = this.#wanted(name, excluded);
-    const knownOf = ({ family, key }: ServicePort) => this.state.families[family]?.servicePortRules(key)?.port;
+    const knownOf = ({ family, key }: ServicePort) =>
+      this.state.families[family]?.servicePortRules(key)?.port;
     const changes = (port: ServicePort) => {
       const known = knownOf(port);
       return (port.spec.ranges ?? known?.spec.ranges) !== undefined && known?.service !== port.service;
