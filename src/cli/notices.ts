@@ -5,7 +5,7 @@ import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
 import { FEATURE_NAMES, FEATURES } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
-import { quarantinedServices } from "../sync/quarantine-watch.ts";
+import { quarantinedServices } from "../sync/quarantine-changes.ts";
 
 /** Whether any diagnostic is an error. */
 export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {

@@ -20,7 +20,7 @@ import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
 import type { HealthTracker } from "./health/health.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
-import type { RefusalWatch } from "./readings/refusal-watch.ts";
+import type { RefusalPoller } from "./readings/refusal-poller.ts";
 import type { SyncHistory } from "./status/sync-history.ts";
 
 /** What the daemon socket answers from. */
@@ -46,7 +46,7 @@ export interface DaemonSocketParts {
   /** Undefined where connections to vanished endpoints are not reset. */
   readonly vanished: VanishedEndpoints | undefined;
   /** Undefined where refusals are not recorded. */
-  readonly refusals: RefusalWatch | undefined;
+  readonly refusals: RefusalPoller | undefined;
   /** The newest lines of the log. */
   readonly recentLog: () => readonly string[];
   /** Asks the source for the Services that the daemon does not hold. Never rejects. */

@@ -50,9 +50,9 @@ import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { AffinityWatch } from "./readings/affinity-watch.ts";
+import { AffinityPoller } from "./readings/affinity-poller.ts";
 import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
-import { RefusalWatch } from "./readings/refusal-watch.ts";
+import { RefusalPoller } from "./readings/refusal-poller.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { stateSnapshot } from "./state-file.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
@@ -253,7 +253,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     dryRun,
   });
 
-  const affinity = new AffinityWatch({
+  const affinity = new AffinityPoller({
     clock,
     logger,
     tables,
@@ -267,7 +267,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
   const refusals = isRefusalLogged
-    ? refusalWatch(input, families, reconciler, cache, events, metrics)
+    ? refusalPoller(input, families, reconciler, cache, events, metrics)
     : undefined;
   const isCounting = current.serviceCounters !== "off";
   const counts = isCounting ? connectionCounts(tables, () => reconciler.state, clock, logger) : undefined;
@@ -433,15 +433,15 @@ function loopbackProxy(
 }
 
 /** Watches what the rules refuse. */
-function refusalWatch(
+function refusalPoller(
   { system, logger, nodeName, tables }: DaemonInput,
   families: readonly Family[],
   reconciler: Reconciler,
   cache: ObjectCache,
   events: EventRecorder,
   metrics: Metrics,
-): RefusalWatch {
-  return new RefusalWatch({
+): RefusalPoller {
+  return new RefusalPoller({
     clock: system.clock,
     logger,
     read: async () =>

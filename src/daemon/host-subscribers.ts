@@ -81,7 +81,7 @@ export function reservedPorts(
       failures.add(systemErrorCode(error), { hint });
     }
   };
-  const isChanged = nodePortsWatch();
+  const isChanged = nodePortsChange();
   let wasWanted = false;
   return {
     synced({ state, kind }) {
@@ -101,7 +101,7 @@ export function reservedPorts(
 
 /** Has the loopback proxy serve the NodePorts that have endpoints. */
 export function loopbackNodePorts(loopback: Pick<LoopbackProxy, "sync">): SyncSubscriber {
-  const isChanged = nodePortsWatch();
+  const isChanged = nodePortsChange();
   return {
     synced({ state, nodeContext }) {
       // Another node context renders all NodePorts again.
@@ -111,7 +111,7 @@ export function loopbackNodePorts(loopback: Pick<LoopbackProxy, "sync">): SyncSu
 }
 
 /** @returns tells whether a NodePort changed since its last call, without looking at all of them */
-function nodePortsWatch(): (state: RulesetState) => boolean {
+function nodePortsChange(): (state: RulesetState) => boolean {
   let known: { readonly state: RulesetState; readonly revision: number } | undefined;
   return (state) => {
     const revision = state.nodePortsRevision;

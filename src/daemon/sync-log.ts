@@ -9,7 +9,11 @@ import { deltaSize } from "../nft/delta.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
-import { type QuarantineChange, type QuarantinedService, quarantinedText } from "../sync/quarantine-watch.ts";
+import {
+  type QuarantineChange,
+  type QuarantinedService,
+  quarantinedText,
+} from "../sync/quarantine-changes.ts";
 import type { DriftSummary, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { lostByService } from "./events/sync-events.ts";
 import { ServiceLines } from "./service-lines.ts";

@@ -22,7 +22,7 @@ import {
   refusedFamily,
   refusedServicePorts,
 } from "./quarantine.ts";
-import type { Quarantine } from "./quarantine-watch.ts";
+import type { Quarantine } from "./quarantine-changes.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
 

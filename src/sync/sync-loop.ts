@@ -8,7 +8,7 @@ import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
 import { driftSummary } from "./drift-summary.ts";
 import type { NodeContextReader } from "./node-context.ts";
-import { quarantineWatch } from "./quarantine-watch.ts";
+import { quarantineChanges } from "./quarantine-changes.ts";
 import type { Reconciler, RepairOptions } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
 
@@ -44,8 +44,8 @@ export class SyncLoop {
   /** Stale chains are to be deleted after the next sync. */
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
-  readonly #quarantineChange = quarantineWatch();
-  readonly #featureChanges = { affinity: quarantineWatch(), ranges: quarantineWatch() };
+  readonly #quarantineChange = quarantineChanges();
+  readonly #featureChanges = { affinity: quarantineChanges(), ranges: quarantineChanges() };
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;

@@ -7,7 +7,7 @@ import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ChangeTriggerTime } from "./change-tracker.ts";
-import type { Quarantine, QuarantineChange } from "./quarantine-watch.ts";
+import type { Quarantine, QuarantineChange } from "./quarantine-changes.ts";
 
 /** Why a full sync was asked for. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";

@@ -27,8 +27,8 @@ export interface VerifierReports {
   readonly onUnreadable: (reason: string) => void;
 }
 
-/** What a comparison found that no sync of ours explains. */
-export interface Finding {
+/** A comparison with the kernel, without what syncs of ours explain, and its time. */
+export interface TimedComparison {
   /** When the kernel was looked at, on the monotonic clock. */
   readonly at: number;
   readonly comparison: KernelComparison;
@@ -52,14 +52,14 @@ const UNKNOWN: KernelComparison = {
 
 /** A comparison under way, or about to begin. */
 interface Look {
-  readonly result: Promise<Finding | undefined>;
+  readonly result: Promise<TimedComparison | undefined>;
   readonly stop: AbortController;
   /** How many want the result. */
   wanted: number;
 }
 
 /** What is known of the tables. */
-interface Known extends Finding {
+interface Known extends TimedComparison {
   /** How long the last comparison took, milliseconds; 0 before the first one. */
   readonly took: number;
 }
@@ -143,7 +143,7 @@ export class Verifier implements SyncSubscriber {
    * What the kernel has that it should not have, and the other way round.
    * @param signal gives up; the comparison ends when nobody else wants it
    */
-  async find(signal?: AbortSignal): Promise<Finding> {
+  async find(signal?: AbortSignal): Promise<TimedComparison> {
     for (let tries = 0; tries < TRIES && signal?.aborted !== true; tries++) {
       const found = await this.#look(signal);
       if (found !== undefined) return found;
@@ -167,7 +167,7 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
-  #look(signal?: AbortSignal): Promise<Finding | undefined> {
+  #look(signal?: AbortSignal): Promise<TimedComparison | undefined> {
     this.#next ??= this.#begin();
     const look = this.#next;
     look.wanted++;
@@ -188,7 +188,7 @@ export class Verifier implements SyncSubscriber {
     return { result, stop, wanted: 0 };
   }
 
-  async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
+  async #lookNow(signal: AbortSignal): Promise<TimedComparison | undefined> {
     const { clock } = this.#parts;
     const at = clock.monotonic();
     const compared = await this.#comparer.compare("everything", signal);

@@ -1,6 +1,6 @@
 import { creation, type TableDelta } from "../../src/nft/delta.ts";
 import { driftSummary } from "../../src/sync/drift-summary.ts";
-import { quarantineWatch } from "../../src/sync/quarantine-watch.ts";
+import { quarantineChanges } from "../../src/sync/quarantine-changes.ts";
 import type { SyncFailure, SyncReport } from "../../src/sync/sync-report.ts";
 import { renderAll, service, testNodeContext } from "./build.ts";
 
@@ -25,8 +25,8 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
 
 /** Makes the reports of one daemon, as {@link syncReport}: each tells what is new since the one before. */
 export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
-  const changeOf = quarantineWatch();
-  const featureChanges = { affinity: quarantineWatch(), ranges: quarantineWatch() };
+  const changeOf = quarantineChanges();
+  const featureChanges = { affinity: quarantineChanges(), ranges: quarantineChanges() };
   return (options = {}) => {
     const state = options.state ?? renderAll({}).state;
     const outcome = {

@@ -13,7 +13,7 @@ import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
-import { quarantinedServices } from "../../sync/quarantine-watch.ts";
+import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, githubCommand, hasErrors } from "../notices.ts";

@@ -6,7 +6,7 @@ import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { planReload } from "../../config/reload.ts";
-import { ConfigWatch } from "../../daemon/config-watch.ts";
+import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
 import { NO_EVENTS } from "../../daemon/events/event-recorder.ts";
 import {
@@ -43,7 +43,7 @@ import { run as cleanup } from "./cleanup.ts";
 export async function run(argv: Argv): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv);
   // Before the configuration is read, so that a change meanwhile is noticed.
-  const watch = new ConfigWatch(textArgument(argv, "config"));
+  const watch = new ConfigPoller(textArgument(argv, "config"));
   const { options, notices } = commandOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
@@ -72,7 +72,7 @@ const MOST_STOPPING = 5000;
 interface DaemonParts {
   readonly argv: Argv;
   readonly options: ProxyOptions;
-  readonly watch: ConfigWatch;
+  readonly watch: ConfigPoller;
   readonly logger: AdjustableLogger;
   readonly recentLog: () => readonly string[];
   readonly dryRun: boolean;

@@ -6,7 +6,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
-import { quarantinedText } from "../../sync/quarantine-watch.ts";
+import { quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {

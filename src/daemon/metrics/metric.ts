@@ -8,7 +8,7 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
-import type { AffinityDeletion } from "../readings/affinity-watch.ts";
+import type { AffinityDeletion } from "../readings/affinity-poller.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
 
 /** The labels of one series. */

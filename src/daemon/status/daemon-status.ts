@@ -9,10 +9,10 @@ import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
-import type { Quarantine } from "../../sync/quarantine-watch.ts";
+import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
-import type { RecentRefusals } from "../readings/refusal-watch.ts";
+import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
 /** Endpoints whose connections are reset. */

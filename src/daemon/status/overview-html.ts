@@ -7,7 +7,7 @@ import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import { quarantinedServices, quarantinedText } from "../../sync/quarantine-watch.ts";
+import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { type Finding, Verifier } from "../../../src/sync/verifier.ts";
+import { type TimedComparison, Verifier } from "../../../src/sync/verifier.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -442,7 +442,7 @@ describe("Verifier.find", () => {
     asked[0]?.abort();
     asked[1]?.abort();
     release();
-    const all: Finding[] = await Promise.all(findings);
+    const all: TimedComparison[] = await Promise.all(findings);
     expect(all.map(({ comparison }) => comparison.kind)).toEqual(["unreadable", "unreadable"]);
     expect([fake.count("list") - listed, logger.lines]).toEqual([1, []]);
   });

@@ -16,8 +16,8 @@ import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reaso
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
 
-/** What {@link RefusalWatch} needs. */
-export interface RefusalWatchParts {
+/** What {@link RefusalPoller} needs. */
+export interface RefusalPollerParts {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Lists what the kernel recorded. */
@@ -54,8 +54,8 @@ interface Refused {
 }
 
 /** Looks at what the kernel recorded as refused, from time to time, and tells what is new. */
-export class RefusalWatch {
-  readonly #parts: RefusalWatchParts;
+export class RefusalPoller {
+  readonly #parts: RefusalPollerParts;
   readonly #counted = new Set<string>();
   /** When each Service was last told of, on the monotonic clock; those of the last hour. */
   readonly #toldAt = new Map<string, number>();
@@ -66,7 +66,7 @@ export class RefusalWatch {
   #task: PeriodicTask | undefined;
   readonly #failures: FailureLog;
 
-  constructor(parts: RefusalWatchParts) {
+  constructor(parts: RefusalPollerParts) {
     this.#parts = parts;
     const { logger, clock } = parts;
     this.#failures = new FailureLog(

@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ConfigWatch } from "../../../src/daemon/config-watch.ts";
+import { ConfigPoller } from "../../../src/daemon/config-poller.ts";
 
 let directory: string;
 let path: string;
 beforeEach(() => {
   vi.useFakeTimers();
-  directory = mkdtempSync(join(tmpdir(), "config-watch-"));
+  directory = mkdtempSync(join(tmpdir(), "config-poller-"));
   path = join(directory, "config.yaml");
 });
 afterEach(() => {
@@ -19,7 +19,7 @@ afterEach(() => {
 
 test("a change of the configuration is noticed once, also one between its first reading and the start", () => {
   writeFileSync(path, "mode: nftables");
-  const watch = new ConfigWatch(path);
+  const watch = new ConfigPoller(path);
   writeFileSync(path, "mode: iptables");
   let changes = 0;
   watch.start(() => changes++);
@@ -36,7 +36,7 @@ test("a change of the configuration is noticed once, also one between its first 
 
 test("a pipe is left to whoever reads the configuration", () => {
   execaSync("mkfifo", [path]);
-  const watch = new ConfigWatch(path);
+  const watch = new ConfigPoller(path);
   watch.start(() => {});
   vi.advanceTimersByTime(1000);
   watch.stop();

@@ -28,7 +28,7 @@ const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
  * Tells what is new in a quarantine, once for each Service and reason: a Service may have thousands of ports.
  * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was asked about just now
  */
-export function quarantineWatch(): (
+export function quarantineChanges(): (
   now: Quarantine,
   refused?: readonly ServicePortKey[],
 ) => QuarantineChange {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { RefusalWatch } from "../../../../src/daemon/readings/refusal-watch.ts";
+import { RefusalPoller } from "../../../../src/daemon/readings/refusal-poller.ts";
 import type { RefusalEntry } from "../../../../src/kernel/refused-set.ts";
 import { port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
@@ -32,7 +32,7 @@ function watching() {
   const told: string[] = [];
   const counts: Record<string, number> = {};
   let entries: readonly RefusalEntry[] | Error = [];
-  const watch = new RefusalWatch({
+  const watch = new RefusalPoller({
     clock,
     logger,
     read: async () => {
@@ -57,7 +57,7 @@ function watching() {
   return { watch, clock, logger, told, counts, see, firstTimes };
 }
 
-describe("RefusalWatch", () => {
+describe("RefusalPoller", () => {
   test("sums up the refusals that the kernel remembers, with the latest clients first", async () => {
     const { watch, see } = watching();
     const clients = [40, 10, 70, 20, 60, 30, 50].map((silentFor) => {
@@ -119,7 +119,7 @@ describe("RefusalWatch", () => {
     }).state;
     const names = new Map<string, number>();
     let entries: RefusalEntry[] = [];
-    const watch = new RefusalWatch({
+    const watch = new RefusalPoller({
       clock: new ManualClock(),
       logger: memoryLogger(),
       read: async () => entries,
@@ -184,7 +184,7 @@ describe("RefusalWatch", () => {
       onPackets: () => {},
       onRefused: () => {},
     };
-    const watch = new RefusalWatch(parts);
+    const watch = new RefusalPoller(parts);
     watch.start();
     for (let second = 0; second < 340 && looks.length < expected.length; second++) {
       clock.advance(1000);

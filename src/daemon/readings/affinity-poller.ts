@@ -22,8 +22,8 @@ import type { SyncSubscriber } from "../../sync/sync-report.ts";
 /** Why entries were deleted: their service port is gone, or has the most in a map that is nearly full. */
 export type AffinityDeletion = "gone" | "crowded";
 
-/** What {@link AffinityWatch} needs. */
-export interface AffinityWatchParts {
+/** What {@link AffinityPoller} needs. */
+export interface AffinityPollerParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly tables: TableReader;
@@ -56,8 +56,8 @@ const MOST_TOLD = 10;
  * Looks at the affinity maps from time to time. Packets fill them, for all Services alike, so that what one tenant's clients
  * leave there is deleted with its Service, and makes room for others where a map is nearly full.
  */
-export class AffinityWatch implements SyncSubscriber {
-  readonly #parts: AffinityWatchParts;
+export class AffinityPoller implements SyncSubscriber {
+  readonly #parts: AffinityPollerParts;
   readonly #entries = new Map<Family, number>();
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
@@ -65,7 +65,7 @@ export class AffinityWatch implements SyncSubscriber {
   /** The last look left entries that are to go. */
   #isUnfinished = false;
 
-  constructor(parts: AffinityWatchParts) {
+  constructor(parts: AffinityPollerParts) {
     const { logger, clock } = parts;
     this.#parts = parts;
     this.#failures = new FailureLog(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AffinityWatch } from "../../../../src/daemon/readings/affinity-watch.ts";
+import { AffinityPoller } from "../../../../src/daemon/readings/affinity-poller.ts";
 import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
@@ -63,7 +63,7 @@ function watching(size = 100) {
     for (const { concat } of keys) map.delete(concat.join(" . "));
     return { bytes: 0, durationMs: 0 };
   };
-  const watch = new AffinityWatch({
+  const watch = new AffinityPoller({
     clock: new ManualClock(),
     logger,
     state: () => state,
@@ -119,7 +119,7 @@ function watching(size = 100) {
 const countOf = (map: ReadonlyMap<string, number>, id: number) =>
   [...map.keys()].filter((key) => key.startsWith(`${id} `)).length;
 
-describe("AffinityWatch", () => {
+describe("AffinityPoller", () => {
   test("counts the entries of each family", async () => {
     const { watch, remember, idOf, told, map } = watching();
     expect(watch.entries).toEqual({});

@@ -7,7 +7,7 @@ const PERIOD = 1000;
  * Notices changes of a configuration file by reading it: events of the file system miss a ConfigMap's swap of
  * symbolic links. A file that cannot be read counts as unchanged.
  */
-export class ConfigWatch {
+export class ConfigPoller {
   readonly #path: string | undefined;
   #text: string | undefined;
   #timer: NodeJS.Timeout | undefined;
