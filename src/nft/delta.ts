@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import { elementsOf } from "./elements.ts";
 import { SetComparison, type SetDelta } from "./set-comparison.ts";
 
 /** The change of one set or map, with what it takes to send it. */
@@ -330,5 +331,5 @@ function diffElements(actual: ElementSet | undefined, desired: ElementSet): Elem
 /** The elements of a set as additions; none of a dynamic one. */
 export function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
   if (spec.dynamic || elements.size === 0) return [];
-  return [{ spec, deleted: [], added: Array.from(elements, ([key, value]) => ({ key, value })) }];
+  return [{ spec, deleted: [], added: elementsOf(elements) }];
 }

@@ -9,6 +9,11 @@ export interface Element {
   readonly value: string;
 }
 
+/** The elements of a set by key, one by one. */
+export function elementsOf(elements: ReadonlyMap<string, string>): readonly Element[] {
+  return Array.from(elements, ([key, value]) => ({ key, value }));
+}
+
 /** The separator of the parts of a canonical key or value. */
 export const SEPARATOR = " . ";
 

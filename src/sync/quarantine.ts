@@ -8,12 +8,11 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { trialSteps, withoutChainDeletions } from "../nft/transaction.ts";
+import { trialTransactions, withoutChainDeletions } from "../ruleset/apply-plan.ts";
 import type { FamilyState } from "../ruleset/family-state.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
-import { CHUNK_SIZE } from "./full-sync.ts";
 
 /** How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full sync. */
 export const QUARANTINE_RETRY = 300_000;
@@ -114,7 +113,7 @@ async function everyStep(
   deltas: readonly TableDelta[],
   isSo: (step: Transaction) => Promise<boolean>,
 ): Promise<boolean> {
-  for (const step of trialSteps(deltas, CHUNK_SIZE)) if (!(await isSo(step))) return false;
+  for (const step of trialTransactions(deltas)) if (!(await isSo(step))) return false;
   return true;
 }
 

@@ -9,12 +9,14 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { creation, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
-import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import { withoutChainDeletions } from "../ruleset/apply-plan.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
-import { applyDeltas, fullSync } from "./full-sync.ts";
+import { applyDeltas } from "./apply-deltas.ts";
+import { fullSync } from "./full-sync.ts";
 import {
   failingServicePorts,
   isAccepted,
@@ -259,11 +261,8 @@ export class Reconciler {
     const changes = [...main.filter((delta) => !isEmptyDelta(delta)), ...drift.slice(creations.length)];
     const { commits } = nft;
     try {
-      const created = await applyDeltas(nft, tables, creations, chunkSize);
-      const applied = [
-        ...created,
-        ...(await applyDeltas(nft, tables, changes, chunkSize, this.staleDeletions)),
-      ];
+      const deltas = [...creations, ...changes];
+      const applied = await applyDeltas(nft, tables, deltas, { chunkSize, stale: this.staleDeletions });
       this.state.committed();
       this.#staleChains.add(deletions);
       const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";
@@ -271,7 +270,7 @@ export class Reconciler {
       return {
         kind,
         ...(reason === undefined ? {} : { reason }),
-        deltas: [...creations, ...changes],
+        deltas,
         applied,
         drift,
         ...authorOf(repairs),

@@ -4,20 +4,20 @@ import { expect, test } from "vitest";
 import { familyOf } from "../../src/model/ip.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
 import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
-import { diffRuleset } from "../../src/nft/delta.ts";
-import {
-  canChangeInSteps,
-  changeSteps,
-  toTransaction,
-  trialSteps,
-  withoutChainDeletions,
-} from "../../src/nft/transaction.ts";
+import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
+import { toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
+import {
+  applyPlan,
+  transactionsOf,
+  trialTransactions,
+  withoutChainDeletions,
+} from "../../src/ruleset/apply-plan.ts";
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { AFFINITY_IDS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
-import { applyDeltas } from "../../src/sync/full-sync.ts";
+import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
@@ -56,6 +56,13 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
+/** The first range of ports and the last one change the chains that packets pass: that comes at once. */
+function isRangesChange(deltas: readonly TableDelta[]): boolean {
+  return deltas.some((one) =>
+    [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists),
+  );
+}
+
 const isTarget = (word: string) => word.includes(" ");
 
 test("changes in steps serve who is served before and after them all the time, and drop who is dropped", () => {
@@ -85,13 +92,9 @@ test("changes in steps serve who is served before and after them all the time, a
         renderer.update(cache.takeDirty());
         const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
         const deltas = renderer.state.pending();
-        // The first range of ports and the last one change the chains that packets pass.
-        const isRangesChange = deltas.some((one) =>
-          [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists),
-        );
-        expect(deltas.every(canChangeInSteps)).toBe(!isRangesChange);
-        if (isRangesChange) return;
-        for (const step of changeSteps(deltas, size, [LISTS, RANGES.explicitPorts])) {
+        const steps = applyPlan(deltas, { chunkSize: size });
+        if (isRangesChange(deltas)) return;
+        for (const step of steps.flatMap((one) => [...transactionsOf(one, size)])) {
           validateTransaction(step);
           kernel.apply(step);
           for (const [i, packet] of packets.entries()) {
@@ -211,7 +214,7 @@ test("a packet over which a change comes into force is served if it is served be
           const isSame = isDeepStrictEqual(earlier, later);
           // A frontend that gets another list is served, but not one in whose place comes a range of another Service.
           const isThere = [0, 1].every((key) => (earlier[key] === undefined) === (later[key] === undefined));
-          if (!isSame && !(isThere && deltas.every(canChangeInSteps))) continue;
+          if (!isSame && !(isThere && !isRangesChange(deltas))) continue;
           const ends = [last, next].map((ruleset) => targetsOf(ruleset, packet));
           if (!ends.every((targets) => targets.every(isTarget))) continue;
           const endpoints = [last, next].flatMap((ruleset) => endpointsOf(ruleset, packet));
@@ -260,7 +263,7 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         const tried: string[] = [];
         const atFirst = new FakeKernel();
         atFirst.apply(first);
-        for (const step of trialSteps(deltas, size)) {
+        for (const step of trialTransactions(deltas, size)) {
           validateTransaction(step);
           const kernel = new FakeKernel();
           kernel.ruleset = atFirst.ruleset;

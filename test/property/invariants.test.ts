@@ -5,8 +5,9 @@ import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
-import { creationSteps, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
+import { applyPlan, transactionsOf } from "../../src/ruleset/apply-plan.ts";
 import { parseChainName } from "../../src/ruleset/chain-names.ts";
 import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { refusalAt } from "../../src/ruleset/programmed-frontend.ts";
@@ -178,9 +179,12 @@ describe("a transaction", () => {
     fc.assert(
       fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), fc.boolean(), (ruleset, size, isReversed) => {
         const kernel = new FakeKernel();
-        const { declaration, elements, activation } = creationSteps(diffRuleset({}, ruleset), size);
-        const chunks = isReversed ? [...elements].reverse() : [...elements];
-        for (const chunk of [declaration, ...chunks, activation]) {
+        const steps = applyPlan(diffRuleset({}, ruleset), { chunkSize: size });
+        const transactions = steps.flatMap((step) => {
+          const chunks = [...transactionsOf(step, size)];
+          return isReversed && step.divided === "in any order" ? chunks.reverse() : chunks;
+        });
+        for (const chunk of transactions) {
           expect(rulesetText(kernel.ruleset)).not.toContain('"hook"');
           validateTransaction(chunk);
           kernel.apply(chunk);

@@ -4,7 +4,7 @@ import { NftProgram } from "../../../src/kernel/nft.ts";
 import { nftTables } from "../../../src/kernel/table-reader.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { creation } from "../../../src/nft/delta.ts";
-import { applyDeltas } from "../../../src/sync/full-sync.ts";
+import { applyDeltas } from "../../../src/sync/apply-deltas.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { type ClusterSize, clusterIP, POD_PORT, SERVICE_PORT } from "../cluster-objects.ts";
 import type { Figure, Work } from "../figures.ts";

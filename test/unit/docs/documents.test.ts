@@ -6,6 +6,7 @@ import { FLAGS } from "../../../src/cli/flags.ts";
 import { COMMANDS } from "../../../src/cli/program/commands.ts";
 import { createLogger } from "../../../src/daemon/logging.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import { STEP_NAMES } from "../../../src/ruleset/apply-plan.ts";
 import { documentPaths, withFigures } from "../../bench/documents.ts";
 import { type Scaling, scalingPlot } from "../../bench/results.ts";
 import scaling from "../../bench/scaling.json" with { type: "json" };
@@ -173,6 +174,14 @@ describe("docs/design.md", () => {
       ).toBe(true);
       reached.add(module);
     }
+  });
+
+  test("lists the steps of a plan in their order, and for each the test that guards it", () => {
+    const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
+    const rows = [...text.matchAll(/^\| ([^|]+?) +\| [^|]+ \| `(test\/[^`]+)`: "([^|]+)" +\|$/gm)];
+    expect(rows.map(([, name]) => name)).toEqual(STEP_NAMES);
+    for (const [, name, file = "", title = ""] of rows)
+      expect(readFileSync(join(ROOT, file), "utf8"), name).toContain(`"${title}"`);
   });
 
   test("links to every decision", () => {

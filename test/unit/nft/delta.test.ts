@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import { deltaSize, diffRuleset, inBoth, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
-import { toTransaction, withoutChainDeletions } from "../../../src/nft/transaction.ts";
+import { toTransaction } from "../../../src/nft/transaction.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
@@ -142,36 +142,6 @@ describe("the difference of two rulesets", () => {
   test("ignores a family that is not desired", () => {
     expect(diffRuleset(ruleset([drops("x")]), {})).toEqual([]);
   });
-});
-
-test("withoutChainDeletions puts the deletion of chains into a second transaction", () => {
-  const one = ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]);
-  const other = ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]);
-  const kernel = new FakeKernel();
-  kernel.apply(toTransaction(diffRuleset({}, one)));
-  const { main, deletions } = withoutChainDeletions(diffRuleset(one, other));
-  kernel.apply(toTransaction(main));
-  expect([...(kernel.ruleset.ip?.chains.keys() ?? [])].sort()).toEqual(["x", "y"]);
-  expect(toTransaction(deletions).nftables.map((command) => Object.keys(command)[0])).toEqual([
-    "flush",
-    "delete",
-  ]);
-  kernel.apply(toTransaction(deletions));
-  expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
-});
-
-test("withoutChainDeletions deletes a flow table with the chain that used it", () => {
-  const { ip } = ruleset([{ name: "f", rules: [[{ flow: { op: "add", flowtable: "@fast-path" } }]] }]);
-  if (ip === undefined) throw new Error("no table");
-  const flowtable = { name: "fast-path", hook: "ingress", prio: 0 } as const;
-  const kernel = new FakeKernel();
-  kernel.apply(toTransaction(diffRuleset({}, { ip: { ...ip, flowtable } })));
-  const { main, deletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, ruleset([])));
-  kernel.apply(toTransaction(main));
-  expect(kernel.ruleset.ip?.flowtable).toEqual(flowtable);
-  kernel.apply(toTransaction(deletions));
-  expect(kernel.ruleset.ip).toMatchObject({ chains: new Map() });
-  expect(kernel.ruleset.ip?.flowtable).toBeUndefined();
 });
 
 describe("unexplained differences", () => {

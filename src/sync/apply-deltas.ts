@@ -1,0 +1,135 @@
+import type { Family } from "../base/family.ts";
+import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
+import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
+import { declaredTable, readKernel } from "../kernel/read-kernel.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
+import type { Command, Transaction } from "../nft/ast/json.ts";
+import type { Ruleset, SetSpec } from "../nft/ast/ruleset.ts";
+import { creation, type TableDelta } from "../nft/delta.ts";
+import { type ListedElement, timedElements } from "../nft/elements.ts";
+import { rebuildTransaction } from "../nft/transaction.ts";
+import { applyPlan, type PlanOptions, type Step, transactionsOf } from "../ruleset/apply-plan.ts";
+
+/** Number of nft processes run in parallel on a cold start: two processors are busy while we write the next transaction. */
+const NFT_AT_ONCE = 3;
+
+/**
+ * Sends deltas to the kernel, step by step as {@link applyPlan} decides. Tables that are made anew keep the entries of session
+ * affinity.
+ * @throws as {@link Nft.apply}; the kernel is then as it was, or has the steps before the one that failed
+ */
+export async function applyDeltas(
+  nft: Nft,
+  tables: TableReader,
+  deltas: readonly TableDelta[],
+  options: PlanOptions = {},
+): Promise<AppliedTransaction[]> {
+  const send = async (steps: readonly Step[]): Promise<AppliedTransaction[]> => {
+    const applied: AppliedTransaction[] = [];
+    for (const step of steps) {
+      const transactions = transactionsOf(step, options.chunkSize);
+      try {
+        if (step.divided === "in any order") applied.push(...(await applyInAnyOrder(nft, transactions)));
+        else
+          applied.push(
+            ...(await applyInOrder(nft, transactions, await carriedElements(tables, step.deltas))),
+          );
+      } catch (error) {
+        if (step.undo !== undefined) await nft.apply(step.undo).catch(() => {});
+        if (!(error instanceof NftRefusedError && error.isBusy && step.ifBusy !== undefined)) throw error;
+        applied.push(...(await send(step.ifBusy)));
+      }
+    }
+    return applied;
+  };
+  return await send(applyPlan(deltas, options));
+}
+
+/** @param carried added to each transaction; without them where the kernel refuses these */
+async function applyInOrder(
+  nft: Nft,
+  transactions: Iterable<Transaction>,
+  carried: readonly Command[],
+): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  for (const transaction of transactions) {
+    try {
+      applied.push(await nft.apply({ nftables: [...transaction.nftables, ...carried] }));
+    } catch (error) {
+      if (!(error instanceof NftRefusedError) || carried.length === 0) throw error;
+      applied.push(await nft.apply(transaction));
+    }
+  }
+  return applied;
+}
+
+/**
+ * Applies transactions, some at a time: nft takes two thirds of its time to read JSON, which the kernel's lock does not
+ * hold up. After a failure no more are begun.
+ * @throws as {@link Nft.apply}, once none is under way
+ */
+async function applyInAnyOrder(
+  nft: Nft,
+  transactions: Generator<Transaction>,
+): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  const applyRest = async (): Promise<void> => {
+    for (const transaction of transactions) applied.push(await nft.apply(transaction));
+  };
+  const results = await Promise.allSettled(Array.from({ length: NFT_AT_ONCE }, applyRest));
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return applied;
+}
+
+/** Adds what the kernel remembers of clients to tables that are made anew; what it remembers of refused packets is lost. */
+async function carriedElements(tables: TableReader, deltas: readonly TableDelta[]): Promise<Command[]> {
+  const commands: Command[] = [];
+  for (const { family, table, mode, addedSets } of deltas) {
+    if (mode !== "recreate") continue;
+    for (const spec of addedSets.filter(({ dynamic, value }) => dynamic && value !== undefined)) {
+      const elements = await rememberedElements(tables, family, spec);
+      if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
+    }
+  }
+  return commands;
+}
+
+/** Returns none where they cannot be read: affinity is not worth a failed sync. @throws NftStoppedError */
+async function rememberedElements(
+  tables: TableReader,
+  family: Family,
+  spec: SetSpec,
+): Promise<readonly ListedElement[]> {
+  try {
+    const known = (await declaredTable(tables, family))?.sets.get(spec.name)?.spec;
+    // Versions of another layout had other keys.
+    if (known === undefined || String(known.key) !== String(spec.key)) return [];
+    const elements: ListedElement[] = [];
+    for await (const batch of tables.elements(family, known)) elements.push(...batch);
+    return elements;
+  } catch (error) {
+    if (error instanceof NftStoppedError) throw error;
+    return [];
+  }
+}
+
+/**
+ * Rebuilds both tables whatever is in them. A transaction that keeps the affinity maps is tried first; a table that
+ * refuses it, or that is still unreadable after it (a foreign chain stays), is made anew.
+ */
+export async function rebuild(
+  nft: Nft,
+  tables: TableReader,
+  desired: Ruleset,
+): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  try {
+    applied.push(await nft.apply(rebuildTransaction(desired)));
+    const kernel = await readKernel(tables, Object.keys(desired) as Family[]);
+    if (kernel.kind === "read") return applied;
+  } catch (error) {
+    if (!(error instanceof NftRefusedError)) throw error;
+  }
+  const anew = Object.values(desired).map((table) => creation(table, "recreate"));
+  return [...applied, ...(await applyDeltas(nft, tables, anew))];
+}

@@ -1,0 +1,262 @@
+import { describe, expect, test } from "vitest";
+import type { Transaction } from "../../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
+import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
+import { toTransaction } from "../../../src/nft/transaction.ts";
+import {
+  applyPlan,
+  STEP_NAMES,
+  type Step,
+  transactionsOf,
+  trialTransactions,
+  withoutChainDeletions,
+} from "../../../src/ruleset/apply-plan.ts";
+import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { FakeKernel } from "../../support/fake-kernel.ts";
+import { rulesetText } from "../../support/ruleset-text.ts";
+
+/** A Service with these endpoints, and whatever else is asked for. */
+const rules = (
+  endpoints: readonly string[],
+  options: Parameters<typeof service>[0] = {},
+  context: Parameters<typeof testNodeContext>[0] = {},
+): Ruleset =>
+  renderAll({ services: [service(options)], slices: [slice({ endpoints })] }, testNodeContext(context)).state
+    .ruleset;
+
+const MANY = Array.from({ length: 9 }, (_, n) => `10.244.1.${n}`);
+const NONE = renderAll({}).state.ruleset;
+/** Ranges of ports, each of one port. */
+const ranges = (...ports: readonly number[]) => ({
+  ports: [
+    {
+      name: "",
+      protocol: "tcp",
+      port: 80,
+      nodePort: 0,
+      ranges: ports.map((one) => ({ first: one, last: one })),
+    },
+  ] as const,
+});
+
+const namesOf = (steps: readonly Step[]) => steps.map(({ name }) => name);
+const planned = (before: Ruleset, after: Ruleset, chunkSize?: number) =>
+  namesOf(applyPlan(diffRuleset(before, after), { chunkSize }));
+
+function tableOf({ ip }: Ruleset) {
+  if (ip === undefined) throw new Error("no table");
+  return ip;
+}
+
+/** The sets in which transactions change elements, without repetitions. */
+const setsIn = (transactions: Iterable<Transaction>) => [
+  ...new Set(
+    [...JSON.stringify([...transactions]).matchAll(/"element":\{[^}]*?"name":"([^"]+)"/g)].map(
+      ([, name]) => name,
+    ),
+  ),
+];
+
+describe("a plan", () => {
+  const ONE = rules(["10.244.1.1"]);
+  const STICKY = rules(["10.244.1.1"], { affinitySeconds: 60 });
+  const ANEW = rules(["10.244.1.1"], {}, { counters: "services" });
+  const { ip6 } = ONE;
+  const other = service({ name: "other", clusterIPs: ["10.96.0.11"] });
+  const both = {
+    services: [service(), other],
+    slices: [slice({ endpoints: MANY }), slice({ service: "other", endpoints: MANY })],
+  };
+  const BOTH = renderAll(both).state.ruleset;
+
+  function withoutDropChain(): Ruleset {
+    const { ruleset } = renderAll({ services: [other], slices: both.slices }).state;
+    return {
+      ...ruleset,
+      ip: {
+        ...tableOf(ruleset),
+        chains: new Map([...tableOf(ruleset).chains].filter(([name]) => name !== "drop-chain")),
+      },
+    };
+  }
+
+  /** Three addresses whose connections are reset, from this one on. */
+  function vanished(first: number): Ruleset {
+    const { state } = renderAll({}, testNodeContext({ resetVanished: true }));
+    state.families.ip?.setVanished(new Set([0, 1, 2].map((n) => `10.244.1.${first + n} . 80`)));
+    return state.ruleset;
+  }
+
+  test.each<[string, readonly Step["name"][], Ruleset, Ruleset, number?]>([
+    ["of nothing", [], ONE, ONE],
+    ["of missing tables", ["new tables"], {}, ONE],
+    [
+      "of missing tables with many elements",
+      ["new tables", "elements of new tables", "base chains of new tables"],
+      {},
+      rules(MANY),
+      2,
+    ],
+    ["of an element", ["everything at once"], ONE, rules(["10.244.1.2"])],
+    ["of a list that needs a chain", ["new chains", "everything at once"], ONE, rules(MANY)],
+    [
+      "of other rules in a chain, many elements or not",
+      ["new chains", "everything at once"],
+      NONE,
+      rules(MANY, {}, { masqueradeAll: true }),
+      2,
+    ],
+    ["of other declarations", ["everything at once", "handover chains that go"], ONE, ANEW],
+    ["of many elements", ["new chains", "new elements", "new entries"], NONE, rules(MANY), 2],
+    [
+      "of many elements that go",
+      ["entries that go", "elements that go", "chains that go"],
+      rules(MANY),
+      NONE,
+      2,
+    ],
+    [
+      "of a frontend that gets another list",
+      ["new chains", "new elements", "other values", "elements that go", "chains that go"],
+      ONE,
+      STICKY,
+    ],
+    [
+      "of ranges that are cut anew",
+      ["second maps", "ranges of ports", "second maps that go"],
+      rules(MANY, ranges(1000, 1002)),
+      rules(MANY, ranges(1000, 1003)),
+    ],
+    [
+      "of elements of a set that may be full",
+      ["room in limited sets", "new elements"],
+      vanished(1),
+      vanished(4),
+      2,
+    ],
+    [
+      "of a chain that is missing beside many elements",
+      ["declarations", "new elements", "new entries"],
+      withoutDropChain(),
+      BOTH,
+      2,
+    ],
+    [
+      "of one missing table beside changes of the other",
+      ["new tables", "everything at once"],
+      { ip6: ip6 as NonNullable<typeof ip6> },
+      {
+        ...rules(["10.244.1.1"]),
+        ip6: rules([], { clusterIPs: ["fd00::1"] }).ip6 as NonNullable<typeof ip6>,
+      },
+    ],
+  ])("%s has its steps in their order", (_, names, before, after, chunkSize) => {
+    expect(planned(before, after, chunkSize)).toEqual(names);
+    const places = names.map((name) => STEP_NAMES.indexOf(name));
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+  });
+});
+
+describe("the elements of a plan", () => {
+  const sizes = (transactions: Iterable<Transaction>) =>
+    [...transactions].map(
+      ({ nftables }) =>
+        nftables.flatMap((command) =>
+          Object.values(command).flatMap((object) => ("element" in object ? object.element.elem : [])),
+        ).length,
+    );
+
+  test("of new tables come in chunks of the given size, and hooks with the last transaction alone", () => {
+    const [tables, elements, base, ...more] = applyPlan(diffRuleset({}, rules(MANY.slice(0, 3))), {
+      chunkSize: 2,
+    });
+    if (tables === undefined || elements === undefined || base === undefined) throw new Error("no steps");
+    expect(sizes(transactionsOf(elements, 2))).toEqual([2, 2, 2, 2]);
+    expect(more).toEqual([]);
+    const texts = [tables, base].map(({ deltas }) => JSON.stringify(toTransaction(deltas)));
+    expect(texts.map((text) => text.includes('"hook"'))).toEqual([false, true]);
+    expect(texts.map((text) => text.includes('"element"'))).toEqual([false, false]);
+  });
+
+  test("that lead to others come last and go first", () => {
+    const sets = (before: Ruleset, after: Ruleset) =>
+      setsIn(
+        applyPlan(diffRuleset(before, after), { chunkSize: 2 }).flatMap((step) => [
+          ...transactionsOf(step, 2),
+        ]),
+      );
+    const come = sets(NONE, rules(MANY));
+    expect(come.length).toBeGreaterThan(2);
+    expect(come.at(-1)).toBe("lists");
+    const go = sets(rules(MANY), NONE);
+    expect(go.length).toBeGreaterThan(2);
+    expect(go[0]).toBe("lists");
+  });
+
+  test("of ranges are replaced in one transaction, however many, for no two may overlap", () => {
+    const [before, after] = [0, 1].map((first) =>
+      rules(MANY, ranges(...MANY.map((_, n) => 1000 + 2 * n + first))),
+    );
+    const steps = applyPlan(diffRuleset(before ?? {}, after ?? {}), { chunkSize: 2 });
+    const sent = steps.map((step) => [step.name, [...transactionsOf(step, 2)].length]);
+    expect(sent).toContainEqual(["ranges of ports", 1]);
+  });
+
+  test("are tried in parts, each with the declarations that they need", () => {
+    const trials = [...trialTransactions(withoutChainDeletions(diffRuleset(NONE, rules(MANY))).main, 2)];
+    expect(Math.max(...sizes(trials))).toBe(2);
+    for (const trial of trials) expect(JSON.stringify(trial)).toContain('"add":{"chain"');
+  });
+});
+
+describe("the deletion of chains", () => {
+  test("comes after the elements that led to them, in a transaction of its own", () => {
+    const [before, after] = [rules(["10.244.1.1"]), rules(["10.244.1.1", "10.244.1.2"])];
+    const kernel = new FakeKernel();
+    kernel.apply(toTransaction(diffRuleset({}, before)));
+    const { main, deletions } = withoutChainDeletions(diffRuleset(before, after));
+    kernel.apply(toTransaction(main));
+    expect([...tableOf(kernel.ruleset).chains.keys()]).toEqual(
+      expect.arrayContaining(["balance-1", "balance-2"]),
+    );
+    expect(commandsOf(deletions)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
+    kernel.apply(toTransaction(deletions));
+    expect(rulesetText(kernel.ruleset)).toBe(rulesetText(after));
+  });
+
+  test("takes with it the sets that they look into, after the rules and before the chains", () => {
+    const [before, after] = [true, false].map((resetVanished) => rules([], {}, { resetVanished }));
+    const { main, deletions } = withoutChainDeletions(diffRuleset(before ?? {}, after ?? {}));
+    expect(commandsOf(main)).not.toContain("delete set vanished");
+    const sent = commandsOf(deletions);
+    const places = [
+      "flush chain vanished-endpoints-check",
+      "delete set vanished",
+      "delete chain vanished-endpoints-check",
+    ];
+    expect(places.map((line) => sent.indexOf(line))).toEqual([2, 3, 6]);
+  });
+
+  test("takes with it the flow table that they used", () => {
+    const [before, after] = [1, undefined].map((fastPathAfter) =>
+      rules([], {}, fastPathAfter === undefined ? {} : { fastPathAfter }),
+    );
+    const kernel = new FakeKernel();
+    kernel.apply(toTransaction(diffRuleset({}, before ?? {})));
+    const { main, deletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, after ?? {}));
+    kernel.apply(toTransaction(main));
+    expect(tableOf(kernel.ruleset).flowtable?.name).toBe("fast-path");
+    kernel.apply(toTransaction(deletions));
+    expect(tableOf(kernel.ruleset).flowtable).toBeUndefined();
+  });
+});
+
+/** `delete chain balance-1` for each command. */
+function commandsOf(deltas: readonly TableDelta[]): string[] {
+  return toTransaction(deltas).nftables.map((command) => {
+    const [verb = "", object = {}] = Object.entries(command)[0] ?? [];
+    const [kind = "", { name = "" } = {}] =
+      Object.entries(object as Record<string, { name?: string }>)[0] ?? [];
+    return `${verb} ${kind} ${name}`;
+  });
+}
