@@ -11,7 +11,7 @@ import {
   numberedValues,
   type ServicePortLists,
 } from "./endpoint-list.ts";
-import { type EndpointIds, endpointIds, placed } from "./endpoint-numbers.ts";
+import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import {
   LIST_NAMES,
   type ListIds,
@@ -23,7 +23,8 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
-import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, kindOf, PORTS, RANGES } from "./sets.ts";
+import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
+import { FRONTEND_KINDS, type FrontendKind, PORTS, RANGES } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that at least one frontend leads to. */
@@ -130,7 +131,7 @@ export class EndpointLists {
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): readonly ServicePortKey[] {
-    const changed = this.ids.adopt(this.#wantedIds(actual, frontends), idsIn(actual));
+    const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
     // Clear all before writing any: one may get the former id of another.
     for (const port of ports) this.#clear(port);
@@ -164,7 +165,7 @@ export class EndpointLists {
     for (const [key, keys] of frontends) {
       const isSticky = this.#ports.get(key)?.wanted.isSticky;
       for (const frontend of keys) {
-        const id = parseId(Number(actual.sets.get(kindOf(frontend).lists)?.elements.get(frontend) ?? 0));
+        const id = listIdOf(actual, frontend);
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
         wanted.set(key, id.servicePort);
         claimed.add(id.servicePort);
@@ -219,12 +220,7 @@ export class EndpointLists {
 
   /** Writes the lists that a service port wants. */
   #program(port: KnownPort): void {
-    const before = {
-      lists: port.programmed,
-      ids: port.endpointIds,
-      orders: port.orders,
-      kinds: port.kinds,
-    };
+    const before = { lists: port.programmed, ids: port.endpointIds, orders: port.orders, kinds: port.kinds };
     const lists = usedLists(port);
     port.programmed = lists;
     port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
@@ -382,31 +378,6 @@ function valuesOf(
   const values =
     ids.size === 0 ? order : order.map((target) => String(servicePortId + (ids.get(target) ?? 0)));
   return numberedValues(list, values);
-}
-
-/** The ids of service ports that frontends of a table lead to. */
-function idsIn({ sets }: Table): ReadonlySet<number> {
-  const ids = new Set<number>();
-  for (const { lists } of FRONTEND_KINDS) {
-    for (const value of sets.get(lists)?.elements.values() ?? []) {
-      const parsed = parseId(Number(value));
-      if (parsed !== undefined) ids.add(parsed.servicePort);
-    }
-  }
-  return ids;
-}
-
-/** The ids of endpoints in a table: service port id to target to id. */
-function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<string, number>> {
-  const found = new Map<number, Map<string, number>>();
-  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
-    const id = Number.parseInt(key, 10);
-    const parsed = parseId(id);
-    if (parsed === undefined || !parsed.isSticky) continue;
-    const ids = found.get(parsed.servicePort) ?? new Map<string, number>();
-    found.set(parsed.servicePort, ids.set(target, id - parsed.servicePort));
-  }
-  return found;
 }
 
 /** The targets at the numbers of a service port's lists in a table. */

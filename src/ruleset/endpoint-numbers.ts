@@ -1,4 +1,6 @@
-import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS } from "./list-ids.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
+import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS, parseId } from "./list-ids.ts";
+import { ENDPOINTS } from "./sets.ts";
 
 /**
  * Assigns the values of a list to the indexes 0 to N-1 with few changes: a value keeps its index if that is
@@ -62,6 +64,19 @@ export function endpointIds(targets: Iterable<string>, known: EndpointIds): Endp
     taken.add(FIRST_ENDPOINT + place);
   }
   return ids;
+}
+
+/** The ids of endpoints in a table: service port id to target to id. */
+export function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<string, number>> {
+  const found = new Map<number, Map<string, number>>();
+  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
+    const id = Number.parseInt(key, 10);
+    const parsed = parseId(id);
+    if (parsed === undefined || !parsed.isSticky) continue;
+    const ids = found.get(parsed.servicePort) ?? new Map<string, number>();
+    found.set(parsed.servicePort, ids.set(target, id - parsed.servicePort));
+  }
+  return found;
 }
 
 /** FNV-1a with MurmurHash3's finalizer, which spreads small differences over all bits. */

@@ -15,7 +15,7 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import { type FrontendKind, kindOf, RANGES } from "./sets.ts";
+import { FRONTEND_KINDS, type FrontendKind, kindOf, RANGES } from "./sets.ts";
 
 /** A list of endpoints, read from a table. */
 export interface ProgrammedList {
@@ -71,6 +71,18 @@ export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal |
 /** The list id of a frontend in a table; undefined for none. */
 export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId | undefined {
   return parseId(Number(sets.get(kindOf(key).lists)?.elements.get(key) ?? 0));
+}
+
+/** The ids of service ports that frontends of a table lead to. */
+export function servicePortIdsIn({ sets }: Table): ReadonlySet<number> {
+  const ids = new Set<number>();
+  for (const { lists } of FRONTEND_KINDS) {
+    for (const value of sets.get(lists)?.elements.values() ?? []) {
+      const parsed = parseId(Number(value));
+      if (parsed !== undefined) ids.add(parsed.servicePort);
+    }
+  }
+  return ids;
 }
 
 /**
