@@ -1,12 +1,8 @@
+import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ListenAddress } from "../config/addresses.ts";
-import { configurationOf } from "../config/configuration.ts";
-import type { CostlyTable } from "../kernel/others-sets.ts";
-import { unfollowedResources } from "../kube/source.ts";
-import { type DaemonSocketParts, daemonSocketRoutes, prepareSocket } from "./daemon-socket.ts";
-import type { FastPathDevices } from "./fast-path-devices.ts";
-import type { HealthReport } from "./health/health.ts";
-import { healthRoutes } from "./health/health-routes.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { prepareSocket } from "./daemon-socket.ts";
 import {
   jsonAnswer,
   listenAddress,
@@ -16,141 +12,53 @@ import {
   textAnswer,
 } from "./http/http-server.ts";
 import { RetryingServer } from "./http/retrying-server.ts";
-import type { Metrics } from "./metrics/metrics.ts";
-import type { ConnectionCounts, ResetPackets } from "./readings/connection-counts.ts";
-import type { DaemonStatus, VanishedStatus } from "./status/daemon-status.ts";
-import { pendingServices } from "./status/daemon-status.ts";
-import { statusPage } from "./status/status-page.ts";
-import type { SyncTimeline } from "./status/sync-history.ts";
 
-/** What the daemon's servers show. */
-export interface DaemonServersParts extends DaemonSocketParts {
-  readonly logger: Logger;
-  /** The flags that were given, by name, for /flagz. */
-  readonly flags: ReadonlyMap<string, string>;
-  readonly metrics: Metrics;
-  /** The health at this moment. */
-  readonly judge: () => HealthReport;
-  readonly timeline: SyncTimeline;
-  /** Undefined where connections are not counted. */
-  readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined where connections to vanished endpoints are not reset. */
-  readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
-  /** Undefined where no connection takes the fast path. */
-  readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
-  /** The tables of other software that slow transactions down. */
-  readonly costlyTables: () => readonly CostlyTable[];
-  /** One of the two TCP servers cannot bind its address. */
-  readonly onFailure: (server: "healthz" | "metrics", error: unknown) => void;
+/** What the daemon's servers answer. */
+export interface DaemonRoutes {
+  readonly healthz: Routes;
+  readonly metrics: Routes;
+  readonly socket: Routes;
 }
 
-/** The servers for health checks, for metrics and debugging, and for the other commands; not yet listening. */
-export function daemonServers(parts: DaemonServersParts): RetryingServer[] {
-  const { healthzBindAddress, metricsBindAddress, daemonSocket } = parts.options();
+/**
+ * The servers for health checks, for metrics and debugging, and for the other commands; not yet listening.
+ * @param onFailure told when one of the two TCP servers cannot bind its address
+ */
+export function daemonServers(
+  { healthzBindAddress, metricsBindAddress, daemonSocket, bindAddressHardFail: hardFail }: ProxyOptions,
+  { healthz, metrics, socket }: DaemonRoutes,
+  clock: Clock,
+  logger: Logger,
+  onFailure: (server: "healthz" | "metrics", error: unknown) => void,
+): RetryingServer[] {
+  const tcpServer = (name: "healthz" | "metrics", listen: ListenAddress | undefined, routes: Routes) =>
+    listen === undefined
+      ? []
+      : [
+          new RetryingServer({
+            name,
+            address: listenAddress(listen.address, listen.port),
+            open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
+            clock,
+            logger,
+            hardFail,
+            onFailure: (error) => onFailure(name, error),
+          }),
+        ];
   return [
-    ...tcpServer(parts, "healthz", healthzBindAddress, () => healthServerRoutes(parts)),
-    ...tcpServer(parts, "metrics", metricsBindAddress, () => metricsServerRoutes(parts)),
-    ...(daemonSocket === "" ? [] : [socketServer(parts, daemonSocket)]),
+    ...tcpServer("healthz", healthzBindAddress, healthz),
+    ...tcpServer("metrics", metricsBindAddress, metrics),
+    ...(daemonSocket === "" ? [] : [socketServer(daemonSocket, socket, clock, logger)]),
   ];
 }
 
 /** The daemon socket. The daemon works without it: a failure is logged, and retried. */
-function socketServer(parts: DaemonServersParts, path: string): RetryingServer {
-  const { clock, logger } = parts;
-  const routes = daemonSocketRoutes(parts);
+function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger): RetryingServer {
   const open = async () => {
     await prepareSocket(path);
     return await openHttpServer({ path }, (asked) => routes.get(asked), logger);
   };
   return new RetryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
-}
-
-/** The server at an address, unless it is switched off. */
-function tcpServer(
-  { options, clock, logger, onFailure }: DaemonServersParts,
-  name: "healthz" | "metrics",
-  listen: ListenAddress | undefined,
-  makeRoutes: () => Routes,
-): RetryingServer[] {
-  if (listen === undefined) return [];
-  const routes = makeRoutes();
-  return [
-    new RetryingServer({
-      name,
-      address: listenAddress(listen.address, listen.port),
-      open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
-      clock,
-      logger,
-      hardFail: options().bindAddressHardFail,
-      onFailure: (error) => onFailure(name, error),
-    }),
-  ];
-}
-
-function healthServerRoutes(parts: DaemonServersParts): Routes {
-  const { judge, history, health, reconciler, source, metrics, clock } = parts;
-  return healthRoutes({
-    judge,
-    progress: () => ({
-      verifiedAt: history.snapshot().verifiedAt,
-      pendingSince: health.pendingSince,
-      quarantined: reconciler.quarantined.size,
-      unfollowed: unfollowedResources(source.states(), clock.now()),
-    }),
-    now: clock.now,
-    onAnswer: (path, status) => metrics.observe("healthAnswer", { path, status }),
-  });
-}
-
-function metricsServerRoutes(parts: DaemonServersParts): Routes {
-  const { metrics, options, flags, version, startedAt, clock } = parts;
-  return metricsRoutes({
-    registry: metrics.registry,
-    page: async (query) => statusPage(await daemonStatus(parts), query),
-    config: () => configurationOf(options()),
-    flags,
-    version,
-    startedAt,
-    now: clock.now,
-  });
-}
-
-async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
-  const { version, startedAt, dryRun, clock, cache, nodeContext, reconciler, source } = parts;
-  const { health, judge, history, timeline } = parts;
-  const counts = await parts.connectionCounts?.();
-  const vanished = await vanishedStatus(parts);
-  const refusals = parts.refusals?.recent;
-  const now = clock.now();
-  return {
-    version,
-    startedAt,
-    now,
-    dryRun,
-    cache,
-    nodeContext: nodeContext.current(),
-    state: reconciler.state,
-    quarantined: reconciler.quarantined,
-    health: judge(),
-    sources: source.states(),
-    history: history.snapshot(),
-    pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
-    timeline: timeline.minutes(now),
-    ...(refusals === undefined ? {} : { refusals }),
-    ...(vanished === undefined ? {} : { vanished }),
-    ...(parts.fastPath === undefined ? {} : { fastPathInterfaces: parts.fastPath.count }),
-    costlyTables: parts.costlyTables(),
-    counts,
-  };
-}
-
-async function vanishedStatus({
-  vanished,
-  resetPackets,
-}: DaemonServersParts): Promise<VanishedStatus | undefined> {
-  if (vanished === undefined) return undefined;
-  const packets = Object.values((await resetPackets?.()) ?? {});
-  return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
 }
 
 /** What the endpoints of the metrics server show. */

@@ -4,68 +4,41 @@ import { dirname } from "node:path";
 import { type Clock, wallTime } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import { firstOf } from "../base/signals.ts";
-import type { ProxyOptions } from "../config/options.ts";
-import type { VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
-import type { Nft } from "../kernel/nft.ts";
 import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
-import type { UnservedServices } from "../kube/decode/ignored-service.ts";
-import type { ObjectSource } from "../kube/source.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState, daemonTables } from "../sync/daemon-protocol.ts";
-import type { NodeContextReader } from "../sync/node-context.ts";
-import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
-import type { HealthTracker } from "./health/health.ts";
+import type { DaemonInput } from "./daemon-input.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
+import type { Proxier } from "./proxier.ts";
 import type { RefusalPoller } from "./readings/refusal-poller.ts";
-import type { SyncHistory } from "./status/sync-history.ts";
 
-/** What the daemon socket answers from. */
-export interface DaemonSocketParts {
-  readonly version: string;
-  /** The daemon's network namespace: `net:[4026531840]`. */
-  readonly netNamespace: string;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-  readonly clock: Clock;
-  readonly dryRun: boolean;
-  /** Those in force. */
-  readonly options: () => ProxyOptions;
-  readonly cache: ObjectCache;
-  readonly nodeContext: NodeContextReader;
-  readonly reconciler: Reconciler;
-  readonly loop: Pick<SyncLoop, "atOneMoment" | "between">;
-  readonly verifier: Pick<Verifier, "find">;
-  readonly nft: Nft;
-  readonly source: ObjectSource;
-  readonly health: HealthTracker;
-  readonly history: SyncHistory;
-  /** Undefined where connections to vanished endpoints are not reset. */
-  readonly vanished: VanishedEndpoints | undefined;
-  /** Undefined where refusals are not recorded. */
-  readonly refusals: RefusalPoller | undefined;
-  /** The newest lines of the log. */
-  readonly recentLog: () => readonly string[];
-  /** Asks the source for the Services that the daemon does not hold. Never rejects. */
-  readonly unservedServices: () => Promise<UnservedServices>;
-}
-
-/** The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts. */
-export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
-  const { reconciler, cache, refusals } = parts;
+/**
+ * The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts.
+ * @param state the daemon at this moment
+ * @param refusals undefined where refusals are not recorded
+ */
+export function daemonSocketRoutes(
+  { nft, objects, recentLog, system: { clock } }: DaemonInput,
+  proxier: Proxier,
+  verifier: Pick<Verifier, "find">,
+  state: () => DaemonState,
+  refusals: RefusalPoller | undefined,
+): Routes {
+  const { reconciler, cache, loop } = proxier;
   const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {
-    state: () => daemonState(parts),
+    state,
     objects: () => heldObjects(cache),
     desired: () => rebuildTransaction(reconciler.state.ruleset),
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
-    kernel: (gone) => daemonKernel(parts, gone),
-    others: (gone) => listOtherTables(parts.nft, gone, betweenSyncs(parts.loop)),
-    unserved: () => parts.unservedServices(),
-    log: () => parts.recentLog(),
+    kernel: (gone) => daemonKernel(proxier, verifier, clock, gone),
+    others: (gone) => listOtherTables(nft, gone, betweenSyncs(loop)),
+    unserved: () => objects.unservedServices(),
+    log: () => recentLog(),
     refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
   };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
@@ -94,7 +67,9 @@ function betweenSyncs(loop: Pick<SyncLoop, "between">): typeof listTableOf {
 }
 
 async function daemonKernel(
-  { verifier, loop, cache, clock, reconciler }: DaemonSocketParts,
+  { loop, cache, reconciler }: Proxier,
+  verifier: Pick<Verifier, "find">,
+  clock: Clock,
   gone: AbortSignal | undefined,
 ): Promise<DaemonAnswers["kernel"]> {
   const { at, comparison } = await verifier.find(gone);
@@ -112,44 +87,6 @@ async function daemonKernel(
       ...differences,
     }),
   );
-}
-
-function daemonState(parts: DaemonSocketParts): DaemonState {
-  const { cache, options, nodeContext, reconciler, source, startedAt, clock, version, dryRun, netNamespace } =
-    parts;
-  return {
-    version,
-    nodeName: cache.node.name,
-    netNamespace,
-    startedAt,
-    now: clock.now(),
-    dryRun,
-    options: options(),
-    nodeContext: nodeContext.current(),
-    objects: {
-      services: cache.serviceCount,
-      endpointSlices: cache.sliceCount,
-      serviceCIDRs: cache.serviceCIDRs().length,
-      isNodeKnown: cache.isNodeKnown,
-    },
-    sources: source.states(),
-    sync: syncState(parts),
-    quarantined: [...reconciler.quarantined.keys()],
-    ...(parts.vanished === undefined ? {} : { vanished: parts.vanished.held() }),
-  };
-}
-
-function syncState({ history, health }: DaemonSocketParts): DaemonState["sync"] {
-  const { syncs, failures, lastSyncedAt, verifiedAt, problem } = history.snapshot();
-  const { pendingSince } = health;
-  return {
-    syncs,
-    failures,
-    ...(lastSyncedAt === undefined ? {} : { lastSyncedAt }),
-    ...(verifiedAt === undefined ? {} : { verifiedAt }),
-    ...(pendingSince === undefined ? {} : { pendingSince }),
-    ...(problem === undefined ? {} : { problem }),
-  };
 }
 
 function heldObjects(cache: ObjectCache): DaemonAnswers["objects"] {

@@ -1,23 +1,32 @@
 import type { Clock } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
+import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
 import {
   hostsWithoutRanges,
   nodePortHosts,
-  type UdpServicePorts,
+  UdpServicePorts,
   udpFrontends,
 } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import type { NodeContextReader } from "../sync/node-context.ts";
-import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
+import type { DaemonInput } from "./daemon-input.ts";
+import type { EventRecorder } from "./events/event-recorder.ts";
+import { failedHealthPortEvent, failedLoopbackEvent, serviceSubject } from "./events/events.ts";
+import { ServiceHealthServers } from "./health/service-health.ts";
+import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
 import type { HostSystem } from "./host-system.ts";
-import { type LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
+import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import type { Proxier } from "./proxier.ts";
 
 /** Reads the host's addresses of both families, whatever the options. */
 const ALL_ADDRESSES = {
@@ -29,10 +38,9 @@ const ALL_ADDRESSES = {
 };
 
 /** Deletes stale UDP flows, and counts them. */
-export function staleFlowCleaner(
+function staleFlowCleaner(
   ports: UdpServicePorts,
-  reconciler: Pick<Reconciler, "quarantined">,
-  nodeContext: NodeContextReader,
+  { reconciler, nodeContext }: Proxier,
   metrics: Metrics,
   { clock, flows, readHost, localAddresses }: HostSystem,
   logger: Logger,
@@ -97,6 +105,73 @@ export function reservedPorts(
       queue = queue.then(() => reserve(wanted));
     },
   };
+}
+
+/** What a daemon does to its host besides the rules, and the ports of Services that it listens on. */
+export interface HostServices {
+  /** Told of each sync. */
+  readonly subscribers: readonly SyncSubscriber[];
+  /** Closes the ports. Never rejects. */
+  close(): Promise<unknown>;
+}
+
+/**
+ * Health check node ports, NodePorts on loopback, reserved ports and stale UDP flows.
+ * @param options those in force
+ * @param isServed whether new connections of a family are welcome
+ */
+export function hostServices(
+  input: DaemonInput,
+  options: () => ProxyOptions,
+  proxier: Proxier,
+  isServed: (family: Family) => boolean,
+  metrics: Metrics,
+  events: EventRecorder,
+): HostServices {
+  const { system, logger, nodeName } = input;
+  const { clock } = system;
+  const { cache } = proxier;
+  const health = new ServiceHealthServers({
+    isProxyHealthy: isServed,
+    clock,
+    logger,
+    onFailure: (service, port, error) =>
+      events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
+  });
+  const loopback = loopbackProxy(input, cache, metrics, events);
+  const udpPorts = new UdpServicePorts(cache);
+  return {
+    subscribers: [
+      serviceHealthSubscriber(cache, health),
+      staleFlowSubscriber(udpPorts, staleFlowCleaner(udpPorts, proxier, metrics, system, logger)),
+      loopbackNodePorts(loopback),
+      reservedPorts(() => options().reserveNodePorts, system.reservedPorts, clock, logger),
+    ],
+    close: () => Promise.all([health.close(), loopback.close()]),
+  };
+}
+
+function loopbackProxy(
+  { system, logger }: DaemonInput,
+  cache: ObjectCache,
+  metrics: Metrics,
+  events: EventRecorder,
+): LoopbackProxy {
+  return new LoopbackProxy({
+    addresses: { ip: "127.0.0.1", ip6: "::1" },
+    targets: LOOPBACK_NODEPORT_ADDRESSES,
+    clock: system.clock,
+    logger,
+    observer: {
+      changed: (listeners, connections) => metrics.observe("loopbackChanged", { listeners, connections }),
+      bindFailed: ({ family, port, service }, error) => {
+        metrics.observe("loopbackBindFailed", { family });
+        const subject = serviceSubject(cache, service);
+        events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
+      },
+      refused: (_, reason) => metrics.observe("loopbackRefused", { reason }),
+    },
+  });
 }
 
 /** Has the loopback proxy serve the NodePorts that have endpoints. */

@@ -4,8 +4,6 @@ import { join } from "node:path";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
-import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import type { Reconciler } from "../sync/reconciler.ts";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 
@@ -46,17 +44,4 @@ export function writeStateFile(state: Readonly<Record<string, unknown>>, logger:
   } catch (error) {
     logger.error({ path, error: messageOf(error) }, "cannot write the state");
   }
-}
-
-/** The desired state, the committed state and the transaction between them. */
-export function stateSnapshot({ state, quarantined }: Reconciler): Record<string, unknown> {
-  return {
-    quarantined: Object.fromEntries(quarantined),
-    conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
-      return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
-    }),
-    pending: toTransaction(state.pending()),
-    desired: rebuildTransaction(state.ruleset),
-    committed: rebuildTransaction(state.committedRuleset()),
-  };
 }

@@ -1,64 +1,36 @@
-import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
-import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import type { Nft } from "../kernel/nft.ts";
 import { type CostlyTable, costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
-import type { DriftRepair } from "../sync/drift-repair.ts";
-import type { KernelEvents } from "../sync/kernel-events.ts";
-import type { NodeContextReader } from "../sync/node-context.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
-import type { SyncLoop } from "../sync/sync-loop.ts";
-import { TableWatcher } from "../sync/table-watcher.ts";
-import type { Verifier } from "../sync/verifier.ts";
-
-/** What an {@link Upkeep} needs. */
-export interface UpkeepParts {
-  /** Those in force. */
-  readonly options: () => ProxyOptions;
-  readonly nft: Nft;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly nodeContext: NodeContextReader;
-  readonly loop: SyncLoop;
-  readonly verifier: Verifier;
-  readonly events: KernelEvents;
-  readonly repair: DriftRepair;
-  /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
-  readonly dryRun: boolean;
-}
+import type { DaemonInput } from "./daemon-input.ts";
+import type { Proxier } from "./proxier.ts";
 
 /** Between two looks at the sets of other software, milliseconds. */
 const OTHERS_PERIOD = 600_000;
 
-/** Does what is due from time to time, and looks for drift: what reads the kernel and the host while nothing changes. */
+/** Does what is due from time to time: what looks at the kernel and the host while nothing changes. */
 export class Upkeep {
-  readonly #parts: UpkeepParts;
-  readonly #watcher: TableWatcher;
+  readonly #input: DaemonInput;
+  readonly #options: () => ProxyOptions;
+  readonly #proxier: Proxier;
   readonly #periodic: PeriodicTask[] = [];
   readonly #hostFailures: FailureLog;
   #costlyTables: readonly CostlyTable[] = [];
   #hasToldOfOthers = false;
 
-  constructor(parts: UpkeepParts) {
-    const { nft, clock, logger, loop, events, repair } = parts;
-    this.#parts = parts;
+  /** @param options those in force */
+  constructor(input: DaemonInput, options: () => ProxyOptions, proxier: Proxier) {
+    this.#input = input;
+    this.#options = options;
+    this.#proxier = proxier;
     this.#hostFailures = new FailureLog(
-      logger,
-      clock,
+      input.logger,
+      input.system.clock,
       "cannot read the addresses of this host, retrying",
       "the addresses of this host can be read again",
     );
-    this.#watcher = new TableWatcher({
-      nft,
-      clock,
-      logger,
-      given: () => loop.given,
-      isTold: () => events.isTrusted,
-      onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
-    });
   }
 
   /** The tables of other software that slow transactions down, as of the last look. */
@@ -68,38 +40,23 @@ export class Upkeep {
 
   /** Begins. */
   start(): void {
-    const { options, loop, verifier, events, repair, dryRun } = this.#parts;
     this.#every(
-      () => options().syncPeriodMs,
+      () => this.#options().syncPeriodMs,
       () => this.#maintain(),
     );
     this.#every(
       () => QUARANTINE_RETRY,
-      async () => loop.retryRefused(),
+      async () => this.#proxier.loop.retryRefused(),
     );
-    if (dryRun) return;
+    if (this.#input.dryRun) return;
     this.#every(
       () => OTHERS_PERIOD,
       () => this.#lookAtOthers(),
-    );
-    events.start();
-    this.#watcher.start();
-    verifier.start({
-      onDifferences: (found) => repair.drifted({ kind: "differences", found }),
-      onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
-    });
-    this.#every(
-      () => options().fullResyncPeriodMs,
-      () => repair.compareAll("periodic"),
     );
   }
 
   /** Ends. */
   stop(): void {
-    this.#watcher.stop();
-    this.#parts.events.stop();
-    this.#parts.verifier.stop();
-    this.#parts.repair.stop();
     for (const task of this.#periodic) task.stop();
   }
 
@@ -111,8 +68,8 @@ export class Upkeep {
 
   /** Looks for tables of other software that slow transactions down, and logs the first that it finds. */
   async #lookAtOthers(): Promise<void> {
-    const { nft, clock, logger } = this.#parts;
-    const tables = await costlyTables(nft, clock).catch(() => []);
+    const { nft, system, logger } = this.#input;
+    const tables = await costlyTables(nft, system.clock).catch(() => []);
     this.#costlyTables = tables;
     if (this.#hasToldOfOthers || tables.length === 0) return;
     this.#hasToldOfOthers = true;
@@ -123,18 +80,18 @@ export class Upkeep {
 
   /** Deletes stale chains and reads the host again, whose addresses may have changed. */
   async #maintain(): Promise<void> {
-    const { nodeContext, loop, dryRun } = this.#parts;
+    const { nodeContext, loop } = this.#proxier;
     try {
       await nodeContext.refresh();
       this.#hostFailures.end();
     } catch (error) {
       this.#hostFailures.add(messageOf(error));
     }
-    if (!dryRun) await loop.deleteStaleChains();
+    if (!this.#input.dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();
   }
 
   #every(period: () => number, action: () => Promise<void>): void {
-    this.#periodic.push(new PeriodicTask(this.#parts.clock, period, action));
+    this.#periodic.push(new PeriodicTask(this.#input.system.clock, period, action));
   }
 }

@@ -14,27 +14,26 @@ export interface AnswerReader<Message> {
   readonly isLast: (message: Message) => boolean;
 }
 
-/** What {@link NetlinkRequests} is made of. */
-export interface NetlinkRequestsParts {
-  /** Path or name of the program. */
-  readonly socat?: string;
-  readonly clock: Clock;
-  /** Milliseconds; see {@link NetlinkRequests.ask}. */
-  readonly timeoutMs?: number;
-}
-
 /**
  * Asks the kernel about nftables in this network namespace. Its socket is opened for the first request and stays open until
  * {@link NetlinkRequests.close}: 20 small dumps take 12 to 22 ms through one, and 160 to 220 ms with a socat for each.
  */
 export class NetlinkRequests {
-  readonly #parts: NetlinkRequestsParts;
+  readonly #clock: Clock;
+  readonly #socat: string | undefined;
+  readonly #timeoutMs: number;
   #program: OpenProgram | undefined;
   /** The end of the last request so far. */
   #last: Promise<void> = Promise.resolve();
 
-  constructor(parts: NetlinkRequestsParts) {
-    this.#parts = parts;
+  /**
+   * @param socat path or name of the program
+   * @param timeoutMs for the next part of an answer, milliseconds
+   */
+  constructor(clock: Clock, socat?: string, timeoutMs = TIMEOUT) {
+    this.#clock = clock;
+    this.#socat = socat;
+    this.#timeoutMs = timeoutMs;
   }
 
   /**
@@ -87,25 +86,28 @@ export class NetlinkRequests {
 
   #opened(): OpenProgram {
     if (this.#program !== undefined) return this.#program;
-    const program = openSocket(this.#parts.socat, { notifications: false });
+    const program = openSocket(this.#socat, { notifications: false });
     this.#program = program;
     void program.ended.then(() => this.#drop(program));
     return program;
   }
 
   async #nextPart(program: OpenProgram): Promise<Uint8Array> {
-    const { clock, socat, timeoutMs = TIMEOUT } = this.#parts;
+    const clock = this.#clock;
     let late: AppError | undefined;
-    let timer: Timer = clock.after(timeoutMs, () => {
+    let timer: Timer = clock.after(this.#timeoutMs, () => {
       // When this process was busy, its timers come before what has arrived meanwhile.
       timer = clock.after(0, () => {
-        late = new AppError("HOST", `nftables could not be read: no answer within ${timeoutMs / 1000} s`);
+        late = new AppError(
+          "HOST",
+          `nftables could not be read: no answer within ${this.#timeoutMs / 1000} s`,
+        );
         program.kill();
       });
     });
     try {
       const next = await program.output.next();
-      if (next.done === true) throw late ?? socketFailure(socat, await program.ended);
+      if (next.done === true) throw late ?? socketFailure(this.#socat, await program.ended);
       return next.value;
     } finally {
       timer.cancel();

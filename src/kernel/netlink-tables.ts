@@ -33,7 +33,7 @@ const ENOENT = 2;
  * @param socat path or name of the program
  */
 export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promise<OpenTables> {
-  const requests = new NetlinkRequests({ socat, clock });
+  const requests = new NetlinkRequests(clock, socat);
   try {
     for await (const _ of requests.ask(generationRequest(endianness()), answerReader()));
   } catch (error) {

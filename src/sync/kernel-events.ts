@@ -12,6 +12,10 @@ export interface KernelEventsParts {
   readonly isOwnCommit: (portId: number) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
+}
+
+/** What {@link KernelEvents} tell. */
+export interface KernelReports {
   /** Told of each commit that changed our tables. */
   readonly onCommit: (commit: Commit) => void;
   /** Told when listening begins: changes may have been missed until now. */
@@ -42,6 +46,7 @@ const LASTING = 10_000;
  */
 export class KernelEvents {
   readonly #parts: KernelEventsParts;
+  #reports: KernelReports | undefined;
   #listener: NetlinkListener | undefined;
   /** Since when every commit is known, on the monotonic clock; undefined while that is not so. */
   #since: number | undefined;
@@ -78,7 +83,8 @@ export class KernelEvents {
   }
 
   /** Begins to listen. */
-  start(): void {
+  start(reports: KernelReports): void {
+    this.#reports = reports;
     void this.#begin();
   }
 
@@ -90,7 +96,7 @@ export class KernelEvents {
   }
 
   async #begin(): Promise<void> {
-    const { listen, clock, onBegun } = this.#parts;
+    const { listen, clock } = this.#parts;
     if (this.#isStopped) return;
     const listener = listen({
       onMessage: (message) => this.#read(message),
@@ -100,7 +106,7 @@ export class KernelEvents {
     if (!(await listener.ready) || this.#listener !== listener) return;
     this.#messages = [];
     this.#since = clock.monotonic();
-    onBegun();
+    this.#reports?.onBegun();
   }
 
   #end(): void {
@@ -137,11 +143,11 @@ export class KernelEvents {
     const messages = this.#messages;
     this.#messages = [];
     if (this.#since === undefined || messages.length === 0) return;
-    const { clock, isOwnCommit, onCommit } = this.#parts;
+    const { clock, isOwnCommit } = this.#parts;
     const portIds = new Set(messages.map(({ portId }) => portId));
     const isForeign = ![...portIds].every((portId) => isOwnCommit(portId));
     if (isForeign) this.#foreignAt = clock.monotonic();
-    onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
+    this.#reports?.onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
   }
 }
 

@@ -20,8 +20,6 @@ export interface SyncLoopParts {
   readonly runner: BoundedFrequencyRunner;
   readonly reconciler: Reconciler;
   readonly nodeContext: NodeContextReader;
-  /** Told of every sync, in this order. */
-  readonly subscribers: readonly SyncSubscriber[];
 }
 
 /** Called when a sync has rendered its objects; what it returns is called when the kernel has them. */
@@ -37,6 +35,7 @@ const MOST_WAITING = 5000;
  */
 export class SyncLoop {
   readonly #parts: SyncLoopParts;
+  #subscribers: readonly SyncSubscriber[] = [];
   #given: Ruleset | undefined;
   #cleanUp: Promise<void> = Promise.resolve();
   /** The sync that is under way, or the last one. */
@@ -51,8 +50,9 @@ export class SyncLoop {
     this.#parts = parts;
   }
 
-  /** Begins to sync. */
-  start(): void {
+  /** Begins to sync. @param subscribers told of every sync, in this order */
+  start(subscribers: readonly SyncSubscriber[]): void {
+    this.#subscribers = subscribers;
     this.#parts.runner.start(() => this.#sync());
   }
 
@@ -226,7 +226,7 @@ export class SyncLoop {
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */
   #tell(call: (subscriber: SyncSubscriber) => void): void {
-    for (const subscriber of this.#parts.subscribers) {
+    for (const subscriber of this.#subscribers) {
       try {
         call(subscriber);
       } catch (error) {

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { NetlinkRequests, type NetlinkRequestsParts } from "../../src/kernel/netlink-requests.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { ManualClock } from "../support/manual-clock.ts";
@@ -49,8 +50,8 @@ afterEach(async () => {
   await expect.poll(children).toEqual([]);
 });
 
-function open(parts: Partial<NetlinkRequestsParts> = {}): void {
-  requests = new NetlinkRequests({ clock: systemClock, ...parts });
+function open(clock: Clock = systemClock, socat?: string, timeoutMs?: number): void {
+  requests = new NetlinkRequests(clock, socat, timeoutMs);
 }
 
 /** Asks, and counts the elements. */
@@ -134,7 +135,7 @@ describe("NetlinkRequests", () => {
 
   test("gives up an answer that takes too long", async () => {
     const clock = new ManualClock();
-    open({ clock, timeoutMs: 2000 });
+    open(clock, undefined, 2000);
     await count(SMALL);
     for (const pid of children()) process.kill(pid, "SIGSTOP");
     const late = count(SMALL);
@@ -150,7 +151,7 @@ describe("NetlinkRequests", () => {
   });
 
   test("says that socat is missing", async () => {
-    open({ socat: "/nonexistent/socat" });
+    open(systemClock, "/nonexistent/socat");
     await expect(count(SMALL)).rejects.toMatchObject({
       code: "HOST",
       message: "cannot start /nonexistent/socat (ENOENT)",

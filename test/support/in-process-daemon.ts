@@ -8,6 +8,7 @@ import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
 import { idleHost } from "./idle-host.ts";
+import { idleOrigin } from "./idle-origin.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
@@ -69,7 +70,7 @@ export class InProcessDaemon {
       tables: nftTables(nft),
       system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
       logger,
-      makeSource: (handlers) =>
+      objects: idleOrigin((handlers) =>
         clusterSource({
           client,
           nodeName: "node-1",
@@ -79,13 +80,10 @@ export class InProcessDaemon {
           random: () => 0.5,
           logger,
         }),
-      observeRequests: () => {},
-      apiServers: () => [],
-      eventSink: { send: async () => {} },
+      ),
       dryRun: false,
       flags: new Map(),
       recentLog: () => [],
-      unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
       onFirstSync: () => {},
     });
     await daemon.start();

@@ -31,7 +31,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     memory: { container: async () => undefined, programs: async () => [] },
     connectionCounts: undefined,
     resetPackets: undefined,
-    affinityEntries: () => ({}),
+    affinity: { entries: {} },
     fastPath: undefined,
     ...parts,
   };

@@ -8,7 +8,6 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
-import { NO_EVENTS } from "../../daemon/events/event-recorder.ts";
 import {
   loadKernelModules,
   missingFastPath,
@@ -30,7 +29,6 @@ import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import type { TableReader } from "../../kernel/table-reader.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
@@ -59,7 +57,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
     await loadKernelModules(new NftProgram({ path: options.nftPath }), options, logger);
   if (!dryRun) await setUpHost(options, logger);
   if (initOnly) return { exitCode: EXIT.ok };
-  return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
+  return await serve(argv, options, watch, logger, () => log.lines());
 }
 
 /**
@@ -68,18 +66,14 @@ export async function run(argv: Argv): Promise<CommandResult> {
  */
 const MOST_STOPPING = 5000;
 
-/** What the daemon is started with. */
-interface DaemonParts {
-  readonly argv: Argv;
-  readonly options: ProxyOptions;
-  readonly watch: ConfigPoller;
-  readonly logger: AdjustableLogger;
-  readonly recentLog: () => readonly string[];
-  readonly dryRun: boolean;
-}
-
-async function serve(parts: DaemonParts): Promise<CommandResult> {
-  const { argv, options, watch, logger, dryRun } = parts;
+async function serve(
+  argv: Argv,
+  options: ProxyOptions,
+  watch: ConfigPoller,
+  logger: AdjustableLogger,
+  recentLog: () => readonly string[],
+): Promise<CommandResult> {
+  const dryRun = isSet(argv, "dry-run");
   const opened = await openNft(options, dryRun, logger);
   const { nft } = opened;
   const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
@@ -98,14 +92,21 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
       { version: __VERSION__, node: nodeName, nft: await nftVersion(nft), dryRun },
       "nft-proxy starts",
     );
-    objects = await objectOrigin(parts, nodeName, nft);
-    const daemon = await assemble(
-      { ...parts, options: supported(options) },
+    objects = await objectOrigin(argv, options, nodeName, nft, logger);
+    const daemon = await createDaemon({
+      ...opened,
+      options: supported(options),
       nodeName,
-      opened,
-      reader.tables,
+      version: __VERSION__,
+      tables: reader.tables,
+      system: hostSystem,
+      logger,
       objects,
-    );
+      dryRun,
+      flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
+      recentLog,
+      onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
+    });
     assembled = daemon;
     await daemon.start();
     watch.start(() => {
@@ -142,9 +143,11 @@ async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logge
 }
 
 async function objectOrigin(
-  { argv, options, logger }: DaemonParts,
+  argv: Argv,
+  options: ProxyOptions,
   nodeName: string,
   nft: Nft,
+  logger: Logger,
 ): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
   if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
@@ -154,34 +157,6 @@ async function objectOrigin(
     { options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules },
     logger,
   );
-}
-
-async function assemble(
-  { argv, options, logger, recentLog, dryRun }: DaemonParts,
-  nodeName: string,
-  { nft, isOwnCommit }: DaemonNft,
-  tables: TableReader,
-  objects: ObjectOrigin,
-): Promise<Daemon> {
-  return await createDaemon({
-    options,
-    nodeName,
-    version: __VERSION__,
-    nft,
-    isOwnCommit,
-    tables,
-    logger,
-    system: hostSystem,
-    makeSource: objects.makeSource,
-    observeRequests: objects.observeRequests,
-    apiServers: objects.apiServers,
-    eventSink: dryRun ? NO_EVENTS : objects.eventSink,
-    recentLog,
-    unservedServices: objects.unservedServices,
-    flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
-    dryRun,
-    onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
-  });
 }
 
 /** The options of the changed configuration; undefined when it cannot be used, or changes nothing. */

@@ -121,9 +121,7 @@ function whyIneligible({ node, nodeName }: HealthSnapshot): string {
 }
 
 /** Where a {@link HealthTracker} looks. */
-export interface HealthTrackerParts {
-  readonly families: readonly Family[];
-  readonly clock: Pick<Clock, "now" | "monotonic">;
+interface Watched {
   readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
@@ -131,7 +129,9 @@ export interface HealthTrackerParts {
 
 /** Remembers the result of the last sync, for {@link HealthSnapshot}. */
 export class HealthTracker implements SyncSubscriber {
-  readonly #parts: HealthTrackerParts;
+  readonly #families: readonly Family[];
+  readonly #clock: Pick<Clock, "now" | "monotonic">;
+  readonly #watched: Watched;
   /** On the monotonic clock: health must not depend on a wall clock that is set. */
   readonly #startedAt: number;
   #lastSynced: number | undefined;
@@ -139,9 +139,11 @@ export class HealthTracker implements SyncSubscriber {
   #excluded: SyncReport["excludedFamilies"] = new Map();
   #awaited: string | undefined;
 
-  constructor(parts: HealthTrackerParts) {
-    this.#parts = parts;
-    this.#startedAt = parts.clock.monotonic();
+  constructor(families: readonly Family[], clock: Pick<Clock, "now" | "monotonic">, watched: Watched) {
+    this.#families = families;
+    this.#clock = clock;
+    this.#watched = watched;
+    this.#startedAt = clock.monotonic();
   }
 
   /** What the proxy waits for before it does anything; undefined when it no longer waits. */
@@ -164,20 +166,20 @@ export class HealthTracker implements SyncSubscriber {
    * sync it lacks everything, even while the first lists are awaited and nothing has requested a sync.
    */
   get pendingSince(): number | undefined {
-    const { clock, runner } = this.#parts;
-    return this.#lastSynced === undefined ? wallTime(clock, this.#startedAt) : runner.pendingSince;
+    const { pendingSince } = this.#watched.runner;
+    return this.#lastSynced === undefined ? wallTime(this.#clock, this.#startedAt) : pendingSince;
   }
 
   /** The state at this moment. */
   snapshot(): HealthSnapshot {
-    const { families, tracker, cache } = this.#parts;
+    const { tracker, cache } = this.#watched;
     const { pendingSince } = this;
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
     const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
     const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
     return {
       families: Object.fromEntries(
-        families.map((family) => {
+        this.#families.map((family) => {
           const excluded = this.#excluded.get(family);
           return [family, excluded === undefined ? health : { ...health, excluded }];
         }),

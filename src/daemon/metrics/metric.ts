@@ -8,7 +8,7 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
-import type { AffinityDeletion } from "../readings/affinity-poller.ts";
+import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
 
 /** The labels of one series. */
@@ -64,8 +64,7 @@ export interface ScrapedParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined where connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
-  /** The entries of the affinity maps as of the last look; a family is absent before. */
-  readonly affinityEntries: () => Partial<ByFamily<number>>;
+  readonly affinity: Pick<AffinityPoller, "entries">;
   /** Undefined where no connection takes the fast path. */
   readonly fastPath: { readonly count: number } | undefined;
 }

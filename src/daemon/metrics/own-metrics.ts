@@ -108,8 +108,8 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "Clients that session affinity remembers, as of the last look",
     labels: ["family"],
-    scrape: ({ affinityEntries }) =>
-      Object.entries(affinityEntries()).map(([family, value]) => ({ labels: { family }, value })),
+    scrape: ({ affinity }) =>
+      Object.entries(affinity.entries).map(([family, value]) => ({ labels: { family }, value })),
   },
   nft_proxy_affinity_entries_deleted_total: {
     kind: "counter",

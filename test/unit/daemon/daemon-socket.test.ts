@@ -10,8 +10,11 @@ import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/sync/daemon-proto
 import { service, slice } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
+import { idleOrigin } from "../../support/idle-origin.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
+
+const UNSERVED = { ignored: [], loadBalancers: [], problem: "the API server is away" };
 
 let directory: string;
 const daemons: Daemon[] = [];
@@ -49,23 +52,21 @@ async function start(path: string) {
       ...idleHost(),
     },
     logger,
-    makeSource: (given) => {
+    objects: idleOrigin((given) => {
       handlers = given;
       const state = initialState();
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => {}, stop: () => {}, states: () => states };
-    },
-    observeRequests: () => {},
-    apiServers: () => [],
-    eventSink: { send: async () => {} },
+    }, UNSERVED),
     flags: new Map(),
     dryRun: false,
     recentLog: () => ["a line\n"],
-    unservedServices: async () => ({ ignored: [], loadBalancers: [], problem: "the API server is away" }),
     onFirstSync: () => {},
   });
   daemons.push(daemon);
   await daemon.start();
+  // It begins its work once it has the lock of the network namespace.
+  await new Promise((resolve) => setImmediate(resolve));
   handlers?.services.onUpsert("default/web", service(), undefined);
   for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
   const pass = async (ms: number) => {

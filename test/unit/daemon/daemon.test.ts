@@ -8,6 +8,7 @@ import { named, node, service } from "../../support/build.ts";
 import { FakeListener } from "../../support/fake-listener.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
+import { idleOrigin } from "../../support/idle-origin.ts";
 import { NO_SERVERS } from "../../support/in-process-daemon.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -51,22 +52,20 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
       lock,
     },
     logger,
-    makeSource: (given) => {
+    objects: idleOrigin((given) => {
       handlers = given;
       const state = initialState();
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => {}, stop: () => {}, states: () => states };
-    },
-    observeRequests: () => {},
-    apiServers: () => [],
-    eventSink: { send: async () => {} },
+    }),
     dryRun,
     flags: new Map(),
     recentLog: () => [],
-    unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
     onFirstSync: () => firstSyncs++,
   });
   await daemon.start();
+  // It begins its work once it has the lock of the network namespace.
+  await new Promise((resolve) => setImmediate(resolve));
   const pass = async (ms: number) => {
     for (let left = ms; left >= 0; left -= 1000) {
       clock.advance(Math.min(left, 1000));

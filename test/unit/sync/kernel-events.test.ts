@@ -33,13 +33,14 @@ async function setUp({ isReady = true } = {}) {
     isOwnCommit: (portId) => ownPids.has(portId),
     clock,
     logger,
+  });
+  events.start({
     onCommit: (commit) => {
       commits.push(commit);
       if (commit.isForeign) foreign.push(commit.author);
     },
     onBegun: () => state.begun++,
   });
-  events.start();
   await turn();
   const pass = async (ms: number) => {
     clock.advance(ms);

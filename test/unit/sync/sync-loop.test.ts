@@ -60,9 +60,8 @@ function setUp() {
     runner,
     reconciler,
     nodeContext,
-    subscribers,
   });
-  loop.start();
+  loop.start(subscribers);
   const handlers = tracker.handlers();
   /** Lets `ms` pass, and then whatever began to its end. */
   const pass = async (ms: number) => {

@@ -27,8 +27,8 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const cache = { node: node(), isNodeKnown: true };
   const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
   const clock = { now: () => startedAt, monotonic: () => 0 };
-  const parts = { families, clock, runner, tracker: changes, cache };
-  return { runner, cache, changes, tracker: new HealthTracker(parts) };
+  const tracker = new HealthTracker(families, clock, { runner, tracker: changes, cache });
+  return { runner, cache, changes, tracker };
 }
 
 interface Asked {

@@ -1,0 +1,28 @@
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import type { Nft } from "../kernel/nft.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
+import type { HostSystem } from "./host-system.ts";
+import type { ObjectOrigin } from "./object-source.ts";
+
+/** What the command line decides about a daemon. */
+export interface DaemonInput {
+  /** Those at the start. */
+  readonly options: ProxyOptions;
+  readonly nodeName: string;
+  readonly version: string;
+  readonly nft: Nft;
+  /** Whether a commit is one of this nft's, by the port id of its socket; to be asked once. */
+  readonly isOwnCommit: (portId: number) => boolean;
+  readonly tables: TableReader;
+  readonly system: HostSystem;
+  readonly logger: Logger;
+  readonly objects: Omit<ObjectOrigin, "close">;
+  readonly dryRun: boolean;
+  /** The flags that were given, by name, for /flagz. */
+  readonly flags: ReadonlyMap<string, string>;
+  /** The newest lines of the log, for the daemon socket. */
+  readonly recentLog: () => readonly string[];
+  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
+  readonly onFirstSync: () => void;
+}

@@ -1,0 +1,106 @@
+import type { Clock } from "../base/clock.ts";
+import type { Family } from "../base/family.ts";
+import { readRefusals } from "../kernel/refused-set.ts";
+import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
+import { REFUSED } from "../ruleset/sets.ts";
+import type { DaemonInput } from "./daemon-input.ts";
+import type { EventRecorder } from "./events/event-recorder.ts";
+import { affinityCrowdedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
+import { FastPathDevices } from "./fast-path-devices.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { Proxier } from "./proxier.ts";
+import { AffinityPoller } from "./readings/affinity-poller.ts";
+import {
+  type ConnectionCounts,
+  connectionCounts,
+  type ResetPackets,
+  resetPackets,
+} from "./readings/connection-counts.ts";
+import { RefusalPoller } from "./readings/refusal-poller.ts";
+
+/** What packets left in our tables, and the interfaces of the flow tables: read from time to time, or when asked for. */
+export interface Readings {
+  readonly affinity: AffinityPoller;
+  /** Undefined where refusals are not recorded. */
+  readonly refusals: RefusalPoller | undefined;
+  /** Undefined where no connection takes the fast path. */
+  readonly fastPath: FastPathDevices | undefined;
+  /** Undefined where connections are not counted. */
+  readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
+  /** Undefined where connections to vanished endpoints are not reset. */
+  readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
+}
+
+/** From the first sync until the affinity maps are looked at, milliseconds: a start has enough to do. */
+const AFFINITY_DELAY = 5000;
+
+/** Nothing is read yet. @param families those that are programmed */
+export function createReadings(
+  input: DaemonInput,
+  families: readonly Family[],
+  proxier: Proxier,
+  metrics: Metrics,
+  events: EventRecorder,
+): Readings {
+  const { tables, system, logger, dryRun, options } = input;
+  const { reconciler, vanished } = proxier;
+  const isRefusalLogged = !dryRun && options.refusalLogSize > 0;
+  const isCounting = options.serviceCounters !== "off";
+  const state = () => reconciler.state;
+  return {
+    affinity: affinityPoller(input, proxier, metrics, events),
+    refusals: isRefusalLogged ? refusalPoller(input, families, proxier, metrics, events) : undefined,
+    fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
+    connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
+    resetPackets: vanished && resetPackets(tables, families, system.clock, logger),
+  };
+}
+
+/** Begins to look at the affinity maps after a start; to be called after the first sync. */
+export function startAffinityPoller({ affinity }: Readings, clock: Clock): void {
+  clock.after(AFFINITY_DELAY, () => affinity.start());
+}
+
+function affinityPoller(
+  { nodeName, tables, nft, system, logger }: DaemonInput,
+  { cache, loop, reconciler }: Proxier,
+  metrics: Metrics,
+  events: EventRecorder,
+): AffinityPoller {
+  return new AffinityPoller({
+    clock: system.clock,
+    logger,
+    tables,
+    nft,
+    loop,
+    state: () => reconciler.state,
+    onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
+    onCrowded: ({ service, name }) =>
+      events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
+  });
+}
+
+/** Watches what the rules refuse. */
+function refusalPoller(
+  { system, logger, nodeName, tables }: DaemonInput,
+  families: readonly Family[],
+  { cache, reconciler }: Proxier,
+  metrics: Metrics,
+  events: EventRecorder,
+): RefusalPoller {
+  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
+  return new RefusalPoller({
+    clock: system.clock,
+    logger,
+    read: async () => (await readRefusals(tables, families, recorded)) ?? [],
+    state: () => reconciler.state,
+    onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
+    onRefused: (service, summary) =>
+      events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
+  });
+}
+
+function fastPathDevices({ nft, system, logger, options }: DaemonInput, { loop }: Proxier): FastPathDevices {
+  const interfaces = system.interfaces(options.fastPathInterfaces);
+  return new FastPathDevices({ nft, clock: system.clock, logger, interfaces, expected: () => loop.expected });
+}

@@ -1,0 +1,115 @@
+import type { ProxyOptions } from "../config/options.ts";
+import type { CostlyTable } from "../kernel/others-sets.ts";
+import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import type { DaemonState } from "../sync/daemon-protocol.ts";
+import type { DaemonInput } from "./daemon-input.ts";
+import type { Readings } from "./daemon-readings.ts";
+import type { Proxier } from "./proxier.ts";
+import type { Reports } from "./reports.ts";
+import { type DaemonStatus, pendingServices, type VanishedStatus } from "./status/daemon-status.ts";
+
+/** The daemon at this moment, for commands. @param options those in force */
+export function daemonState(
+  { version, dryRun, system: { clock, netNamespace } }: DaemonInput,
+  options: ProxyOptions,
+  { cache, nodeContext, reconciler, source, vanished }: Proxier,
+  reports: Reports,
+): DaemonState {
+  return {
+    version,
+    nodeName: cache.node.name,
+    netNamespace: netNamespace(),
+    startedAt: reports.startedAt,
+    now: clock.now(),
+    dryRun,
+    options,
+    nodeContext: nodeContext.current(),
+    objects: {
+      services: cache.serviceCount,
+      endpointSlices: cache.sliceCount,
+      serviceCIDRs: cache.serviceCIDRs().length,
+      isNodeKnown: cache.isNodeKnown,
+    },
+    sources: source.states(),
+    sync: syncState(reports),
+    quarantined: [...reconciler.quarantined.keys()],
+    ...(vanished === undefined ? {} : { vanished: vanished.held() }),
+  };
+}
+
+function syncState({ history, health }: Reports): DaemonState["sync"] {
+  const { syncs, failures, lastSyncedAt, verifiedAt, problem } = history.snapshot();
+  const { pendingSince } = health;
+  return {
+    syncs,
+    failures,
+    ...(lastSyncedAt === undefined ? {} : { lastSyncedAt }),
+    ...(verifiedAt === undefined ? {} : { verifiedAt }),
+    ...(pendingSince === undefined ? {} : { pendingSince }),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+/** The daemon at this moment, for the status page. */
+export async function daemonStatus(
+  { version, dryRun, system: { clock } }: DaemonInput,
+  proxier: Proxier,
+  { startedAt, health, judge, history, timeline }: Reports,
+  readings: Readings,
+  costlyTables: readonly CostlyTable[],
+): Promise<DaemonStatus> {
+  const { cache, nodeContext, reconciler, source } = proxier;
+  const counts = await readings.connectionCounts?.();
+  const vanished = await vanishedStatus(proxier, readings);
+  const refusals = readings.refusals?.recent;
+  const now = clock.now();
+  return {
+    version,
+    startedAt,
+    now,
+    dryRun,
+    cache,
+    nodeContext: nodeContext.current(),
+    state: reconciler.state,
+    quarantined: reconciler.quarantined,
+    health: judge(),
+    sources: source.states(),
+    history: history.snapshot(),
+    pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
+    timeline: timeline.minutes(now),
+    ...(refusals === undefined ? {} : { refusals }),
+    ...(vanished === undefined ? {} : { vanished }),
+    ...(readings.fastPath === undefined ? {} : { fastPathInterfaces: readings.fastPath.count }),
+    costlyTables,
+    counts,
+  };
+}
+
+async function vanishedStatus(
+  { vanished }: Proxier,
+  { resetPackets }: Readings,
+): Promise<VanishedStatus | undefined> {
+  if (vanished === undefined) return undefined;
+  const packets = Object.values((await resetPackets?.()) ?? {});
+  return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
+}
+
+/** The desired state, the committed state and the transaction between them, for support. @param now milliseconds since 1970 */
+export function stateSnapshot(
+  now: number,
+  { source, reconciler: { state, quarantined } }: Proxier,
+  { health }: Reports,
+): Record<string, unknown> {
+  return {
+    at: new Date(now).toISOString(),
+    sources: source.states(),
+    health: health.snapshot(),
+    quarantined: Object.fromEntries(quarantined),
+    conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
+      return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
+    }),
+    pending: toTransaction(state.pending()),
+    desired: rebuildTransaction(state.ruleset),
+    committed: rebuildTransaction(state.committedRuleset()),
+  };
+}

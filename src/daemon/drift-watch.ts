@@ -1,0 +1,77 @@
+import type { ProxyOptions } from "../config/options.ts";
+import { DriftRepair } from "../sync/drift-repair.ts";
+import { KernelEvents } from "../sync/kernel-events.ts";
+import { PeriodicTask } from "../sync/periodic-task.ts";
+import { TableWatcher } from "../sync/table-watcher.ts";
+import { Verifier } from "../sync/verifier.ts";
+import type { DaemonInput } from "./daemon-input.ts";
+import type { Proxier } from "./proxier.ts";
+
+/** Finds what others changed in our tables, and has it repaired: by the kernel's notifications, and by comparing. */
+export class DriftWatch {
+  /** Also a subscriber of syncs. */
+  readonly verifier: Verifier;
+  readonly #events: KernelEvents;
+  readonly #repair: DriftRepair;
+  readonly #tables: TableWatcher;
+  readonly #comparison: () => PeriodicTask;
+  #task: PeriodicTask | undefined;
+
+  /**
+   * @param options those in force
+   * @param onVerified told when our tables are known to be right, with the time in milliseconds since 1970
+   */
+  constructor(
+    { nft, isOwnCommit, tables, system, logger }: DaemonInput,
+    options: () => ProxyOptions,
+    { loop, reconciler }: Proxier,
+    onVerified: (at: number) => void,
+  ) {
+    const { clock, listenToKernel: listen } = system;
+    const maxPeriodMs = () => options().fullResyncPeriodMs;
+    const events = new KernelEvents({ listen, isOwnCommit, clock, logger });
+    const verifier = new Verifier({ tables, events, clock, logger, reconciler, maxPeriodMs, onVerified });
+    const repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
+    this.verifier = verifier;
+    this.#events = events;
+    this.#repair = repair;
+    this.#tables = new TableWatcher({
+      nft,
+      clock,
+      logger,
+      given: () => loop.given,
+      isTold: () => events.isTrusted,
+      onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
+    });
+    this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
+  }
+
+  /** Begins. */
+  start(): void {
+    const repair = this.#repair;
+    this.#events.start({
+      onCommit: (commit) => void repair.committed(commit),
+      onBegun: () => this.verifier.compareNow(),
+    });
+    this.#tables.start();
+    this.verifier.start({
+      onDifferences: (found) => repair.drifted({ kind: "differences", found }),
+      onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
+    });
+    this.#task = this.#comparison();
+  }
+
+  /** Ends. */
+  stop(): void {
+    this.#tables.stop();
+    this.#events.stop();
+    this.verifier.stop();
+    this.#repair.stop();
+    this.#task?.stop();
+  }
+
+  /** Takes over a changed period. */
+  periodChanged(): void {
+    this.#task?.periodChanged();
+  }
+}

@@ -1,0 +1,66 @@
+import type { ProxyOptions } from "../config/options.ts";
+import { VANISHED_DELAY, VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
+import type { ObjectSource, ResourceName } from "../kube/source.ts";
+import { ObjectCache } from "../model/object-cache.ts";
+import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
+import { ChangeTracker } from "../sync/change-tracker.ts";
+import { type HostView, NodeContextReader } from "../sync/node-context.ts";
+import { Reconciler } from "../sync/reconciler.ts";
+import { SyncLoop } from "../sync/sync-loop.ts";
+import type { DaemonInput } from "./daemon-input.ts";
+
+/** What brings the objects of the cluster into the kernel, in the order of a change's way. */
+export interface Proxier {
+  readonly source: ObjectSource;
+  readonly tracker: ChangeTracker;
+  readonly cache: ObjectCache;
+  readonly runner: BoundedFrequencyRunner;
+  readonly nodeContext: NodeContextReader;
+  /** Undefined where connections to vanished endpoints are not reset. */
+  readonly vanished: VanishedEndpoints | undefined;
+  readonly reconciler: Reconciler;
+  readonly loop: SyncLoop;
+}
+
+/** Retries of a failed sync, milliseconds: soon at first, as the cause may be transient. */
+const FIRST_RETRY = 500;
+const MAX_RETRY = 30_000;
+
+/**
+ * Puts a proxier together; nothing runs yet.
+ * @param options those in force
+ * @param host as it is at the start
+ * @param onImplausible called for the first of several lists without any known object
+ */
+export function createProxier(
+  { options: { resetVanished, detectLocal }, nodeName, nft, tables, system, logger, objects }: DaemonInput,
+  options: () => ProxyOptions,
+  host: HostView,
+  onImplausible: (resource: ResourceName) => void,
+): Proxier {
+  const { clock } = system;
+  const cache = new ObjectCache(nodeName, options());
+  const runner = new BoundedFrequencyRunner(clock, syncInterval(options()));
+  const awaitsPodCIDRs = detectLocal.kind === "node-cidr";
+  const onChange = () => runner.request();
+  const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
+  const source = objects.makeSource(tracker.handlers(), onImplausible);
+  const readHost = () => system.readHost(options());
+  const { apiServers } = objects;
+  const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
+  const vanished = resetVanished
+    ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
+    : undefined;
+  const reconciler = new Reconciler({ cache, nft, tables, vanished });
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
+  return { source, tracker, cache, runner, nodeContext, vanished, reconciler, loop };
+}
+
+/** The interval between syncs that the options ask for; adaptive when they leave it open. */
+export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
+  return {
+    minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,
+    firstRetryMs: FIRST_RETRY,
+    maxRetryMs: MAX_RETRY,
+  };
+}
