@@ -1,8 +1,7 @@
 import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/logger.ts";
 import { APPLY, type Nft, NftProgram } from "./nft.ts";
-import { DAEMON_LIMITS } from "./nft-limits.ts";
-import { limitedRun, limitedStream } from "./nft-memory.ts";
-import { OwnCommits } from "./own-commits.ts";
+import { DAEMON_LIMITS, limitedRun, limitedStream } from "./nft-limits.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { streamText } from "./stream-lines.ts";
 
@@ -30,4 +29,50 @@ export function daemonNft(path: string, clock: Clock, memoryBytes: number | unde
     onApply: (pid) => own.started(pid),
   });
   return { nft, isOwnCommit: (portId) => own.claim(portId), close: () => spare.stop() };
+}
+
+/** Reads the kernel by an nft and changes nothing: what would be applied is logged. */
+export function dryRunNft(nft: Nft, logger: Logger): Nft {
+  return {
+    path: nft.path,
+    commits: 0,
+    async apply(transaction) {
+      const bytes = JSON.stringify(transaction).length;
+      logger.info({ bytes, commands: transaction.nftables.length }, "dry run: would apply");
+      logger.debug({ transaction }, "dry run: the transaction");
+      return { bytes, durationMs: 0 };
+    },
+    check: (transaction) => nft.check(transaction),
+    list: (args, options) => nft.list(args, options),
+    stream: (args, signal) => nft.stream(args, signal),
+    stopReading: () => nft.stopReading(),
+  };
+}
+
+/** How many process ids are kept: those of some seconds at the highest rate, 20 transactions a second. */
+const MOST_PIDS = 256;
+
+/**
+ * Tells our commits from others' by the port id of the socket that made one. The kernel names it in what it tells about the
+ * commit: the port id of nft's netlink socket is nft's process id in its own namespace of them, unless another socket has
+ * that already. The ids of the last 256 nft processes that were given a transaction are known, each from before it can
+ * commit, and also those of processes that were killed. Each is claimed once, as a process commits once at most: another
+ * process may have the number next, or has it in another namespace of process ids.
+ */
+export class OwnCommits {
+  readonly #pids = new Set<number>();
+
+  /** An nft was started that will be given a transaction. */
+  started(pid: number): void {
+    // Its number may have been another's before.
+    this.#pids.delete(pid);
+    this.#pids.add(pid);
+    const [oldest] = this.#pids;
+    if (this.#pids.size > MOST_PIDS && oldest !== undefined) this.#pids.delete(oldest);
+  }
+
+  /** Whether a commit is one of ours, by the port id of its socket. */
+  claim(portId: number): boolean {
+    return this.#pids.delete(portId);
+  }
 }

@@ -13,7 +13,7 @@ const GROWTH = 1.25;
 /** The longest pause, milliseconds; timers of Node end at 24 days. */
 const LONGEST_PAUSE = 60_000;
 
-/** The program that starts another one with limits, see limitedRun in nft-memory.ts: it becomes that one at once. */
+/** The program that starts another one with limits, see limitedRun in nft-limits.ts: it becomes that one at once. */
 const STARTER = "prlimit";
 
 /** The memory of this process's container, bytes: of all its processes together. */

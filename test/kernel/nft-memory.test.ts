@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { NftProgram } from "../../src/kernel/nft.ts";
-import { limitedRun } from "../../src/kernel/nft-memory.ts";
+import { limitedRun } from "../../src/kernel/nft-limits.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 

@@ -1,6 +1,6 @@
 import type { Family } from "../../src/base/family.ts";
+import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
-import { OwnCommits } from "../../src/kernel/own-commits.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import { ProgramError } from "../../src/kernel/stream-lines.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";

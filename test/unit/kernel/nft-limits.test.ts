@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { HostFiles } from "../../../src/kernel/host.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
-import { limitedRun, nftMemoryLimit } from "../../../src/kernel/nft-memory.ts";
+import { limitedRun, nftMemoryLimit } from "../../../src/kernel/nft-limits.ts";
 import type { ProcessResult, RunProcess } from "../../../src/kernel/process.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 
