@@ -14,7 +14,7 @@ import { createReadings, type Readings, startAffinityPoller } from "./daemon-rea
 import { type DaemonRoutes, daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
 import { createReports, daemonState, daemonStatus, type Reports, stateSnapshot } from "./daemon-views.ts";
-import { DriftWatch } from "./drift-watch.ts";
+import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
 import { portRangeEvents, schedulerEvents, syncEvents, unservedRangeEvents } from "./events/sync-events.ts";
@@ -75,7 +75,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const readings = createReadings(input, families, proxier, metrics, events);
   const { affinity, refusals, fastPath } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings });
-  const drift = new DriftWatch(input, options, proxier, (at) => reports.history.verified(at));
+  const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers = [
@@ -204,7 +204,7 @@ function daemonRoutes(
   reports: Reports,
   readings: Readings,
   metrics: Metrics,
-  { verifier }: DriftWatch,
+  { verifier }: DriftDetection,
   upkeep: Upkeep,
 ): DaemonRoutes {
   const { now } = input.system.clock;

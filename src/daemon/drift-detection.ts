@@ -8,7 +8,7 @@ import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
 /** Finds what others changed in our tables, and has it repaired: by the kernel's notifications, and by comparing. */
-export class DriftWatch {
+export class DriftDetection {
   /** Also a subscriber of syncs. */
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
