@@ -65,7 +65,7 @@ function staleFlowCleaner(
  * Source: https://github.com/kubernetes/kubernetes/issues/111682
  * @param isWanted `--reserve-nodeports`; off means that what was reserved before is taken back
  */
-export function reservedPorts(
+function reservedPorts(
   isWanted: () => boolean,
   files: ReservedPortFiles,
   clock: Clock,
