@@ -50,7 +50,7 @@ export class SyncLog implements SyncSubscriber {
 
   synced(report: SyncReport): void {
     this.#failures.end();
-    const seconds = (report.endedAt - report.startedAt) / 1000;
+    const seconds = report.durationMs / 1000;
     if (report.repaired !== undefined) this.#repaired(report, report.repaired, seconds);
     else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");

@@ -77,11 +77,6 @@ export class BoundedFrequencyRunner {
     return this.#wallTime(this.#runningFor ?? this.#requestedAt);
   }
 
-  /** As {@link pendingSince}, but without the requests that the current run answers. */
-  get pendingAfterRun(): number | undefined {
-    return this.#wallTime(this.#requestedAt);
-  }
-
   /** When a run was last requested, milliseconds since 1970. */
   get lastRequestedAt(): number | undefined {
     return this.#lastRequestedAt;

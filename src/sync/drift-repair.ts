@@ -73,11 +73,12 @@ export class DriftRepair {
    * @param reason why, for the report of the sync
    */
   async compareAll(reason: FullSyncReason): Promise<void> {
-    const { verifier, loop } = this.#parts;
+    const { clock, verifier, loop } = this.#parts;
     if (this.#waiting !== undefined) return;
+    const startedAt = clock.monotonic();
     const found = await verifier.recheck("everything");
     if (found === undefined) loop.requestFullSync(reason, true);
-    else loop.requestRepair(found, { compared: reason });
+    else loop.requestRepair(found, { compared: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
   /** Repairs what a commit changed that is somebody else's. Ours are to be told, too: they may have undone it. */

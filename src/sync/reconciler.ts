@@ -52,6 +52,8 @@ const EQUAL_FAILURES = 3;
 export interface RepairOptions {
   /** Why everything was compared for it, so that the sync counts as a full one; absent when it was not. */
   readonly compared?: FullSyncReason;
+  /** How long that took, milliseconds. */
+  readonly comparisonMs?: number;
   /** The program whose changes are repaired; absent when it is not known. */
   readonly author?: string;
 }
@@ -274,6 +276,7 @@ export class Reconciler {
         applied,
         drift,
         ...authorOf(repairs),
+        comparisonMs: repairs.comparisonMs,
         refused: [],
       };
     } catch (error) {
@@ -416,6 +419,7 @@ class Repairs {
   #missing = new Set<Family>();
   #deltas: readonly TableDelta[] = [];
   #compared: FullSyncReason | undefined;
+  #comparisonMs: number | undefined;
   #author: string | undefined;
 
   get isAny(): boolean {
@@ -423,11 +427,12 @@ class Repairs {
   }
 
   /** Adds differences, of which later ones are true. */
-  add(found: readonly TableDelta[], { compared, author }: RepairOptions): void {
+  add(found: readonly TableDelta[], { compared, comparisonMs, author }: RepairOptions): void {
     const changes = found.filter(({ mode }) => mode === "change");
     for (const { family, mode } of found) if (mode === "create") this.#missing.add(family);
     this.#deltas = [...unexplained(this.#deltas, changes), ...changes];
     this.#compared ??= compared;
+    this.#comparisonMs ??= comparisonMs;
     this.#author = author ?? this.#author;
   }
 
@@ -444,17 +449,20 @@ class Repairs {
     readonly missing: ReadonlySet<Family>;
     readonly deltas: readonly TableDelta[];
     readonly compared: FullSyncReason | undefined;
+    readonly comparisonMs: number | undefined;
     readonly author: string | undefined;
   } {
     const missing = this.#missing;
     const deltas = this.#deltas.filter(({ family }) => !missing.has(family));
     const compared = this.#compared;
+    const comparisonMs = this.#comparisonMs;
     const author = this.#author;
+    this.#comparisonMs = undefined;
     this.#author = undefined;
     this.#missing = new Set();
     this.#deltas = [];
     this.#compared = undefined;
-    return { missing, deltas, compared, author };
+    return { missing, deltas, compared, comparisonMs, author };
   }
 }
 

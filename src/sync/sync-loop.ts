@@ -189,6 +189,7 @@ export class SyncLoop {
       const times = {
         startedAt,
         endedAt: endedAt(),
+        durationMs: clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0),
         triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
         receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),
       };
@@ -206,11 +207,13 @@ export class SyncLoop {
 
   #report(
     outcome: SyncOutcome,
-    input: Pick<SyncReport, "startedAt" | "endedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
+    input: Pick<
+      SyncReport,
+      "startedAt" | "endedAt" | "durationMs" | "nodeContext" | "triggerTimes" | "receivedAt"
+    >,
   ): SyncReport {
-    const { runner, reconciler } = this.#parts;
+    const { reconciler } = this.#parts;
     const { state, quarantined, excludedFamilies } = reconciler;
-    const pendingSince = runner.pendingAfterRun;
     this.#given = state.ruleset;
     const news = {
       repaired: driftSummary(outcome),
@@ -221,7 +224,7 @@ export class SyncLoop {
         ranges: this.#featureChanges.ranges(state.budgets.without("ranges")),
       },
     };
-    return { ...outcome, ...input, ...news, pendingSince, state, quarantined, excludedFamilies };
+    return { ...outcome, ...input, ...news, state, quarantined, excludedFamilies };
   }
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */

@@ -29,6 +29,8 @@ export interface SyncOutcome {
   readonly drift: readonly TableDelta[];
   /** The program whose changes were repaired; absent where it is not known. */
   readonly author?: string;
+  /** How long our tables were compared for this sync, before it, milliseconds. */
+  readonly comparisonMs?: number | undefined;
   /** Why our tables could not be read and were rebuilt; undefined when they could be read. */
   readonly unreadable?: string | undefined;
   /** Service ports that the kernel refused in this sync. */
@@ -59,8 +61,8 @@ export interface SyncNews {
 export interface SyncReport extends SyncOutcome, SyncNews {
   readonly startedAt: number;
   readonly endedAt: number;
-  /** Since when a later change has been waiting; undefined when the kernel is up to date. */
-  readonly pendingSince: number | undefined;
+  /** What it took, with the comparison before it. Milliseconds. */
+  readonly durationMs: number;
   /** The endpoint changes that reached the kernel with this sync. */
   readonly triggerTimes: readonly ChangeTriggerTime[];
   /** When each change that reached the kernel with this sync was received. */

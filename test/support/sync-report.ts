@@ -43,7 +43,6 @@ export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
     return {
       startedAt: 1000,
       endedAt: 1250,
-      pendingSince: undefined,
       triggerTimes: [],
       receivedAt: [],
       nodeContext: testNodeContext(),
@@ -55,6 +54,7 @@ export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
         affinity: featureChanges.affinity(state.budgets.without("affinity")),
         ranges: featureChanges.ranges(state.budgets.without("ranges")),
       },
+      durationMs: (options.endedAt ?? 1250) - (options.startedAt ?? 1000),
       ...outcome,
       state,
     };

@@ -26,7 +26,7 @@ export type AffinityDeletion = "gone" | "crowded";
 export interface AffinityPollerParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly tables: TableReader;
+  readonly tables: Pick<TableReader, "elements">;
   readonly nft: Nft;
   readonly loop: Pick<SyncLoop, "given" | "between">;
   readonly state: () => RulesetState;

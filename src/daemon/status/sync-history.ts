@@ -41,11 +41,11 @@ export class SyncHistory implements SyncSubscriber {
   };
 
   synced(report: SyncReport): void {
-    const { startedAt, endedAt, reason, kind } = report;
+    const { endedAt, durationMs, reason, kind } = report;
     const { syncs, repairs } = this.#snapshot;
     this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, lastSyncedAt: endedAt, problem: undefined };
     const repaired = report.repaired?.text;
-    const record = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
+    const record = { at: endedAt, reason, durationMs, repaired };
     if (kind === "full") this.#snapshot = { ...this.#snapshot, fullSync: record };
     if (repaired !== undefined) this.#snapshot = { ...this.#snapshot, repair: record, repairs: repairs + 1 };
   }

@@ -204,7 +204,7 @@ describe("BoundedFrequencyRunner", () => {
     clock.advance(0);
     clock.advance(300);
     runner.request();
-    expect([runner.pendingSince, runner.pendingAfterRun]).toEqual([50_000, 50_300]);
+    expect(runner.pendingSince).toBe(50_000);
     await end(false);
     expect(runner.pendingSince, "the first request still waits").toBe(50_000);
     clock.advance(500);

@@ -81,8 +81,9 @@ async function setUp() {
     reconciler,
     loop: {
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
-      requestRepair: (found, { compared, author } = {}) => {
-        const why = [compared, author === undefined ? undefined : `by ${author}`].filter(
+      requestRepair: (found, { compared, comparisonMs = 0, author } = {}) => {
+        const took = comparisonMs > 0 ? `in ${comparisonMs} ms` : undefined;
+        const why = [compared, took, author === undefined ? undefined : `by ${author}`].filter(
           (one) => one !== undefined,
         );
         asked.push([...found.flatMap(inWords), ...why].join(", ") || "nothing");
@@ -237,4 +238,12 @@ describe("DriftRepair", () => {
     await turn();
     expect(asked).toEqual([]);
   });
+});
+
+test("the repair after a comparison is told how long that took", async () => {
+  const { repair, kernel, clock, asked } = await setUp();
+  kernel.found = [];
+  kernel.meanwhile = () => clock.advance(300);
+  await repair.compareAll("periodic");
+  expect(asked).toEqual(["compare everything", "periodic, in 300 ms"]);
 });

@@ -716,3 +716,11 @@ test("a chain comes before the verdicts that lead to it, unless the kernel still
   await parts.reconciler.deleteStaleChains();
   expect(await become(...five)).toBe(2);
 });
+
+test("a full sync that was compared before tells how long that took", async () => {
+  const { reconciler, sync } = setUp();
+  await sync();
+  reconciler.requestRepair([], { compared: "periodic", comparisonMs: 300 });
+  expect(await sync()).toMatchObject({ kind: "full", reason: "periodic", comparisonMs: 300 });
+  expect((await sync()).comparisonMs).toBeUndefined();
+});

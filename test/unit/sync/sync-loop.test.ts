@@ -112,7 +112,6 @@ describe("SyncLoop", () => {
       kind: "partial",
       rendered: new Set(["default/web"]),
       triggerTimes: [{ family: "ip", at: 99_000 }],
-      pendingSince: undefined,
     });
     expect(reports[1]?.nodeContext.map(({ family }) => family)).toEqual(["ip", "ip6"]);
     expect(logger.lines.filter(({ level }) => level === "error")).toMatchObject([
@@ -175,7 +174,7 @@ describe("SyncLoop", () => {
       );
     };
     await list();
-    expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, pendingSince: 100_300 }]);
+    expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, durationMs: 300 }]);
     expect(tracker.services, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
   });
 

@@ -68,8 +68,6 @@ function watching(size = 100) {
     logger,
     state: () => state,
     tables: {
-      listTable: async () => undefined,
-      element: async () => undefined,
       async *elements(family, { name }) {
         expect([family, name]).toEqual(["ip", "affinity-clients"]);
         lists++;
