@@ -1,3 +1,4 @@
+import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
@@ -55,7 +56,11 @@ export async function listFlowtables(nft: Nft): Promise<string> {
   return (await nft.list(["-j", "list", "flowtables"])) ?? '{"nftables": []}';
 }
 
-/** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
+/** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`; "" for a program that tells none. */
 export async function nftVersion(nft: Nft): Promise<string> {
-  return ((await nft.list(["--version"])) ?? "").trim();
+  const text = await nft.list(["--version"]).catch((error: unknown) => {
+    if (error instanceof AppError && error.code === "NFT_OUTPUT") return "";
+    throw error;
+  });
+  return (text ?? "").trim();
 }
