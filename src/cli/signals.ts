@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** The reason for which a long-running command ends. */
+/** Why a long-running command ends. */
 export interface End {
   readonly reason: string;
   /** Whether it ends because of an error. */
@@ -14,21 +14,24 @@ export interface Ended {
   readonly promise: Promise<End>;
   /** Ends it for another reason than a signal. */
   readonly end: (reason: string) => void;
-  /** Keeps the process alive no longer. */
+  /** Lets the process end. */
   readonly release: () => void;
 }
 
-/** The daemon's timers do not keep the process alive (unref); this one does. */
+/** Period of the timer that keeps the process alive, milliseconds: the daemon's own timers do not (unref). */
 const KEEP_ALIVE_PERIOD = 2 ** 30;
 
-/** The exit code of a process that a signal ended, less the signal's number, as shells count. */
+/** The exit code of a process that a signal ended is this plus the signal's number, as in shells. */
 const KILLED = 128;
 
 /**
- * Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM or SIGINT ends the process at once.
- * @param dump what SIGUSR1 does
+ * Handles SIGTERM and SIGINT, which end the command; the second one ends the process at once.
+ * @param handlers for signals that do not end it
  */
-export function onSignals(dump: () => void, logger: Logger): Ended {
+export function onSignals(
+  handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>,
+  logger: Logger,
+): Ended {
   let end: (reason: string, failed?: boolean) => void = () => {};
   let isEnding = false;
   const promise = new Promise<End>((resolve) => {
@@ -36,14 +39,14 @@ export function onSignals(dump: () => void, logger: Logger): Ended {
   });
   const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    // Process 1 of a container does not end by a signal that nobody listens to: the second one is listened to as well.
+    // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a handler, too.
     process.on(signal, () => {
       if (isEnding) process.exit(KILLED + constants.signals[signal]);
       isEnding = true;
       end(signal);
     });
   }
-  process.on("SIGUSR1", dump);
+  for (const [signal, handle] of Object.entries(handlers)) process.on(signal, handle);
   process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
   process.on("uncaughtException", (error) => {
     logger.error({ error: messageOf(error) }, "internal error");

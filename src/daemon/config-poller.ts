@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 
-/** How often the file is read, milliseconds. It is small, and `run --from` looks as often at its files. */
+/** Interval between two readings of the file, milliseconds: as often as `run --from` looks at its files. */
 const PERIOD = 1000;
 
 /**
@@ -18,21 +18,28 @@ export class ConfigPoller {
     this.#text = this.#read();
   }
 
-  /** Begins to look for changes since the construction. */
+  /** Calls `onChange` for each change since the construction. */
   start(onChange: () => void): void {
-    if (this.#path) this.#timer = setInterval(() => this.#look(onChange), PERIOD);
+    if (!this.#path) return;
+    this.#timer = setInterval(() => {
+      const before = this.#text;
+      if (this.readAgain() && this.#text !== before) onChange();
+    }, PERIOD);
   }
 
-  /** Stops looking. */
+  /**
+   * Reads the file now; a caller that uses it is told of later changes only.
+   * @returns false where no file can be read
+   */
+  readAgain(): boolean {
+    const text = this.#read();
+    this.#text = text ?? this.#text;
+    return text !== undefined;
+  }
+
+  /** Stops the calls of `onChange`. */
   stop(): void {
     clearInterval(this.#timer);
-  }
-
-  #look(onChange: () => void): void {
-    const text = this.#read();
-    if (text === undefined || text === this.#text) return;
-    this.#text = text;
-    onChange();
   }
 
   #read(): string | undefined {

@@ -23,6 +23,4 @@ export interface DaemonInput {
   readonly flags: ReadonlyMap<string, string>;
   /** The newest lines of the log, for the daemon socket. */
   readonly recentLog: () => readonly string[];
-  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
-  readonly onFirstSync: () => void;
 }

@@ -171,7 +171,7 @@ function reporters(
 
 /** Those that do something in the kernel after a sync, or have it done. */
 function actors(
-  { system: { clock }, dryRun, onFirstSync }: DaemonInput,
+  { system: { clock }, dryRun }: DaemonInput,
   { vanished, loop }: Proxier,
   readings: Readings,
 ): readonly SyncSubscriber[] {
@@ -180,10 +180,7 @@ function actors(
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
-    firstSync(() => {
-      onFirstSync();
-      if (!dryRun) startAffinityPoller(readings, clock);
-    }),
+    ...(dryRun ? [] : [firstSync(() => startAffinityPoller(readings, clock))]),
   ];
 }
 

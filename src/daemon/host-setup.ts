@@ -11,25 +11,20 @@ import { fastPathFeatures, requiredFeatures } from "../ruleset/required-features
 /** Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
-  await setConntrack(options, logger);
+  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
+  await applySettings(hostFiles, settings, logger);
 }
 
 /**
- * Has the kernel load the modules that the rules need, by a check of them that changes nothing: the settings of conntrack
- * exist only once its module is loaded, and on a node that has just booted nothing else may have done so. A failure is
- * logged: the daemon ends with the same one.
+ * `run --init-only`: has nft check the rules, then sets up the host. The check changes nothing but loads the kernel modules that
+ * the rules need: without its module, conntrack has no settings, and on a node that has just booted nothing else may have
+ * loaded it.
+ * @throws AppError as {@link probeFeatures}, before anything is set
  */
-export async function loadKernelModules(
-  nft: Nft,
-  { fastPath }: Pick<ProxyOptions, "fastPath">,
-  logger: Logger,
-): Promise<void> {
-  try {
-    await probeFeatures(nft, requiredFeatures());
-    if (fastPath) await missingFeatures(nft, fastPathFeatures());
-  } catch (error) {
-    logger.warn({ error: messageOf(error) }, "cannot check the rules, so kernel modules may be missing");
-  }
+export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
+  await probeFeatures(nft, requiredFeatures());
+  if (options.fastPath) await missingFeatures(nft, fastPathFeatures());
+  await setUpHost(options, logger);
 }
 
 /** Returns what `--fast-path` asks for and this kernel or nft lacks; undefined for nothing. Logs it as a warning. */
@@ -44,24 +39,6 @@ export async function missingFastPath(
     logger.warn({ error: missing.message, hint: missing.hint }, "no connection takes the fast path");
   }
   return missing;
-}
-
-/**
- * Sets conntrack's sysctls again once the rules are in the kernel, which may have loaded the conntrack module only
- * then. Failures were logged the first time.
- */
-export async function setConntrackAgain(options: ProxyOptions, logger: Logger): Promise<void> {
-  await setConntrack(options, {
-    debug: (fields, message) => logger.debug(fields, message),
-    info: (fields, message) => logger.info(fields, message),
-    warn: (fields, message) => logger.debug(fields, message),
-    error: (fields, message) => logger.error(fields, message),
-  });
-}
-
-async function setConntrack(options: ProxyOptions, logger: Logger): Promise<void> {
-  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
-  await applySettings(hostFiles, settings, logger);
 }
 
 /**

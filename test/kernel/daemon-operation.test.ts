@@ -159,6 +159,26 @@ describe("a configuration that changes", () => {
     await expect.poll(isServed, { message: "health check node ports follow the addresses" }).toBe(200);
   });
 
+  test("is read again on SIGHUP, with a line in the log also when nothing changed or the file is invalid", async () => {
+    const file = await lab.file("again.yaml", config(base));
+    daemon = lab.start([`--config=${file}`]);
+    await lab.converged();
+    daemon.signal("SIGHUP");
+    await daemon.saying("the configuration was read again; nothing changed");
+    await writeFile(file, config(`${base}nftables: { masqueradeAll: true }\n`));
+    daemon.signal("SIGHUP");
+    expect((await daemon.saying("the configuration changed")).taken).toEqual(["masqueradeAll"]);
+    await lab.converged({ masqueradeAll: true });
+    await writeFile(file, config(`${base}nodePortAddresses: [`));
+    await daemon.saying("the changed configuration cannot be used; the old one stays");
+    daemon.signal("SIGHUP");
+    await daemon.saying("the changed configuration cannot be used; the old one stays", 2);
+    await lab.lab.exec(["rm", file]);
+    daemon.signal("SIGHUP");
+    await daemon.saying("SIGHUP: there is no configuration file (--config) that can be read again");
+    await lab.converged({ masqueradeAll: true });
+  });
+
   test("ends the daemon with --config-change=exit", async () => {
     const file = await lab.file("exit.yaml", config(base));
     daemon = lab.start([`--config=${file}`, "--config-change=exit"]);
@@ -170,6 +190,13 @@ describe("a configuration that changes", () => {
 });
 
 describe("a run that ends by itself", () => {
+  const ADDRESS_IN_USE = ["--bind-address-hard-fail", "--healthz-bind-address=0.0.0.0:10249"];
+  const tooOld = () =>
+    wrappedNft(
+      lab,
+      "old-nft",
+      `case "$*" in *-f*) cat >/dev/null; echo "Error: syntax error, unexpected typeof" >&2; exit 1;; esac`,
+    );
   const run = async (...flags: readonly string[]) => {
     const ended = lab.start(flags);
     const { exitCode, stdout, stderr } = await ended.ended;
@@ -220,9 +247,27 @@ describe("a run that ends by itself", () => {
   });
 
   test("with --bind-address-hard-fail and an address in use ends with exit code 1 and the reason", async () => {
-    const sameAddress = ["--bind-address-hard-fail", "--healthz-bind-address=0.0.0.0:10249"];
-    const { exitCode, stderr } = await lab.start(sameAddress).ended;
+    const { exitCode, stderr } = await lab.start(ADDRESS_IN_USE).ended;
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining("cannot listen on *:10249")]);
+  });
+
+  test.each([
+    ["with an nft that is too old", async () => [`--nft-path=${await tooOld()}`]],
+    [
+      "for --init-only with an nft that is too old",
+      async () => ["--init-only", `--nft-path=${await tooOld()}`],
+    ],
+    ["with an address in use", async () => ADDRESS_IN_USE],
+  ])("%s leaves conntrack's settings as they were", async (_what, flags) => {
+    const timeout = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait";
+    const read = async () => Number(await lab.lab.mustRun("node", ["cat", timeout]));
+    const before = await read();
+    const wanted = `--conntrack-tcp-timeout-close-wait=${before + 60}s`;
+    const { exitCode } = await run(wanted, ...(await flags()));
+    expect([exitCode, await read()]).toEqual([1, before]);
+    // With an nft that works, the same flag takes effect.
+    await run(wanted, "--init-only");
+    expect(await read()).toBe(before + 60);
   });
 
   test("with --dry-run applies nothing, creates no Events and reports no drift", async () => {

@@ -84,7 +84,6 @@ export class InProcessDaemon {
       dryRun: false,
       flags: new Map(),
       recentLog: () => [],
-      onFirstSync: () => {},
     });
     await daemon.start();
     return new InProcessDaemon(clock, daemon, client);

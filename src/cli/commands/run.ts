@@ -8,13 +8,7 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
-import {
-  loadKernelModules,
-  missingFastPath,
-  removeStaleTraces,
-  setConntrackAgain,
-  setUpHost,
-} from "../../daemon/host-setup.ts";
+import { missingFastPath, prepareHost, removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -36,11 +30,11 @@ import { type CommandResult, EXIT } from "../output.ts";
 import { onSignals } from "../signals.ts";
 import { run as cleanup } from "./cleanup.ts";
 
-/** `run`: the daemon. Ends on SIGTERM and SIGINT, and leaves the rules in the kernel. */
+/** `run`: the daemon. SIGTERM and SIGINT end it and leave the rules in the kernel; SIGHUP reads `--config` again. */
 export async function run(argv: Argv): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv);
-  // Before the configuration is read, so that a change meanwhile is noticed.
-  const watch = new ConfigPoller(textArgument(argv, "config"));
+  // Before the configuration is read, so that no change is missed.
+  const poller = new ConfigPoller(textArgument(argv, "config"));
   const { options, notices } = commandOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
@@ -50,25 +44,21 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const log = new RecentLog(process.stderr);
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   for (const notice of notices) logger.warn({}, notice);
-  const dryRun = isSet(argv, "dry-run");
-  const initOnly = isSet(argv, "init-only");
-  if (initOnly && !dryRun)
-    await loadKernelModules(new NftProgram({ path: options.nftPath }), options, logger);
-  if (!dryRun) await setUpHost(options, logger);
-  if (initOnly) return { exitCode: EXIT.ok };
-  return await serve(argv, options, watch, logger, () => log.lines());
+  if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, () => log.lines());
+  if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
+  return { exitCode: EXIT.ok };
 }
 
 /**
- * How long the daemon may take to stop, milliseconds: an nft that has a transaction then is killed with this process. Half of
- * the grace period of deploy/base/daemon-set.yaml.
+ * Maximum time to stop, milliseconds: half of the grace period in deploy/base/daemon-set.yaml. An nft that still runs then is
+ * killed with this process.
  */
 const MOST_STOPPING = 5000;
 
 async function serve(
   argv: Argv,
   options: ProxyOptions,
-  watch: ConfigPoller,
+  poller: ConfigPoller,
   logger: AdjustableLogger,
   recentLog: () => readonly string[],
 ): Promise<CommandResult> {
@@ -77,8 +67,15 @@ async function serve(
   const { nft } = opened;
   const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
-  // From the first moment: process 1 of a container loses a signal that nobody listens to.
-  const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);
+  let reload: (() => void) | undefined;
+  // Before anything that takes time: the kernel ignores a signal that process 1 of a container does not handle.
+  const ended = onSignals(
+    {
+      SIGHUP: () => readAgain(poller, reload, logger),
+      SIGUSR1: () => assembled && writeStateFile(assembled.snapshot(), logger),
+    },
+    logger,
+  );
   let objects: ObjectOrigin | undefined;
   const start = async (): Promise<void> => {
     await probeFeatures(nft, requiredFeatures());
@@ -104,31 +101,33 @@ async function serve(
       dryRun,
       flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
       recentLog,
-      onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
     });
     assembled = daemon;
     await daemon.start();
-    watch.start(() => {
-      const reload = planned(argv, daemon.options, supported, logger);
-      if (reload === undefined) return;
+    // After every step that can fail: a start that fails leaves the host's settings as they were.
+    if (!dryRun) await setUpHost(options, logger);
+    reload = () => {
+      const next = planned(argv, daemon.options, supported, logger);
+      if (next === undefined) return;
       if (daemon.options.configChange === "exit") return ended.end("the configuration changed");
-      logger.level = logLevel(reload.logVerbosity);
-      daemon.setOptions(reload);
-    });
+      logger.level = logLevel(next.logVerbosity);
+      daemon.setOptions(next);
+    };
+    poller.start(reload);
   };
   try {
-    // A start that a slow nft holds up is not waited for.
+    // A signal ends a start that a slow nft delays.
     await Promise.race([start(), ended.promise]);
     const { reason, failed } = await ended.promise;
     logger.info({ reason }, "stopping; the rules stay in the kernel");
     const stopped = assembled?.stop().then(() => true) ?? true;
     if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
-      logger.warn({}, "not everything ended in time; what is under way is killed");
+      logger.warn({}, "not everything stopped in time; the rest is killed");
     return { exitCode: failed ? EXIT.failure : EXIT.ok };
   } finally {
-    // Whatever is left open would keep a process alive that could not start.
+    // Anything left open would keep the process alive after a failed start.
     ended.release();
-    watch.stop();
+    poller.stop();
     opened.close();
     reader.close();
     objects?.close();
@@ -158,7 +157,15 @@ async function objectOrigin(
   );
 }
 
-/** The options of the changed configuration; undefined when it cannot be used, or changes nothing. */
+/** Reads the configuration file again for SIGHUP. @param reload absent until the daemon has started */
+function readAgain(poller: ConfigPoller, reload: (() => void) | undefined, logger: Logger): void {
+  if (reload === undefined)
+    logger.info({}, "SIGHUP: still starting; a changed configuration is noticed then");
+  else if (poller.readAgain()) reload();
+  else logger.warn({}, "SIGHUP: there is no configuration file (--config) that can be read again");
+}
+
+/** The options to continue with; undefined when the configuration is invalid or changes nothing. Logs which. */
 function planned(
   argv: Argv,
   current: ProxyOptions,
@@ -168,7 +175,10 @@ function planned(
   try {
     const { options, notices } = commandOptions(argv);
     const { options: next, taken, needRestart } = planReload(current, supported(options));
-    if (taken.length + needRestart.length === 0) return undefined;
+    if (taken.length + needRestart.length === 0) {
+      logger.info({}, "the configuration was read again; nothing changed");
+      return undefined;
+    }
     for (const notice of notices) logger.warn({}, notice);
     logger.info({ taken }, "the configuration changed");
     if (needRestart.length > 0) logger.warn({ needRestart }, "some changes take effect only after a restart");

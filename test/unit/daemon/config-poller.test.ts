@@ -34,10 +34,25 @@ test("a change of the configuration is noticed once, also one between its first 
   watch.stop();
 });
 
+test("a change that was read again on request is not noticed once more", () => {
+  writeFileSync(path, "mode: nftables");
+  const watch = new ConfigPoller(path);
+  let changes = 0;
+  watch.start(() => changes++);
+  writeFileSync(path, "mode: iptables");
+  expect(watch.readAgain()).toBe(true);
+  vi.advanceTimersByTime(1000);
+  expect(changes).toBe(0);
+  rmSync(path);
+  expect(watch.readAgain()).toBe(false);
+  watch.stop();
+});
+
 test("a pipe is left to whoever reads the configuration", () => {
   execaSync("mkfifo", [path]);
   const watch = new ConfigPoller(path);
   watch.start(() => {});
   vi.advanceTimersByTime(1000);
+  expect(watch.readAgain()).toBe(false);
   watch.stop();
 });

@@ -61,7 +61,6 @@ async function start(path: string) {
     flags: new Map(),
     dryRun: false,
     recentLog: () => ["a line\n"],
-    onFirstSync: () => {},
   });
   daemons.push(daemon);
   await daemon.start();
