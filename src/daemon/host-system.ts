@@ -6,6 +6,8 @@ import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
 import { netlinkListener, type StartNetlinkListener } from "../kernel/netlink-listener.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { type CostlyTable, costlyTables } from "../kernel/others-sets.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { endOrphans } from "../kernel/stream-lines.ts";
 import { systemClock } from "../kernel/system-clock.ts";
@@ -36,6 +38,8 @@ export interface HostSystem {
   readonly endOrphans: () => void;
   /** Listens to what is committed to nftables. */
   readonly listenToKernel: StartNetlinkListener;
+  /** As {@link costlyTables}. */
+  readonly costlyTables: (nft: Nft) => Promise<readonly CostlyTable[]>;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
 }
@@ -60,5 +64,6 @@ export const hostSystem: HostSystem = {
   lock: namespaceLock(),
   endOrphans,
   listenToKernel: netlinkListener(systemClock),
+  costlyTables: (nft) => costlyTables(nft, systemClock),
   compactHeap,
 };

@@ -1,7 +1,7 @@
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { type CostlyTable, costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
+import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel/others-sets.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { DaemonInput } from "./daemon-input.ts";
@@ -69,13 +69,13 @@ export class Upkeep {
   /** Looks for tables of other software that slow transactions down, and logs the first that it finds. */
   async #lookAtOthers(): Promise<void> {
     const { nft, system, logger } = this.#input;
-    const tables = await costlyTables(nft, system.clock).catch(() => []);
+    const tables = await system.costlyTables(nft).catch(() => []);
     this.#costlyTables = tables;
     if (this.#hasToldOfOthers || tables.length === 0) return;
     this.#hasToldOfOthers = true;
-    const times = tables.map(({ table, ms }) => `${table}: ${ms} ms`);
+    const counts = tables.map(costlyTableText);
     const action = costlyTablesAdvice(tables);
-    logger.warn({ tables: times, action }, "sets of other software slow down changes of both IP families");
+    logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");
   }
 
   /** Deletes stale chains and reads the host again, whose addresses may have changed. */

@@ -55,7 +55,8 @@ export function readByNft(nft: Nft): OpenTables {
   return { tables: nftTables(nft), close: () => {} };
 }
 
-function answerReader() {
+/** Reads the answer to one request. */
+export function answerReader() {
   const reader = new MessageReader(endianness());
   return {
     read: (chunk: Uint8Array) => reader.read(chunk),

@@ -3,6 +3,7 @@ import { type Endianness, padded } from "./attributes.ts";
 import type { RawElement } from "./raw-element.ts";
 
 // Types and flags of messages (linux/netlink.h, linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h).
+const GET_SETS = (10 << 8) | 10;
 const GET_ELEMENTS = (10 << 8) | 13;
 const GET_GENERATION = (10 << 8) | 16;
 const REQUEST = 1;
@@ -10,8 +11,16 @@ const ACKNOWLEDGE = 4;
 const DUMP = 0x300;
 
 const FAMILY_NUMBERS: Readonly<Record<Family, number>> = { ip: 2, ip6: 10 };
+const TABLE_FAMILY_NUMBERS: ReadonlyMap<string, number> = new Map([
+  ...Object.entries(FAMILY_NUMBERS),
+  ["inet", 1],
+  ["arp", 3],
+  ["netdev", 5],
+  ["bridge", 7],
+]);
 
 const NESTED = 0x8000;
+const SETS_TABLE = 1;
 const ELEMENTS_TABLE = 1;
 const ELEMENTS_SET = 2;
 const ELEMENTS_LIST = 3;
@@ -41,6 +50,18 @@ export function dumpRequest({ family, table, set }: SetPlace, endianness: Endian
     textAttribute(ELEMENTS_SET, set, endianness),
   ];
   return message(GET_ELEMENTS, REQUEST | DUMP, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/**
+ * A request for the declarations of all sets and maps of a table, anonymous ones included. The answer is `set` messages
+ * and `done`, or an `error` (2, ENOENT, if there is no such table).
+ * @param family as nft names it: `inet`
+ * @returns undefined for an unknown family
+ */
+export function setsRequest(family: string, table: string, endianness: Endianness): Buffer | undefined {
+  const number = TABLE_FAMILY_NUMBERS.get(family);
+  const body = [textAttribute(SETS_TABLE, table, endianness)];
+  return number === undefined ? undefined : message(GET_SETS, REQUEST | DUMP, number, body, endianness);
 }
 
 /**

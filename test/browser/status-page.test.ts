@@ -87,8 +87,8 @@ function troubled() {
     },
     refusals: { packets: 9, clients: 2, destinations: 1, latest: ["10.244.2.9 to 10.96.1.9:80/tcp"] },
     costlyTables: [
-      { table: "ip kube-proxy", ms: 22 },
-      { table: "inet firewall", ms: 11 },
+      { table: "ip kube-proxy", sets: 11_000, ms: 22 },
+      { table: "inet firewall", sets: 5500, ms: 11 },
     ],
     pending: { since: NOW - 12_000, services: cart === undefined ? [] : [cart.service.name] },
     timeline: Array.from({ length: 60 }, (_, minute) =>
@@ -249,7 +249,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp | within the last hour; nft-proxy refusals, on this node, says why",
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",
-      "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 22 ms | inet firewall: 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",
+      "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 11000 sets, 22 ms | inet firewall: 5500 sets, 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",
     ]);
     expect(await page.locator("svg.spark rect").count()).toBe(2 * 45);
     const heights = await page

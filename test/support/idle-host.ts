@@ -19,6 +19,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
       ping: async () => {},
       stop: () => {},
     }),
+    costlyTables: async () => [],
     compactHeap: () => {},
   };
 }

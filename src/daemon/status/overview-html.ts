@@ -2,7 +2,7 @@ import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
-import { costlyTablesAdvice } from "../../kernel/others-sets.ts";
+import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
@@ -131,7 +131,7 @@ function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
   const total = costlyTables.reduce((sum, { ms }) => sum + ms, 0);
   return wideCard("Sets of other software", "idle", `${total} ms`, [
     "slow down changes of both IP families, and every other call of nft",
-    ...listed(costlyTables.map(({ table, ms }) => `${table}: ${ms} ms`)),
+    ...listed(costlyTables.map(costlyTableText)),
     costlyTablesAdvice(costlyTables),
   ]);
 }

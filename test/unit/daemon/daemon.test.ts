@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { judgeHealth } from "../../../src/daemon/health/health.ts";
+import type { CostlyTable } from "../../../src/kernel/others-sets.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { named, node, service } from "../../support/build.ts";
@@ -31,6 +32,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
   kernel.isReadyAtOnce = isListening;
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
+  const costly: CostlyTable[] = [];
   const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] }, isUnreadable: false };
   let handlers: SourceHandlers | undefined;
   daemon = await createDaemon({
@@ -48,6 +50,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
       },
       ...idleHost(),
       listenToKernel: kernel.listen,
+      costlyTables: async () => costly,
       lock,
     },
     logger,
@@ -84,7 +87,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     if (isListening) kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
   };
-  return { kernel, remove, fake, clock, logger, daemon, view, pass, list };
+  return { kernel, remove, fake, costly, clock, logger, daemon, view, pass, list };
 }
 
 describe("Daemon", () => {
@@ -172,19 +175,18 @@ describe("Daemon", () => {
     expect(kernel.last.isStopped).toBe(true);
   });
 
-  test("warns once of tables of other software that slow transactions down, with the time that each costs", async () => {
-    const { fake, logger, pass, clock } = await start();
-    const tables = ["nft-proxy", "kube-proxy", "other"].map((name) => ({ table: { family: "ip", name } }));
-    vi.spyOn(fake.nft, "list").mockImplementation(async (_args, { input } = {}) => {
-      if (input !== undefined) clock.advance(input.includes("kube-proxy") ? 26 : 4);
-      return JSON.stringify({ nftables: tables });
-    });
+  test("warns once of tables of other software that slow transactions down, with their numbers of sets and what these cost", async () => {
+    const { costly, logger, pass } = await start();
+    costly.push({ table: "ip kube-proxy", sets: 11_000, ms: 22 });
     await pass(1_300_000);
     const warnings = logger.lines.filter(({ message }) => message.startsWith("sets of other software"));
     expect(warnings).toEqual([
       {
         level: "warn",
-        fields: { tables: ["ip kube-proxy: 22 ms"], action: expect.stringContaining("cleanup --kube-proxy") },
+        fields: {
+          tables: ["ip kube-proxy: 11000 sets, 22 ms"],
+          action: expect.stringContaining("cleanup --kube-proxy"),
+        },
         message: "sets of other software slow down changes of both IP families",
       },
     ]);
