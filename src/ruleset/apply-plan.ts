@@ -227,15 +227,15 @@ function leadsElsewhere({ elements }: TableDelta): boolean {
 
 /** What packets meet is whole after each step: elements come, entries last; then they get other values; then they go, entries first. */
 function elementSteps(deltas: readonly TableDelta[]): Step[] {
-  const isNew = ({ addedSets }: TableDelta, set: string) => addedSets.some(({ name }) => name === set);
-  // Those of new sets are first: other elements lead to the chains that look into these.
+  const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
+  // Verdicts come last and go first: they lead packets to the chains that look into the other sets, such as source ranges.
   const parts = deltas
     .flatMap((delta) =>
       delta.elements.flatMap((elements) =>
         hasIntervals(elements.spec) ? [] : [{ delta, ...divided(elements) }],
       ),
     )
-    .sort((a, b) => Number(isNew(b.delta, b.added.spec.name)) - Number(isNew(a.delta, a.added.spec.name)));
+    .sort((a, b) => Number(isVerdict(a.added)) - Number(isVerdict(b.added)));
   const entries = ENTRIES.flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
   const others = parts.filter((part) => !entries.includes(part));
   const isLimited = ({ added }: (typeof parts)[number]) => added.spec.size !== undefined;
@@ -253,11 +253,7 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
     step("other values", parts, "replaced"),
     { name: "ranges of ports", deltas: ranges },
     step("entries that go", entries.toReversed(), "deleted"),
-    step(
-      "elements that go",
-      others.filter((part) => !isLimited(part)),
-      "deleted",
-    ),
+    step("elements that go", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
   ];
 }
 

@@ -193,6 +193,22 @@ describe("the elements of a plan", () => {
     expect(go[0]).toBe("lists");
   });
 
+  test("of new source ranges come before the verdicts that lead to them, and go after them", () => {
+    const loadBalancer = { loadBalancerIPs: ["203.0.113.1"] };
+    const [open, restricted] = [
+      rules(MANY, loadBalancer),
+      rules(MANY.slice(1), { ...loadBalancer, sourceRanges: ["10.0.0.0/8", "192.0.2.0/24"] }),
+    ];
+    const sets = (before: Ruleset, after: Ruleset) =>
+      setsIn(
+        applyPlan(diffRuleset(before, after), { chunkSize: 2 }).flatMap((step) => [
+          ...transactionsOf(step, 2),
+        ]),
+      ).filter((name) => /^(?:source-ranges|firewall-ips)/.test(name ?? ""));
+    expect(sets(open, restricted)).toEqual([expect.stringMatching(/^source-ranges/), "firewall-ips"]);
+    expect(sets(restricted, open)[0]).toBe("firewall-ips");
+  });
+
   test("of ranges are replaced in one transaction, however many, for no two may overlap", () => {
     const [before, after] = [0, 1].map((first) =>
       rules(MANY, ranges(...MANY.map((_, n) => 1000 + 2 * n + first))),
