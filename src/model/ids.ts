@@ -6,7 +6,7 @@ import type { Branded } from "../base/text.ts";
 /** `namespace/name` of a Service. */
 export type ServiceName = Branded<"ServiceName">;
 
-/** `namespace/name:port/protocol`, unique among the ports of all Services. */
+/** `namespace/name:port/protocol`, or `namespace/name/protocol` for a nameless port; unique among the ports of all Services. */
 export type ServicePortName = Branded<"ServicePortName">;
 
 /** A service port in one family: `ip namespace/name:port/protocol`. The unit of rendering. */
@@ -22,7 +22,7 @@ export function serviceName(namespace: string, name: string): ServiceName {
 
 /** Names a port of a Service; `port` is its name, "" for a nameless one. */
 export function servicePortName(service: ServiceName, port: string, protocol: Protocol): ServicePortName {
-  return [service, ":", port, "/", protocol].join("") as ServicePortName;
+  return [service, port === "" ? "" : ":", port, "/", protocol].join("") as ServicePortName;
 }
 
 /** The key of a service port in one family. */
@@ -32,5 +32,8 @@ export function servicePortKey(family: Family, name: ServicePortName): ServicePo
 
 /** The Service that a service port belongs to. */
 export function serviceOf(key: ServicePortKey): ServiceName {
-  return key.slice(key.indexOf(" ") + 1, key.indexOf(":")) as ServiceName;
+  const start = key.indexOf(" ") + 1;
+  const name = key.indexOf("/", start) + 1;
+  const colon = key.indexOf(":", name);
+  return key.slice(start, colon === -1 ? key.indexOf("/", name) : colon) as ServiceName;
 }

@@ -244,7 +244,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Pending | 1 Service | for 12 s | shop/cart",
       expect.stringMatching(/^Verification \| 90 s ago \| full sync by period, took 0\.42 s/),
       "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
-      "Quarantine | 1 | ip shop/refused:/tcp: the kernel refuses its rules",
+      "Quarantine | 1 | ip shop/refused/tcp: the kernel refuses its rules",
       expect.stringContaining("192.0.2.9:80/tcp: shop/cart:http/tcp has it"),
       "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp | within the last hour; nft-proxy refusals, on this node, says why",
       "Syncs, last hour | 91 | at most 3 in a minute",

@@ -500,13 +500,13 @@ describe("UdpServicePorts", () => {
         .ports(quarantine)
         .map(({ port: { name }, endpoints }) => [name, endpoints?.map(({ target }) => target)]);
     expect(ports(new Set())).toEqual([
-      ["default/old:/udp", ["10.244.2.11 . 5353"]],
-      ["default/young:/udp", []],
+      ["default/old/udp", ["10.244.2.11 . 5353"]],
+      ["default/young/udp", []],
     ]);
     const [old] = view.ports(new Set());
     expect(ports(new Set(old && [old.port.key])), "in quarantine, it has no rules").toEqual([
-      ["default/young:/udp", []],
-      ["default/old:/udp", undefined],
+      ["default/young/udp", []],
+      ["default/old/udp", undefined],
     ]);
   });
 });

@@ -94,7 +94,7 @@ test("a failed clean-up is no warning", () => {
 
 test("a quarantined service port is named when its quarantine begins and ends", () => {
   const { log, messages } = setUp();
-  const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
+  const quarantined = new Map([["ip default/bad/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
   const report = syncReports();
   for (const each of [quarantined, quarantined, new Map()]) {
     log.synced(report({ kind: "partial", quarantined: each }));
@@ -131,7 +131,7 @@ test("a conflict is named once", () => {
   const { state } = renderAll({ services: [old, young] });
   for (let n = 0; n < 2; n++) log.synced(syncReport({ state }));
   expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
-    { fields: { frontend: "10.96.0.10:80/tcp", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
+    { fields: { frontend: "10.96.0.10:80/tcp", winner: "default/old/tcp", loser: "default/young/tcp" } },
   ]);
 });
 
@@ -168,14 +168,14 @@ test("conflicts and quarantined Services of one namespace are logged ten at once
     service({ name: `${namespace}/s${index}`, createdAt: index, clusterIPs: ["10.96.0.10"] });
   const services = [...Array.from({ length: 200 }, (_, i) => numbered("tenant", i)), numbered("zoo", 200)];
   const { state } = renderAll({ services });
-  const key = (name: string) => `ip ${name}:/tcp` as ServicePortKey;
+  const key = (name: string) => `ip ${name}/tcp` as ServicePortKey;
   log.synced(
     syncReport({ state, quarantined: new Map(services.map(({ name }) => [key(name), "too much"])) }),
   );
   const lines = (level: string) => logger.lines.filter((line) => line.level === level);
   const [warnings, errors] = [lines("warn"), lines("error")];
   expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(10);
-  expect(warnings.at(-2)?.fields).toMatchObject({ loser: "zoo/s200:/tcp" });
+  expect(warnings.at(-2)?.fields).toMatchObject({ loser: "zoo/s200/tcp" });
   expect(warnings.at(-1)).toMatchObject({
     fields: { others: 189 },
     message: "conflicts of 189 further Services",
@@ -212,7 +212,7 @@ test("Services whose session affinity is not kept are named once, and when it is
     const { state } = renderAll({ services }, testNodeContext({ maxStickyPorts: 1 }));
     log.synced(report({ kind: "partial", state }));
   }
-  const fields = { servicePort: "ip b/new:/tcp" };
+  const fields = { servicePort: "ip b/new/tcp" };
   const reason = "all Services together can have 1 ports with session affinity in a family";
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
     {

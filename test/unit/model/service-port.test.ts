@@ -17,10 +17,10 @@ describe("servicePortsOf", () => {
     expect(keys(["fd00:10:96::10", "10.96.0.10"])).toEqual([
       "ip default/web:dns/tcp",
       "ip default/web:dns/udp",
-      "ip default/web:/tcp",
+      "ip default/web/tcp",
       "ip6 default/web:dns/tcp",
       "ip6 default/web:dns/udp",
-      "ip6 default/web:/tcp",
+      "ip6 default/web/tcp",
     ]);
   });
 

@@ -13,7 +13,7 @@ import {
   WAYS,
 } from "../../../src/ruleset/list-ids.ts";
 
-const key = (name: string | number) => `ip default/${name}:/tcp` as ServicePortKey;
+const key = (name: string | number) => `ip default/${name}/tcp` as ServicePortKey;
 
 /** Ids for so many service ports, which are there from then on. */
 function assigned(count: number, isSticky = false): ListIds {

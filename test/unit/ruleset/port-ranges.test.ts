@@ -144,8 +144,8 @@ describe("the pieces of ranges of ports", () => {
         losers.map(({ name }) => name),
       ]),
     ).toEqual([
-      [external("8005-8009"), "default/a:/tcp", ["default/b:/tcp"]],
-      [external("8012-8012"), "default/a:/tcp", ["default/b:/tcp"]],
+      [external("8005-8009"), "default/a/tcp", ["default/b/tcp"]],
+      [external("8012-8012"), "default/a/tcp", ["default/b/tcp"]],
     ]);
   });
 

@@ -89,8 +89,8 @@ describe("two Services that want one frontend", () => {
       {
         family: "ip",
         frontend: "203.0.113.1 . tcp . 80",
-        winner: "default/old:/tcp",
-        losers: ["default/new:/tcp"],
+        winner: "default/old/tcp",
+        losers: ["default/new/tcp"],
       },
     ]);
   });
@@ -113,7 +113,7 @@ describe("two Services that want one frontend", () => {
       }
       expect(frontendsAt(renderer, "10.96.1.9")).toEqual(["10.96.1.9 . tcp . 80: 1"]);
       expect(renderer.state.conflicts()).toMatchObject([
-        { winner: { name: "default/own:/tcp" }, losers: [{ name: "default/thief:/tcp" }] },
+        { winner: { name: "default/own/tcp" }, losers: [{ name: "default/thief/tcp" }] },
       ]);
     },
   );
@@ -179,7 +179,7 @@ test("three Services that want one frontend are listed in the order in which the
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
   const [conflict] = renderer.state.conflicts();
-  expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b:/tcp", "default/c:/tcp"]);
+  expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b/tcp", "default/c/tcp"]);
   cache.deleteService(named("b"));
   renderer.update(cache.takeDirty());
   expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 1"]);

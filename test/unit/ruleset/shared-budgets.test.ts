@@ -60,7 +60,7 @@ describe("more elements than all Services may have", () => {
     expect(update()).toEqual(["a/older", "b/old"]);
     expect([...renderer.excess]).toEqual([
       [
-        "ip c/new:/tcp",
+        "ip c/new/tcp",
         "all Services together can have 8 elements in the kernel (--max-elements), and this one has 4, 4 more than older ones leave",
       ],
     ]);
@@ -118,7 +118,7 @@ test("without room for all ranges of ports, the newest Services are served witho
   expect(elementsOf(renderer, RANGES.lists)).toHaveLength(4);
   expect(reasons()).toEqual([
     [
-      "ip a/new:/tcp",
+      "ip a/new/tcp",
       "all Services together can have 4 ranges of ports at addresses of a family (--max-port-ranges), and this one has 2, 2 more than older ones leave",
     ],
   ]);
@@ -134,7 +134,7 @@ describe("more service ports with session affinity than there are ids", () => {
     expect(renderer.excess.size).toBe(0);
     expect([...renderer.state.budgets.without("affinity")]).toEqual([
       [
-        "ip a/new:/tcp",
+        "ip a/new/tcp",
         "all Services together can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
       ],
     ]);

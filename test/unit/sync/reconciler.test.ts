@@ -379,12 +379,12 @@ describe("quarantine", () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
     const start = await parts.sync();
-    expect(start.refused).toEqual(["ip default/bad:/tcp"]);
+    expect(start.refused).toEqual(["ip default/bad/tcp"]);
     expect(
       missing(parts).flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key))),
     ).toEqual(["10.96.6.66", "10.96.6.66 . tcp . 80"]);
     expect([...parts.reconciler.quarantined]).toEqual([
-      ["ip default/bad:/tcp", "the kernel refuses its rules"],
+      ["ip default/bad/tcp", "the kernel refuses its rules"],
     ]);
 
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
@@ -412,7 +412,7 @@ describe("quarantine", () => {
     const sent = parts.fake.transactions.length;
     const report = await parts.sync();
     expect(parts.fake.transactions.length - sent).toBeGreaterThan(2);
-    expect(report.refused).toEqual(["ip default/late:/tcp"]);
+    expect(report.refused).toEqual(["ip default/late/tcp"]);
     expect(report.drift).toEqual([]);
     expect(JSON.stringify([...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])])).not.toContain(
       "balance-3",
@@ -422,7 +422,7 @@ describe("quarantine", () => {
   test("takes out a service port that our own schema refuses, before anything is sent", async () => {
     const hostile = slice({ service: "bad", endpoints: ["10.244.2.16; flush ruleset"] });
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice, hostile] }));
-    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
     expect(JSON.stringify(parts.fake.transactions)).not.toContain("flush ruleset");
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
@@ -440,7 +440,7 @@ describe("quarantine", () => {
     await parts.sync();
     expect([...parts.reconciler.quarantined]).toEqual([
       [
-        "ip default/sticky:/tcp",
+        "ip default/sticky/tcp",
         "a Service with session affinity can have 16380 endpoints, and this one has 16381",
       ],
     ]);
@@ -459,7 +459,7 @@ describe("quarantine", () => {
     parts.cache.deleteService(dns.name);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15", "10.244.2.16", "10.244.2.17"] }));
     const report = await parts.sync();
-    expect(report.refused).toEqual(["ip default/bad:/tcp"]);
+    expect(report.refused).toEqual(["ip default/bad/tcp"]);
     parts.cache.deleteService(bad.name);
     await parts.sync();
     expect(parts.reconciler.quarantined.size).toBe(0);
@@ -473,7 +473,7 @@ describe("quarantine", () => {
     parts.fake.refuses = "10.96.6.66";
     parts.cache.putService(bad);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
-    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
   });
 
   test("takes a refused service port out although our tables cannot be read", async () => {
@@ -482,7 +482,7 @@ describe("quarantine", () => {
     parts.fake.before = (run) => {
       parts.fake.broken = run === "list" ? "Error: cannot parse a foreign rule" : undefined;
     };
-    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
 
@@ -619,7 +619,7 @@ describe("an nft that is killed", () => {
     const parts = setUp(cacheOf({ services, slices }));
     parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
     expect(await syncUntilDone(parts)).toBe(2);
-    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c:/tcp", REASON]]);
+    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c/tcp", REASON]]);
     expect(
       ["10.96.1.0", "10.96.1.1", "10.96.1.3", "10.96.1.4"].map((address) => has(parts, address)),
     ).toEqual([true, true, true, true]);
@@ -634,7 +634,7 @@ describe("an nft that is killed", () => {
     parts.cache.putService(service({ name: "neighbour", clusterIPs: ["10.96.9.8"] }));
     parts.cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.3.9"] }));
     expect(await syncUntilDone(parts)).toBe(3);
-    expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/late:/tcp"]);
+    expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/late/tcp"]);
     expect(has(parts, "10.96.9.8")).toBe(true);
   });
 
@@ -652,7 +652,7 @@ describe("an nft that is killed", () => {
     parts.cache.putSlice(slice({ service: "d", endpoints: ["10.244.3.78"] }));
     await parts.sync();
     expect(parts.fake.count("apply")).toBe(applied + 1);
-    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c:/tcp", REASON]]);
+    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c/tcp", REASON]]);
 
     parts.fake.isKilledBy = () => false;
     parts.reconciler.retryRefused();
@@ -694,7 +694,7 @@ describe("an nft that is killed", () => {
     parts.fake.hangsOver = "10.96.1.2";
     expect(await syncUntilDone(parts)).toBe(2);
     expect([...parts.reconciler.quarantined]).toEqual([
-      ["ip default/c:/tcp", "nft fails over its rules: nft did not end within 10 s"],
+      ["ip default/c/tcp", "nft fails over its rules: nft did not end within 10 s"],
     ]);
   });
 });

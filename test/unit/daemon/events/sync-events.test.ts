@@ -88,7 +88,7 @@ test("repaired drift is reported with the program that made it, where that is kn
 test("a refused service port is reported about its Service", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.synced(
-    syncReport({ quarantined: new Map([["ip default/bad:/tcp" as ServicePortKey, "EINVAL"]]) }),
+    syncReport({ quarantined: new Map([["ip default/bad/tcp" as ServicePortKey, "EINVAL"]]) }),
   );
   await settle();
   expect(sent).toMatchObject([
@@ -114,7 +114,7 @@ test("a Service with many quarantined ports makes one Event", async () => {
 
 test("a service port that the kernel refuses again is reported again", async () => {
   const { subscriber, sent, settle, clock } = setUp();
-  const key = "ip default/bad:/tcp" as ServicePortKey;
+  const key = "ip default/bad/tcp" as ServicePortKey;
   const report = syncReports();
   const quarantined = new Map([[key, "EINVAL"]]);
   for (const refused of [[key], [], [key]]) {
@@ -167,7 +167,7 @@ test("a Service whose session affinity is not kept is told so, by one node of al
       reason: "SessionAffinityNotKept",
       regarding: { namespace: "default", name: "bad" },
       note: expect.stringMatching(
-        /^default\/bad:\/tcp is served without session affinity: the Services of a namespace can have 1 ports/,
+        /^default\/bad\/tcp is served without session affinity: the Services of a namespace can have 1 ports/,
       ),
     },
   ]);

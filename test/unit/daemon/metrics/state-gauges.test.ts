@@ -15,7 +15,7 @@ const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 test("the state gauges show the present state, times in seconds", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
-  const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
+  const quarantined = new Map([["ip default/bad/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
   metrics.readFrom(
     scrapedParts({ reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history }),

@@ -169,11 +169,11 @@ describe("AffinityPoller", () => {
     remember(idOf(1), 8);
     await watch.look();
     expect([countOf(map, idOf(0)), countOf(map, idOf(1))]).toEqual([72, 8]);
-    expect(told).toEqual(["13 crowded", "shop/attacked:/tcp"]);
+    expect(told).toEqual(["13 crowded", "shop/attacked/tcp"]);
     expect(watch.entries).toEqual({ ip: 93 });
     expect(logger.lines.at(-1)).toMatchObject({
       level: "warn",
-      fields: { family: "ip", size: 100, deleted: 13, servicePorts: 1, most: ["shop/attacked:/tcp: 85"] },
+      fields: { family: "ip", size: 100, deleted: 13, servicePorts: 1, most: ["shop/attacked/tcp: 85"] },
     });
   });
 
