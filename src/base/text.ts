@@ -36,6 +36,11 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** Rounds a figure for people: three significant digits, and never less than the whole number: `0.157`, `12.3`, `1234`. */
+export function rounded(figure: number): number {
+  return Math.abs(figure) >= 100 ? Math.round(figure) : Number(figure.toPrecision(3));
+}
+
 /** Control characters (C0, DEL, C1), line separators, and what turns the direction of text around. */
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 

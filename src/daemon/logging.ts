@@ -1,6 +1,6 @@
 import { type Level, type LogFn, type Logger as PinoLogger, pino } from "pino";
 import type { Logger } from "../base/logger.ts";
-import { escapeUnprintable } from "../base/text.ts";
+import { escapeUnprintable, rounded } from "../base/text.ts";
 
 /** A logger whose level can change while it is in use. */
 export interface AdjustableLogger extends Logger {
@@ -44,7 +44,12 @@ const DEBUG = 20;
 function logBounded(this: PinoLogger, args: Parameters<LogFn>, method: LogFn, level: number): void {
   const [fields, message] = args as unknown as [Record<string, unknown>, string];
   const bound = level <= DEBUG ? (value: unknown) => value : boundedText;
-  const bounded = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, bound(value)]));
+  const bounded = Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      typeof value === "number" ? rounded(value) : bound(value),
+    ]),
+  );
   method.call(this, bounded, String(bound(message)));
 }
 

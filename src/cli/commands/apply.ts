@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { counted } from "../../base/text.ts";
+import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { adoptVanished, allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
@@ -137,5 +137,5 @@ export function applySummary(
   const bytes = applied.reduce((sum, transaction) => sum + transaction.bytes, 0);
   const milliseconds = applied.reduce((sum, transaction) => sum + transaction.durationMs, 0);
   const parts = [counted(chains, "chain"), counted(sets, "set"), counted(elements, "element")].join(", ");
-  return `applied for ${input}: ${parts} (${(bytes / 1000).toFixed(1)} kB in ${Math.round(milliseconds)} ms)\n`;
+  return `applied for ${input}: ${parts} (${rounded(bytes / 1000)} kB in ${rounded(milliseconds)} ms)\n`;
 }

@@ -1,6 +1,6 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { counted, listText } from "../../base/text.ts";
+import { counted, listText, rounded } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
@@ -140,7 +140,7 @@ function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
 function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const summary = `full sync ${fullSyncReasonText(reason)}, took ${(durationMs / 1000).toFixed(2)} s`;
+  const summary = `full sync ${fullSyncReasonText(reason)}, took ${secondsText(durationMs)}`;
   return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [
     summary,
     timeText(fullSync.at),
@@ -168,7 +168,7 @@ function outOfSyncCard({ timeline }: DaemonStatus): Html {
 }
 
 function secondsText(milliseconds: number): string {
-  return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 0)} s`;
+  return `${rounded(milliseconds / 1000)} s`;
 }
 
 function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { alternatives, counted, listText, socketText } from "../../../src/base/text.ts";
+import { alternatives, counted, listText, rounded, socketText } from "../../../src/base/text.ts";
 
 describe("socketText", () => {
   it("puts an IPv6 address in brackets, and no other host", () => {
@@ -36,5 +36,12 @@ describe("listText", () => {
     expect(listText(texts)).toBe("a, b, c, d, e and 2 more");
     expect(listText(texts, 2)).toBe("a, b and 5 more");
     expect(listText(texts, Infinity)).toBe("a, b, c, d, e, f and g");
+  });
+});
+
+describe("rounded", () => {
+  it("keeps three significant digits, and every digit of a whole number", () => {
+    const figures = [0.157069580078125, 12.3456, 99.96, 1234.567, 1_000_001, 0, -0.00012345];
+    expect(figures.map(rounded)).toEqual([0.157, 12.3, 100, 1235, 1_000_001, 0, -0.000123]);
   });
 });

@@ -33,6 +33,12 @@ describe("the log", () => {
     expect(lines[0]).toMatch(/^\S+Z E failed err="two\\nlines" path=\/x\/y:80 n=3 list=\["a"\]\n$/);
   });
 
+  test("rounds a figure to three digits", () => {
+    const { lines, logger } = logged("text");
+    logger.info({ seconds: 0.157069580078125, sent: 1234 }, "full sync");
+    expect(lines[0]).toMatch(/ full sync seconds=0\.157 sent=1234\n$/);
+  });
+
   test.each(["text", "json"] as const)("as %s has no character that a terminal obeys", (format) => {
     const { lines, logger } = logged(format);
     logger.warn(

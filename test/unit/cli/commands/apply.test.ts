@@ -19,7 +19,7 @@ describe("the summary of apply", () => {
       { bytes: 540, durationMs: 2.4 },
     ];
     expect(summary({ deltas, applied })).toMatch(
-      /^applied for 1 Service and 2 EndpointSlices: 1 chain, 0 sets, \d+ elements \(1\.5 kB in 4 ms\)\n$/,
+      /^applied for 1 Service and 2 EndpointSlices: 1 chain, 0 sets, \d+ elements \(1\.54 kB in 3\.6 ms\)\n$/,
     );
   });
 

@@ -111,7 +111,7 @@ describe("the charts of the last hour", () => {
   test("show totals and the highest minute in words", () => {
     const shown = text({ timeline: [...timeline, { syncs: 1, outOfSyncMs: 250 }] });
     expect(shown).toContain("Syncs, last hour 4 at most 3 in a minute");
-    expect(shown).toContain("Out of sync, last hour 45 s at most 45 s in a minute");
+    expect(shown).toContain("Out of sync, last hour 45.3 s at most 45 s in a minute");
   });
 
   test("have a bar for each value but zero, scaled to the highest, and a description", () => {
