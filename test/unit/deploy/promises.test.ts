@@ -45,6 +45,15 @@ test("the code makes connections to the daemon's socket, relayed NodePorts, this
   ]);
 });
 
+test("the code computes no digest but SHA-256, as hosts in FIPS mode need", () => {
+  const digests = [...TEXTS.values()].flatMap((text) => [
+    ...text.matchAll(/\b(createHash|createHmac|createCipheriv|createSign|scrypt|pbkdf2)\w*\(([^)]*)\)/g),
+  ]);
+  expect(new Set(digests.map(([, name, digest]) => `${name} ${digest}`))).toEqual(
+    new Set(['createHash "sha256"']),
+  );
+});
+
 test("the code never lists or flushes the whole ruleset", () => {
   expect(filesWith(/"(?:list|flush)",\s*"ruleset"|\bflush ruleset\b|\blist ruleset\b/)).toEqual([]);
   expect(filesWith(/"list", "(?:tables|chains)"/)).toEqual(["kernel/nft-listings.ts"]);

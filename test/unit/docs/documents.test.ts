@@ -191,6 +191,50 @@ describe("docs/design.md", () => {
   });
 });
 
+/** Whether a name matches a pattern of a shell in which only `*` is special. */
+function matchesGlob(name: string, pattern: string): boolean {
+  return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", ".*")}$`).test(name);
+}
+
+describe("docs/support.md", () => {
+  const text = readFileSync(join(ROOT, "docs/support.md"), "utf8");
+  const workflow = readFileSync(join(ROOT, ".github/workflows/release.yaml"), "utf8");
+  const ci = parse(readFileSync(join(ROOT, ".github/workflows/ci.yaml"), "utf8"));
+
+  test("lists the files that a release publishes", () => {
+    const [, published = ""] = /gh release create[^\n]*\n(.*)/.exec(workflow) ?? [];
+    const [, section = ""] = /## What a release holds\n([\s\S]*?)\n## /.exec(text) ?? [];
+    const patterns = published.trim().split(" ");
+    const listed = [...section.matchAll(/^\|([^|]*)\|/gm)]
+      .flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name))
+      .filter((name) => !name.includes("/"));
+    expect(listed.filter((name) => !patterns.some((pattern) => matchesGlob(name, pattern)))).toEqual([]);
+    expect(patterns.filter((pattern) => !listed.some((name) => matchesGlob(name, pattern)))).toEqual([]);
+  });
+
+  test("lists the manifests of every overlay", () => {
+    for (const overlay of readdirSync(join(DEPLOY, "overlays"))) {
+      expect(text).toContain(`\`nft-proxy-${overlay}.yaml\``);
+    }
+  });
+
+  test("verifies the signature of the workflow that signs", () => {
+    const repository = PACKAGE.repository.url.replace(/^git\+|\.git$/g, "");
+    expect(workflow).toContain("cosign sign");
+    expect(text).toContain(`--certificate-identity ${repository}/.github/workflows/release.yaml@refs/tags/v`);
+    expect(text).toContain(`--repo ${repository.replace("https://github.com/", "")}`);
+  });
+
+  test("names the versions that CI runs", () => {
+    const { env } = ci.jobs.e2e;
+    const table = text.split("\n").filter((line) => line.startsWith("| "));
+    const row = (name: string) => table.find((line) => line.startsWith(`| ${name}`));
+    expect(row("Kubernetes")).toContain(env.KUBERNETES.slice(1));
+    expect(row("Linux")).toContain(ci.jobs.test["runs-on"]);
+    expect(row("Node.js")).toContain(/^node:([\d.]+)-/.exec(ci.jobs.test.container.image)?.[1]);
+  });
+});
+
 describe("deploy/README.md", () => {
   test("describes every overlay", () => {
     const words = code(readFileSync(join(DEPLOY, "README.md"), "utf8"));
