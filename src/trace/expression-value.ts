@@ -5,6 +5,7 @@ import type { AnonymousSet, AnyExpression, AnyJhash } from "../nft/ast/any-table
 import type { PayloadField, RawPayload } from "../nft/ast/json.ts";
 import { joinParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
+import type { Packet } from "./packet.ts";
 import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
 
@@ -27,7 +28,7 @@ export function expressionValue(
   if ("numgen" in expression) return branch.random ?? UNKNOWN;
   if ("jhash" in expression) {
     const { jhash } = expression;
-    if (isRandomHash(jhash)) return branch.random ?? UNKNOWN;
+    if (isRandomHash(jhash, evaluation.packet)) return branch.random ?? UNKNOWN;
     const value = hashValue(evaluation, branch, jhash);
     if (typeof value === "number")
       addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
@@ -84,15 +85,20 @@ function isAddress(value: Value | typeof UNKNOWN): value is string {
   return typeof value === "string" && /^(?:[\d.]+|[\da-f:.]*:[\da-f:.]*)$/.test(value);
 }
 
-/** Whether a hash is like a random number: over the source port, which is unknown, or without a seed. */
-export function isRandomHash({ expr, seed }: AnyJhash): boolean {
-  return seed === undefined || partsOf(expr).some(hasSourcePort);
+/**
+ * Whether a hash is like a random number: over the source port, which is unknown, over the address of a client that was
+ * assumed, or without a seed.
+ */
+export function isRandomHash({ expr, seed }: AnyJhash, { from }: Pick<Packet, "from">): boolean {
+  if (seed === undefined) return true;
+  const fields = partsOf(expr).flatMap(hashedFields);
+  return fields.includes("sport") || (from.isAssumed === true && fields.includes("saddr"));
 }
 
-function hasSourcePort(part: AnyExpression): boolean {
-  if (!isPayload(part)) return false;
+function hashedFields(part: AnyExpression): readonly string[] {
+  if (!isPayload(part)) return [];
   const { payload } = part;
-  return "base" in payload ? rawFields(payload)?.includes("sport") === true : payload.field === "sport";
+  return "base" in payload ? (rawFields(payload) ?? []) : [payload.field];
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Verdict } from "../nft/ast/json.ts";
 import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation } from "./branch.ts";
 import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
 import { isRandomHash } from "./expression-value.ts";
+import type { Packet } from "./packet.ts";
 import { meetsNat, route, translateAgain } from "./route.ts";
 import { isPassive, type Result, runStatement } from "./run-statement.ts";
 
@@ -28,7 +29,7 @@ function run(evaluation: Evaluation, branch: Branch, statement: AnyStatement): b
     skipUndecided(branch, statement);
     return true;
   }
-  const random = branch.random === undefined ? randomNumberOf(statement) : undefined;
+  const random = branch.random === undefined ? randomNumberOf(statement, evaluation.packet) : undefined;
   if (random !== undefined) {
     fork(evaluation, branch, random);
     return false;
@@ -181,15 +182,21 @@ interface RandomNumber {
 /** Maximum number of values to follow one by one. */
 const MOST_CHOICES = 65_536;
 
-const known = new WeakMap<AnyStatement, RandomNumber | null>();
+/** The random numbers of statements, for clients that were given and for assumed ones, whose hash is not known. */
+const known = {
+  given: new WeakMap<AnyStatement, RandomNumber | null>(),
+  assumed: new WeakMap<AnyStatement, RandomNumber | null>(),
+};
 
 /** Returns the random number in a statement; undefined if there are none or several. */
-function randomNumberOf(statement: AnyStatement): RandomNumber | undefined {
-  let found = known.get(statement);
+function randomNumberOf(statement: AnyStatement, packet: Packet): RandomNumber | undefined {
+  const ofClients = known[packet.from.isAssumed ? "assumed" : "given"];
+  let found = ofClients.get(statement);
   if (found === undefined) {
-    const [first, second] = expressionsOf(statement).flatMap(randomNumbersIn);
+    const expressions = expressionsOf(statement);
+    const [first, second] = expressions.flatMap((expression) => randomNumbersIn(expression, packet));
     found = first === undefined || second !== undefined || first.choices > MOST_CHOICES ? null : first;
-    known.set(statement, found);
+    ofClients.set(statement, found);
   }
   return found ?? undefined;
 }
@@ -203,16 +210,16 @@ function expressionsOf(statement: AnyStatement): readonly (AnyExpression | Anony
   return [];
 }
 
-function randomNumbersIn(expression: AnyExpression | AnonymousSet): RandomNumber[] {
+function randomNumbersIn(expression: AnyExpression | AnonymousSet, packet: Packet): RandomNumber[] {
   if (typeof expression !== "object") return [];
   if ("numgen" in expression) {
     const { mod: choices, offset } = expression.numgen;
     return [{ choices, offset }];
   }
-  if ("jhash" in expression && isRandomHash(expression.jhash)) {
+  if ("jhash" in expression && isRandomHash(expression.jhash, packet)) {
     const { mod: choices, offset } = expression.jhash;
     return [{ choices, offset }];
   }
-  if ("map" in expression) return randomNumbersIn(expression.map.key);
-  return "concat" in expression ? expression.concat.flatMap(randomNumbersIn) : [];
+  if ("map" in expression) return randomNumbersIn(expression.map.key, packet);
+  return "concat" in expression ? expression.concat.flatMap((part) => randomNumbersIn(part, packet)) : [];
 }

@@ -8,6 +8,8 @@ export interface Packet {
     readonly at: "pod" | "outside" | "node";
     /** The incoming interface; absent if not known. The node's own packets have none. */
     readonly iifname?: string;
+    /** The address stands for clients of its kind: a hash over it is taken for a random number. */
+    readonly isAssumed?: boolean;
   };
   readonly to: string;
   readonly port: number;

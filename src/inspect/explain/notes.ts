@@ -236,7 +236,7 @@ function schedulerWords({ balancer: { scheduler, slots, count }, slot }: Choice)
       return `the next of ${among}; all Services with as many share the turn`;
     case "source-hash":
       return slot === undefined
-        ? `one of ${count} slots by the client's address`
+        ? `one of ${count} slots by the client's address (--from-ip names a client)`
         : `this client has slot ${slot} of ${count}`;
     case "flow-hash":
       return `one of ${count} slots by the addresses and ports of each connection`;

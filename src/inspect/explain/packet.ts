@@ -41,8 +41,11 @@ export function connectionOf(question: Question, input: ExplainInput): Connectio
 
 /** The first packet of a connection. */
 export function packetOf({ from, to, port, protocol }: Connection, input: ExplainInput): Packet {
-  const { address, at } = from;
-  return { from: { address, at, iifname: podInterface(from, input) }, to, port, protocol };
+  const { address, at, known } = from;
+  const iifname = podInterface(from, input);
+  // The node itself has the address that is assumed for it.
+  const isAssumed = known === "assumed" && at !== "node";
+  return { from: { address, at, iifname, ...(isAssumed ? { isAssumed } : {}) }, to, port, protocol };
 }
 
 /** The interface by which the options tell pods of this node; "" for other clients, and where they tell them otherwise. */

@@ -230,6 +230,7 @@ function choiceWords(choices: number, { chain }: RuleEffects): string | undefine
     case "round-robin":
       return `the next of ${what} in turn`;
     case "source-hash":
+      return `one of ${what}, by the hash of the client's address`;
     case "flow-hash":
       return `one of ${what}, by the hash of addresses and ports`;
     default:

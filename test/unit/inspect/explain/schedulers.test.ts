@@ -80,13 +80,24 @@ describe("explain", () => {
       "flow-hash (annotation nft-proxy.io/scheduler): one of 251 slots by the addresses and ports",
       undefined,
     ],
-  ])("tells the shares of %s", async (scheduler, message, expected) => {
+    [
+      "source-hash",
+      "source-hash (annotation nft-proxy.io/scheduler): one of 251 slots by the client's address",
+      undefined,
+    ],
+  ])("tells the shares of %s, for a client that was not given", async (scheduler, message, expected) => {
     const { endpoints, notes } = await shares(service(`nft-proxy.io/scheduler: ${scheduler}`) + THREE, TO);
     expect(notes?.join()).toContain(`scheduler: ${message}`);
     const given = endpoints?.map(([, share]) => Number(share)) ?? [];
     for (const [i, share] of given.entries()) {
       expect(share).toBeCloseTo(expected?.[i] ?? 1 / 3, expected === undefined ? 1 : 3);
     }
+  });
+
+  test("tells the shares of source-hash for every frontend of a Service", async () => {
+    const { text } = await explained(NODE + service(SOURCE_HASH) + THREE, { service: "shop/cart" });
+    expect(text).not.toContain("100 %");
+    expect(text.match(/goes to one of 3 endpoints/g)).toHaveLength(2);
   });
 
   test("names the scheduler of --scheduler as such", async () => {
@@ -113,7 +124,8 @@ describe("explain", () => {
   });
 
   test("notes that session affinity keeps the scheduler's choice", async () => {
-    const { notes } = await shares(service(SOURCE_HASH, ", sessionAffinity: ClientIP") + THREE, TO);
+    const manifests = service(SOURCE_HASH, ", sessionAffinity: ClientIP") + THREE;
+    const { notes } = await shares(manifests, { ...TO, "from-ip": "10.244.1.20" });
     expect(notes?.join()).toMatch(/slot \d+ of 251; session affinity keeps the choice/);
   });
 });
