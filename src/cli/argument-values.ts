@@ -7,6 +7,8 @@ import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
+/** The type that kubectl accepts before a name: `svc/cart`. A namespace of such a name is given by `--namespace`. */
+const KUBECTL_TYPE = /^(?:svc|services?)\//;
 /** `cart.shop.svc.cluster.local:80`: the DNS name of a Service, whichever domain the cluster has. */
 const DNS_FORM = new RegExp(`^(${LABEL})\\.(${LABEL})\\.svc(?:\\.[a-z0-9.-]+)?((?::${LABEL})?)$`);
 const NAMESPACE = new RegExp(`^${LABEL}$`);
@@ -52,13 +54,15 @@ export function emptyNamespaceNotices(
 }
 
 /**
- * Parses `namespace/name[:port]`, `name[:port]`, or a DNS name such as `name.namespace.svc.cluster.local[:port]`.
+ * Parses `namespace/name[:port]`, `name[:port]`, kubectl's `svc/name[:port]`, or a DNS name such as
+ * `name.namespace.svc.cluster.local[:port]`.
  * @param namespace for a name without one; `default` if undefined
  * @param source the flag or argument that the text comes from, for the error
  * @throws AppError BAD_ARGUMENT
  */
 export function parseService(text: string, namespace: string | undefined, source: string): ServiceArgument {
-  const [, given = namespace ?? "default", name, port] = FORM.exec(text.replace(DNS_FORM, "$2/$1$3")) ?? [];
+  const own = text.replace(DNS_FORM, "$2/$1$3").replace(KUBECTL_TYPE, "");
+  const [, given = namespace ?? "default", name, port] = FORM.exec(own) ?? [];
   if (name === undefined) {
     throw new AppError(
       "BAD_ARGUMENT",

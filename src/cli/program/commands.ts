@@ -107,8 +107,12 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "trace",
     summary: "Follow real packets through the chains of all tables on this host",
-    flags: ["from", "to", "port", "proto", "service", "from-ip", "client", "duration", "rate", "output"],
+    flags: [
+      ...["from", "to", "port", "proto", "service", "namespace", "from-ip", "client"],
+      ...["duration", "rate", "output"],
+    ],
     meanings: {
+      namespace: "The namespace of a Service that is named without one",
       client: "Only packets of this client and, without --to, those to it",
       "from-ip": "Only packets from this source address",
       port: "Only packets to this destination port",

@@ -1,5 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { emptyNamespaceNotices, unknownServiceNotices } from "../../../src/cli/argument-values.ts";
+import {
+  emptyNamespaceNotices,
+  parseService,
+  unknownServiceNotices,
+} from "../../../src/cli/argument-values.ts";
 import { serviceName } from "../../../src/model/ids.ts";
 
 const NAMES = [serviceName("shop", "cart"), serviceName("shop", "redis"), serviceName("test", "redis")];
@@ -28,4 +32,19 @@ test("emptyNamespaceNotices warns of a namespace without Services, and names the
   const warning = "warning: there is no Service in namespace shp: did you mean shop?";
   expect(emptyNamespaceNotices("shp", NAMES)).toEqual([warning]);
   expect([...emptyNamespaceNotices("shop", NAMES), ...emptyNamespaceNotices(undefined, NAMES)]).toEqual([]);
+});
+
+test.each([
+  ["shop/cart", undefined, "shop/cart", undefined],
+  ["cart:http", "shop", "shop/cart", "http"],
+  ["svc/cart", "shop", "shop/cart", undefined],
+  ["service/cart:80", "shop", "shop/cart", "80"],
+  ["services/cart", undefined, "default/cart", undefined],
+  ["svc", "shop", "shop/svc", undefined],
+  ["cart.shop.svc.cluster.local:80", undefined, "shop/cart", "80"],
+])("the argument %j in the namespace %j names the Service %s", (text, namespace, service, port) => {
+  expect(parseService(text, namespace, "the argument")).toEqual({
+    service,
+    ...(port === undefined ? {} : { port }),
+  });
 });
