@@ -1,7 +1,9 @@
 import { styleText } from "node:util";
 
-/** The highlighting of parts of a text. */
+/** How a text for people is printed to a stream: highlighting, and where lines are broken. */
 export interface Style {
+  /** Columns of a line; infinite where lines are not broken. */
+  readonly columns: number;
   readonly heading: (text: string) => string;
   readonly aside: (text: string) => string;
   readonly good: (text: string) => string;
@@ -10,8 +12,14 @@ export interface Style {
 
 const same = (text: string): string => text;
 
-/** For files and pipes. */
-export const PLAIN: Style = { heading: same, aside: same, good: same, bad: same };
+/** For files and pipes: no colours, no line breaks within a sentence. */
+export const PLAIN: Style = {
+  columns: Number.POSITIVE_INFINITY,
+  heading: same,
+  aside: same,
+  good: same,
+  bad: same,
+};
 
 /** Formats that both light and dark terminals show well. {@link styleFor} decides whether a stream has them, not Node. */
 const rendered = (format: "bold" | "dim" | "green" | "red") => (text: string) =>
@@ -19,6 +27,7 @@ const rendered = (format: "bold" | "dim" | "green" | "red") => (text: string) =>
 
 /** For terminals. */
 export const COLOURED: Style = {
+  ...PLAIN,
   heading: rendered("bold"),
   aside: rendered("dim"),
   good: rendered("green"),
@@ -28,6 +37,8 @@ export const COLOURED: Style = {
 /** A stream that may be a terminal. */
 export interface MaybeTerminal {
   readonly isTTY?: boolean | undefined;
+  /** The width of the terminal. */
+  readonly columns?: number | undefined;
 }
 
 /** Whether a stream is a terminal that knows control sequences; `TERM=dumb` names one that does not. */
@@ -36,14 +47,23 @@ function isTerminal({ isTTY }: MaybeTerminal, { TERM }: NodeJS.ProcessEnv): bool
 }
 
 /**
- * The style for a stream: coloured for terminals, unless `NO_COLOR` is set; `FORCE_COLOR` decides before everything
- * else, `0` and `false` against colours. Empty variables count as absent.
- * Sources: https://no-color.org, https://force-color.org
+ * The style for a stream. Lines have `COLUMNS` columns, else those of the terminal; pipes and files get whole lines.
+ * Terminals are coloured unless `NO_COLOR` is set; `FORCE_COLOR` overrides both, and `0` or `false` turn colours off.
+ * Empty variables count as absent.
+ * Sources: https://no-color.org, https://force-color.org, and POSIX for `COLUMNS` (git and ls do the same)
  */
 export function styleFor(stream: MaybeTerminal, environment: NodeJS.ProcessEnv): Style {
   const { FORCE_COLOR, NO_COLOR } = environment;
-  if (FORCE_COLOR) return FORCE_COLOR === "0" || FORCE_COLOR === "false" ? PLAIN : COLOURED;
-  return isTerminal(stream, environment) && !NO_COLOR ? COLOURED : PLAIN;
+  const isWanted = FORCE_COLOR
+    ? FORCE_COLOR !== "0" && FORCE_COLOR !== "false"
+    : isTerminal(stream, environment) && !NO_COLOR;
+  return { ...(isWanted ? COLOURED : PLAIN), columns: columnsOf(stream, environment) };
+}
+
+function columnsOf({ isTTY, columns }: MaybeTerminal, { COLUMNS = "" }: NodeJS.ProcessEnv): number {
+  if (/^[1-9]\d{0,4}$/.test(COLUMNS)) return Number(COLUMNS);
+  // A terminal without a size, such as a serial console, reports 0.
+  return isTTY === true && columns ? columns : PLAIN.columns;
 }
 
 /** Control characters would let an object's text move a terminal's cursor. */
@@ -55,7 +75,7 @@ export function printable(text: string): string {
  * Breaks a text at blanks into lines of at most `width` columns; longer words are left whole.
  * @param first before the first line; `rest` before the others
  */
-export function wrapped(text: string, first: string, rest: string, width = 80): string[] {
+export function wrapped(text: string, first: string, rest: string, width: number): string[] {
   const lines: string[] = [];
   let line = first;
   let isEmpty = true;

@@ -36,8 +36,7 @@ The way through the rules
   prerouting
     balancing: list 1 of dns/kube-dns port dns (53/udp)
       balancers { 8000:4 : goto balance-2 }
-    balance-2: one of 2 endpoints at random; the destination becomes the
-      endpoint
+    balance-2: one of 2 endpoints at random; the destination becomes the endpoint
       endpoints { 8000:4 . 0 : 10.244.1.16 . 53 } and 1 more
 
 Endpoints
@@ -47,9 +46,7 @@ Endpoints
 Also
   source: kept: the endpoint sees 10.244.1.254
 
-Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
-  still fails, check whether the pod listens on port 53 (udp) and whether a
-  NetworkPolicy lets the client in.`);
+Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it still fails, check whether the pod listens on port 53 (udp) and whether a NetworkPolicy lets the client in.`);
   });
 
   test.each([
@@ -58,6 +55,10 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
     [["shop/frontend:http"], ["--service", "shop/frontend:http"]],
     [
       ["frontend:http", "-n", "shop"],
+      ["--service", "shop/frontend:http"],
+    ],
+    [
+      ["svc/frontend:http", "-n", "shop"],
       ["--service", "shop/frontend:http"],
     ],
   ])("takes the argument %j for %j", async (short, long) => {

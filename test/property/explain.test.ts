@@ -77,7 +77,7 @@ test("explain names a cause for every connection to a random cluster, and shares
     fc.property(anyCase, ({ input, connection }) => {
       const explanation = explain(connection, input);
       holds(explanation);
-      for (const line of explanationText(explanation, PLAIN).split("\n"))
+      for (const line of explanationText(explanation, { ...PLAIN, columns: 80 }).split("\n"))
         expect(line.length).toBeLessThanOrEqual(80);
     }),
     { numRuns: 300 },

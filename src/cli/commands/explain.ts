@@ -30,7 +30,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   ];
   const report = answer(query, loaded, format === "json" ? "whole" : "brief");
   if (report instanceof AppError) return failed(report, notices);
-  const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
+  const head = statesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.failure : EXIT.ok,
     output:
@@ -65,11 +65,14 @@ function invalidNotices({ diagnostics }: LoadedExplainInput): string[] {
     : [];
 }
 
-/** The compared states of `--live`; otherwise the origin of the desired state, where it is a daemon. */
-function sidesText({ origin, input }: LoadedExplainInput, isLive: boolean, isBesideDaemon: boolean): string {
-  const desired = input.objectsKnown ? `desired (${originText(origin)})` : "nothing: objects unavailable";
-  if (isLive) return `--- kernel\n+++ ${desired}\n\n`;
-  return isBesideDaemon ? `${desired}\n\n` : "";
+/** Names the states that `--live` compares; otherwise the desired state, where it is a daemon's. */
+function statesText({ origin, input }: LoadedExplainInput, isLive: boolean, isBesideDaemon: boolean): string {
+  const desired = `desired (${originText(origin)})`;
+  if (!isLive) return isBesideDaemon ? `${desired}\n\n` : "";
+  const compared = input.objectsKnown
+    ? `compared with ${desired}`
+    : "compared with nothing: objects unavailable";
+  return `rules in the kernel, ${compared}\n\n`;
 }
 
 function reportText(report: Report, style: Style): string {

@@ -19,24 +19,24 @@ const MOST_ENDPOINTS = 10;
 
 type AllReport = Extract<Report, { readonly kind: "all" }>;
 
-/** One connection in full, for people; 80 columns but for words that are longer. Ends with a line feed. */
+/** One connection in full, for people. Only words that are longer exceed the columns of the style. Ends with a line feed. */
 export function explanationText(given: Explanation, style: Style): string {
   const explanation = harmless(given);
   const { connection, frontend, steps, endpoints, notes, differences } = explanation;
   const lines = [
-    ...wrapped(connectionText(connection), "", "  ").map(style.heading),
-    ...wrapped(whereText(explanation), "", "  "),
-    ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ")),
+    ...wrapped(connectionText(connection), "", "  ", style.columns).map(style.heading),
+    ...wrapped(whereText(explanation), "", "  ", style.columns),
+    ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ", style.columns)),
     ...section("The way through the rules", wayLines(steps, style), style),
     ...section("Endpoints", endpointLines(endpoints, style), style),
     ...section(
       "Also",
-      notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ")),
+      notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ", style.columns)),
       style,
     ),
     ...(differences === undefined
       ? []
-      : section("Kernel against the desired state", differenceLines(differences), style)),
+      : section("Kernel against the desired state", differenceLines(differences, style), style)),
     "",
     ...verdictLines(explanation.verdict, "", style),
   ];
@@ -76,23 +76,25 @@ function noServicesText(namespace: AllReport["namespace"]): string {
 function briefLines(explanation: Explanation, style: Style): string[] {
   return [
     "",
-    ...wrapped(briefConnection(explanation), "  ", "    "),
+    ...wrapped(briefConnection(explanation), "  ", "    ", style.columns),
     ...verdictLines(shortened(explanation.verdict), "    ", style),
-    ...(explanation.differences ?? []).flatMap((difference) => wrapped(difference, "    ! ", "      ")),
+    ...(explanation.differences ?? []).flatMap((difference) =>
+      wrapped(difference, "    ! ", "      ", style.columns),
+    ),
   ];
 }
 
 /** Omits the action of a connection that is served: it would be repeated for each frontend. */
-function shortened({ result, cause, message, action }: Verdict): Verdict {
-  return cause === "served" || action === undefined
-    ? { result, cause, message }
-    : { result, cause, message, action };
+function shortened(verdict: Verdict): Verdict {
+  const { result, cause, message } = verdict;
+  return cause === "served" ? { result, cause, message } : verdict;
 }
 
 /** Why nft-proxy does not handle a Service. Ends with a line feed. */
 export function notServedText({ message, action }: Reason, style: Style): string {
   const sentence = printable(`Not handled: Service ${message}${action === undefined ? "" : `; ${action}`}.`);
-  return `${wrapped(sentence, "", "  ").join("\n").replace("Not handled", style.bad("Not handled"))}\n`;
+  const text = wrapped(sentence, "", "  ", style.columns).join("\n");
+  return `${text.replace("Not handled", style.bad("Not handled"))}\n`;
 }
 
 /** The same without control characters, which could move a terminal's cursor. */
@@ -147,12 +149,13 @@ function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
     hook = step.hook;
     const share = step.probability < 1 ? ` (${percentText(step.probability)} of connections)` : "";
     const table = step.table === undefined ? "" : `table ${step.table}, `;
-    lines.push(...wrapped(`${table}${step.chain}: ${step.message}${share}`, "    ", "      "));
-    if (step.table !== undefined) lines.push(...wrapped(step.rule, "      ", "        ").map(style.aside));
+    lines.push(...wrapped(`${table}${step.chain}: ${step.message}${share}`, "    ", "      ", style.columns));
+    if (step.table !== undefined)
+      lines.push(...wrapped(step.rule, "      ", "        ", style.columns).map(style.aside));
     const [first, ...more] = step.elements;
     if (first === undefined) return lines;
     const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-    return [...lines, ...wrapped(`${first}${rest}`, "      ", "        ").map(style.aside)];
+    return [...lines, ...wrapped(`${first}${rest}`, "      ", "        ", style.columns).map(style.aside)];
   });
 }
 
@@ -174,7 +177,7 @@ function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
   const { probability, excluded } = endpoint;
   const mark = excluded === undefined ? percentText(probability).padStart(6) : "     -";
   const why = excluded === undefined ? "" : `: ${excluded.message}`;
-  const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ");
+  const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ", style.columns);
   return excluded === undefined ? text : text.map(style.aside);
 }
 
@@ -190,25 +193,44 @@ function percentText(share: number): string {
   return `${percent >= 10 || Number.isInteger(percent) ? Math.round(percent) : percent.toFixed(1)} %`;
 }
 
-function differenceLines(differences: readonly string[]): string[] {
+function differenceLines(differences: readonly string[], style: Style): string[] {
   if (differences.length === 0) return ["  no difference for this frontend"];
-  return differences.flatMap((difference) => wrapped(difference, "  ", "    "));
+  return differences.flatMap((difference) => wrapped(difference, "  ", "    ", style.columns));
 }
 
-/** The conclusion: outcome, cause and action in one sentence. */
-function verdictLines({ result, message, action }: Verdict, indent: string, style: Style): string[] {
+/** The conclusion: outcome, cause and action in one sentence, then the commands of the action. */
+function verdictLines(verdict: Verdict, indent: string, style: Style): string[] {
+  const { result, message } = verdict;
   const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
   // A message may begin with the outcome itself: `dropped by table inet filter`.
   const isNamed = message.startsWith(`${RESULTS[result]} `);
   const conclusion = isNamed ? `${word}${message.slice(word.length)}` : `${word}: ${message}`;
-  const sentence = action === undefined ? `${conclusion}.` : `${conclusion}; ${action}.`;
-  const [first = "", ...rest] = wrapped(sentence, indent, `${indent}  `);
+  const [first = "", ...rest] = adviceLines(conclusion, verdict, indent, style);
   const mark = result === "served" || result === "not-handled" ? style.good : style.bad;
   return [first.replace(word, mark(word)), ...rest];
+}
+
+/**
+ * A message with the action to take, and below them the action's commands. These are never wrapped and have lines of
+ * their own, so that they can be pasted into a shell.
+ */
+export function adviceLines(
+  message: string,
+  { action, commands = [] }: Pick<Verdict, "action" | "commands">,
+  indent: string,
+  { columns }: Pick<Style, "columns">,
+): string[] {
+  const sentence = action === undefined ? message : `${message}; ${action}`;
+  const end = commands.length === 0 ? "." : ":";
+  return [
+    ...wrapped(`${sentence}${end}`, indent, `${indent}  `, columns),
+    ...commands.map((command) => `${indent}    ${command}`),
+  ];
 }
 
 function briefConnection({ connection, frontend }: Explanation): string {
   const { from, to, port, protocol } = connection;
   const origin = frontend === undefined ? "" : `${ORIGIN_NAMES[frontend.origin]} `;
-  return `${origin}${to} port ${port}/${protocol}, from ${from.address} (${sourceText(from)})`;
+  const ports = frontend === undefined ? String(port) : portsText(parseFrontendKey(frontend.key));
+  return `${origin}${to} port ${ports}/${protocol}, from ${from.address} (${sourceText(from)})`;
 }

@@ -30,8 +30,9 @@ import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.t
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
-import { type Progress, printable, wrapped } from "../terminal.ts";
+import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { readAddress } from "./explain-arguments.ts";
+import { adviceLines } from "./explanation-text.ts";
 
 /** Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a look took. */
 const WATCH_MS = 2000;
@@ -152,7 +153,9 @@ async function* watch(
 
 /** @param isFiltered whether only some refusals were asked for */
 function textOf(isFiltered: boolean): Print {
-  return ({ destinations, now, isWatched }) => refusalsText(destinations, now, { isWatched, isFiltered });
+  const { columns } = styleFor(process.stdout, process.env);
+  return ({ destinations, now, isWatched }) =>
+    refusalsText(destinations, now, { isWatched, isFiltered, columns });
 }
 
 /** With a full set, what is not recorded is refused all the same. Some of its places may have expired just now. */
@@ -194,6 +197,8 @@ export interface RefusalsTextOptions {
   readonly isWatched: boolean;
   /** Whether only some refusals were asked for. */
   readonly isFiltered?: boolean;
+  /** Columns of a line; infinite if absent. */
+  readonly columns?: number;
 }
 
 /**
@@ -203,27 +208,27 @@ export interface RefusalsTextOptions {
 export function refusalsText(
   destinations: readonly RefusedDestination[],
   now: number,
-  { isWatched, isFiltered = false }: RefusalsTextOptions,
+  { isWatched, isFiltered = false, columns = PLAIN.columns }: RefusalsTextOptions,
 ): string {
   if (destinations.length === 0)
     return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;
   const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
   const timesOf: TimesOf = (times) =>
     `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
-  return `${destinations.map((one) => destinationLines(one, timesOf).map(printable).join("\n")).join("\n\n")}\n`;
+  const blocks = destinations.map((one) => destinationLines(one, timesOf, columns).map(printable).join("\n"));
+  return `${blocks.join("\n\n")}\n`;
 }
 
 function firstText({ firstAt }: Pick<RefusedClient, "firstAt">, ageOf: AgeOf): string {
   return firstAt === undefined ? "first unknown" : `first ${ageOf(firstAt)}`;
 }
 
-function destinationLines(destination: RefusedDestination, timesOf: TimesOf): string[] {
-  const { packets, clients, message, action } = destination;
+function destinationLines(destination: RefusedDestination, timesOf: TimesOf, columns: number): string[] {
+  const { packets, clients, message } = destination;
   const sum = `${counted(packets, "packet")} of ${counted(clients.length, "client")}, ${timesOf(destination)}`;
-  const cause = action === undefined ? message : `${message}; ${action}`;
   return [
     `${nameOf(destination)}: ${sum}`,
-    ...wrapped(`${outcomeText(destination)}: ${cause}`, "  ", "    "),
+    ...adviceLines(`${outcomeText(destination)}: ${message}`, destination, "  ", { columns }),
     ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
     ...(clients.length > MOST_CLIENTS
       ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`]

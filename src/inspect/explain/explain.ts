@@ -140,8 +140,8 @@ function notProgrammed({ result }: Verdict, message: string): Verdict {
     result,
     cause: "not-programmed",
     message,
-    action:
-      "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
+    action: "check whether nft-proxy run works on this node, and read its log",
+    commands: ["nft-proxy doctor", "nft-proxy diff"],
   };
 }
 

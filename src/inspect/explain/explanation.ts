@@ -148,6 +148,8 @@ export interface Verdict {
   readonly message: string;
   /** Absent when there is nothing to do. */
   readonly action?: string;
+  /** Shell commands for the action, in their order; absent where it needs none. */
+  readonly commands?: readonly string[];
 }
 
 /** The explanation of one connection. */

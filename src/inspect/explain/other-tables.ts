@@ -127,18 +127,19 @@ function notUnderstoodVerdict(
     result: "not-understood",
     cause: "not-understood",
     message: `a rule of ${chainText(first)} may decide: ${ruleAsItStands(first)}${more}; ${otherwise}`,
-    action: `${listingAdvice(first)}follow real packets, which names the rule that decides: ${traceCommand(connection)}`,
+    action: "follow real packets to see the rule that decides",
+    commands: [...listingCommands(first), traceCommand(connection)],
   };
 }
 
 /** The tables of iptables-nft, which has words for all of its rules. */
 const IPTABLES_TABLE = /^(?:filter|nat|mangle|raw|security)$/;
 
-/** How to see a rule of iptables-nft in full, where nft names an extension and nothing more. */
-function listingAdvice(rule: UndecidedRule): string {
+/** The command that prints a rule of iptables-nft in full, where nft prints only the name of an extension. */
+function listingCommands(rule: UndecidedRule): string[] {
   const { family, name } = rule.table;
-  if (!IPTABLES_TABLE.test(name) || !ruleAsItStands(rule).includes("xt ")) return "";
-  return `see it in full: ${family === "ip6" ? "ip6tables" : "iptables"}-nft -t ${name} -S ${rule.chain}; `;
+  if (!IPTABLES_TABLE.test(name) || !ruleAsItStands(rule).includes("xt ")) return [];
+  return [`${family === "ip6" ? "ip6tables" : "iptables"}-nft -t ${name} -S ${rule.chain}`];
 }
 
 function traceCommand({ to, port, protocol }: Connection): string {

@@ -1,9 +1,10 @@
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
-import { frontendKey } from "../../ruleset/keys.ts";
+import { frontendKey, portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -152,13 +153,27 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   const services = servicesAt(to, input);
   if (services.length === 0) return undefined;
   const served = services.map(
-    ({ name, ports }) => `${name}, which serves ${listText(ports.map(portSpecText))}`,
+    (service) => `${service.name}, which serves ${listText(servedPorts(service, to, input))}`,
   );
   return {
     cause: "unserved-port",
     message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
     action: `connect to ${services.flatMap(({ ports }) => ports).length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
   };
+}
+
+/** The ports that a Service serves at an address: those of its spec, then its ranges. */
+function servedPorts(service: Service, address: string, input: ExplainInput): string[] {
+  const withoutRanges = input.state.budgets.without("ranges");
+  const served = servesRanges(address, input)
+    ? servicePortsOf(service).filter(
+        ({ key, family }) => family === familyOf(address) && !withoutRanges.has(key),
+      )
+    : [];
+  const ranges = served.flatMap(({ spec: { ranges = [], protocol } }) =>
+    ranges.map(({ first, last }) => `${portsText({ port: first, lastPort: last })}/${protocol}`),
+  );
+  return [...service.ports.map(portSpecText), ...ranges];
 }
 
 function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason | undefined {
@@ -168,8 +183,8 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
   return {
     cause: "unallocated-address",
     message: `no Service has the address ${to}, which is in ServiceCIDR ${cidr}`,
-    action:
-      "look up what the Service's address is now: it may have been deleted and made again (kubectl get services -A)",
+    action: "the Service may have been deleted and created again; look up its present address",
+    commands: ["kubectl get services -A"],
   };
 }
 

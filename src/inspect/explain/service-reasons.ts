@@ -34,7 +34,11 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
   return {
     cause: "no-endpoints",
     message: `Service ${service.name} has no endpoints: ${found}`,
-    action: `if the Service has a selector, compare it with the labels of the pods: kubectl -n ${namespace} get service ${name} -o wide; kubectl -n ${namespace} get pods --show-labels`,
+    action: "if the Service has a selector, compare it with the labels of the pods",
+    commands: [
+      `kubectl -n ${namespace} get service ${name} -o wide`,
+      `kubectl -n ${namespace} get pods --show-labels`,
+    ],
   };
 }
 
@@ -67,10 +71,10 @@ function notReady({ port, view }: Match): Reason {
       count === 1
         ? `the only endpoint of ${portText(port)} ${state}`
         : `each of the ${count} endpoints of ${portText(port)} ${state}`,
-    action:
-      pod === undefined
-        ? `see why they are not: kubectl -n ${namespace} get pods`
-        : `see why its readiness probe fails: kubectl -n ${namespace} describe pod ${pod}`,
+    action: pod === undefined ? "see why they are not" : "see why its readiness probe fails",
+    commands: [
+      pod === undefined ? `kubectl -n ${namespace} get pods` : `kubectl -n ${namespace} describe pod ${pod}`,
+    ],
   };
 }
 

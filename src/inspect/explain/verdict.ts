@@ -61,7 +61,8 @@ function variesReason({ summary }: Evidence): Reason {
   return {
     cause: "rules",
     message: `a random choice decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest is delivered`,
-    action: "nft-proxy does not make such rules: see nft-proxy diff",
+    action: "nft-proxy does not make such rules: compare the kernel with the desired state",
+    commands: ["nft-proxy diff"],
   };
 }
 
@@ -77,7 +78,8 @@ function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input:
   return {
     cause: "no-endpoints",
     message: `the rules have no endpoint for ${destinationText(connection)} ${where}, and no Service explains it`,
-    action: "compare the kernel with the desired state: nft-proxy diff",
+    action: "compare the kernel with the desired state",
+    commands: ["nft-proxy diff"],
   };
 }
 
@@ -98,7 +100,8 @@ function foreignRuleReason(step: RuleStep): Reason {
   return {
     cause: "rules",
     message: `the chain ${step.chain} of nft-proxy's table has a rule that nft-proxy does not make: ${stepRuleText(step)}`,
-    action: "find the program that adds it; nft-proxy run removes it, and nft-proxy diff shows it",
+    action: "nft-proxy run removes it; find the program that adds it, and look for other differences",
+    commands: ["nft-proxy diff"],
   };
 }
 

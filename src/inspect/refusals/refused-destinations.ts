@@ -61,6 +61,7 @@ export interface RefusedDestination {
   readonly cause: Cause;
   readonly message: string;
   readonly action?: string;
+  readonly commands?: readonly string[];
 }
 
 /** Which refusals to report. */
@@ -124,7 +125,7 @@ function explained(
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
-  const { result, cause, message, action } = explain(connection, input, "brief").verdict;
+  const { result, ...reason } = explain(connection, input, "brief").verdict;
   const { address, port, protocol } = latest;
   return {
     address,
@@ -143,9 +144,7 @@ function explained(
       lastAt: timeText(lastPacketAt(entry, now)),
     })),
     now: result,
-    cause,
-    message,
-    ...(action === undefined ? {} : { action }),
+    ...reason,
   };
 }
 

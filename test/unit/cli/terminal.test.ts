@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { terminalProgress } from "../../../src/cli/terminal.ts";
+import { styleFor, terminalProgress } from "../../../src/cli/terminal.ts";
 
 function stream(isTTY?: boolean) {
   const written: string[] = [];
@@ -25,4 +25,15 @@ test.each([
   progress.step("reading");
   progress.clear();
   expect(pipe.written).toEqual([]);
+});
+
+test.each([
+  ["a terminal of 60 columns", { isTTY: true, columns: 60 }, {}, 60],
+  ["a terminal whose COLUMNS says otherwise", { isTTY: true, columns: 60 }, { COLUMNS: "100" }, 100],
+  ["a terminal without a size", { isTTY: true, columns: 0 }, {}, Number.POSITIVE_INFINITY],
+  ["a pipe", {}, {}, Number.POSITIVE_INFINITY],
+  ["a pipe where COLUMNS is set", {}, { COLUMNS: "72" }, 72],
+  ["a pipe where COLUMNS is no number", {}, { COLUMNS: "wide" }, Number.POSITIVE_INFINITY],
+])("lines for %s are broken at its width", (_what, terminal, environment, columns) => {
+  expect(styleFor(terminal, environment).columns).toBe(columns);
 });

@@ -71,6 +71,24 @@ test("a conclusion whose message names the outcome does not repeat it", () => {
   expect(lines.at(-1)).toBe("Dropped by table inet fw (policy drop).");
 });
 
+test("suggested commands have lines of their own, are not wrapped, and can be pasted as they are", () => {
+  const verdict = {
+    result: "refused",
+    cause: "no-endpoints",
+    message: "Service shop/cart has no endpoints",
+    action: "compare its selector with the labels of the pods",
+    commands: ["kubectl -n shop get service cart -o wide", "kubectl -n shop get pods --show-labels"],
+  } as const;
+  const text = explanationText({ ...explanation(1), verdict }, { ...PLAIN, columns: 30 });
+  expect(text.trimEnd().split("\n").slice(-5)).toEqual([
+    "  no endpoints; compare its",
+    "  selector with the labels of",
+    "  the pods:",
+    "    kubectl -n shop get service cart -o wide",
+    "    kubectl -n shop get pods --show-labels",
+  ]);
+});
+
 test("an explanation names the endpoints that left its Service and whose clients are reset, and none of other Services", () => {
   const left = {
     family: "ip",

@@ -227,6 +227,22 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["goes to one of 2 endpoints"],
   },
   {
+    name: "a port outside of the range",
+    manifests: RANGED + slice(READY),
+    flags: { to: "203.0.113.7", port: "9000" },
+    result: "not-handled",
+    cause: "unserved-port",
+    message: ["shop/cart, which serves http (80/tcp) and 8000-8999/tcp, but not 9000/tcp"],
+  },
+  {
+    name: "a port outside of the range, at the node's own address, which serves no ranges",
+    manifests: RANGED + slice(READY),
+    flags: { to: "192.0.2.2", port: "9000" },
+    result: "not-handled",
+    cause: "unserved-port",
+    message: ["shop/cart, which serves http (80/tcp), but not 9000/tcp"],
+  },
+  {
     name: "a port in a range, where ranges are off",
     manifests: RANGED + slice(READY),
     flags: { to: "10.96.0.7", port: "8472", "port-ranges": "off" },
@@ -260,7 +276,11 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "10.96.0.99", port: "80" },
     result: "dropped",
     cause: "unallocated-address",
-    message: ["no Service has the address 10.96.0.99", "ServiceCIDR 10.96.0.0/16", "deleted and made again"],
+    message: [
+      "no Service has the address 10.96.0.99",
+      "ServiceCIDR 10.96.0.0/16",
+      "deleted and created again",
+    ],
   },
   {
     name: "an external IP that another Service holds",
@@ -380,8 +400,9 @@ describe("explain names the cause by itself:", () => {
         .join(" ")
         .replace(/ +/g, " ");
       for (const part of message) expect(sentence).toContain(part);
-      expect(sentence).toMatch(/\.$/);
-      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+      const { commands = [] } = verdict as { readonly commands?: readonly string[] };
+      if (commands.length === 0) expect(sentence).toMatch(/\.$/);
+      else expect(lines.slice(-commands.length).map((line) => line.trim())).toEqual(commands);
     },
   );
 });
@@ -456,4 +477,10 @@ test("explain of an open source range, 0.0.0.0/0, does not depend on the client"
     port: "80",
   });
   expect(explanations[0]?.verdict).toMatchObject({ result: "served", cause: "served" });
+});
+
+test("explain names the whole range of a Service's ports, not its first port alone", async () => {
+  const { text } = await explained(NODES + RANGED + slice(READY), { service: "shop/cart" });
+  expect(text).toContain("cluster IP 10.96.0.7 port 8000-8999/tcp, from ");
+  expect(text).toContain("external IP 203.0.113.7 port 8000-8999/tcp, from ");
 });

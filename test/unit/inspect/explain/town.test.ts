@@ -109,7 +109,7 @@ describe.each(scenarios)(
         isAsTheSchemaSays({ explanations: [explanation] }),
         JSON.stringify(isAsTheSchemaSays.errors),
       ).toBe(true);
-      const columns = explanationText(explanation, PLAIN)
+      const columns = explanationText(explanation, { ...PLAIN, columns: 80 })
         .split("\n")
         .map(({ length }) => length);
       expect(Math.max(...columns)).toBeLessThanOrEqual(80);

@@ -208,6 +208,7 @@ test("the text of refusals names destination, cause and clients", () => {
   expect(text).toContain(
     "shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ",
   );
+  expect(text).toMatch(/ fails:\n {6}kubectl -n shop describe pod cart-1\n/);
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
   expect(text).toContain("    and 2 clients more\n");
   expect(refusalsText([], NOW, { isWatched: true })).toBe("nothing was refused within the last hour\n");
