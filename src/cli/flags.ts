@@ -76,7 +76,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
   commanding("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
   commanding("wait", "boolean", "Wait until every node is healthy, 10 minutes at most"),
   commanding("redact", "boolean", "Replace names and addresses by pseudonyms"),
-  commanding("force", "boolean", "Remove the tables even if a daemon runs, which will make them again"),
+  commanding("force", "boolean", "Change the rules even while a daemon runs, which will undo the change"),
   commanding(
     "kube-proxy",
     "boolean",

@@ -1,22 +1,23 @@
 import { createServer, type Server } from "node:net";
 import type { Clock } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** A lock that one process of a network namespace can have. */
+/** A lock that only one process of a network namespace can hold. */
 export interface NamespaceLock {
-  /** Tries once. @returns whether this process has the lock now */
+  /** Tries once. @returns whether this process holds the lock now */
   take(): Promise<boolean>;
-  /** Gives it back. */
+  /** Releases it. */
   release(): void;
 }
 
 /**
- * An abstract Unix socket: it belongs to the network namespace, as our tables do, and goes with its process, however that
- * ends. As long as a name can be: some versions of libuv fill a shorter one up with zeros, and others do not.
+ * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its process, however that
+ * ends. The name has the maximum length, because some versions of libuv pad a shorter one with zeros.
  */
 const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
 
-/** How often a lock is tried that another process has, milliseconds. */
+/** Interval between two attempts while another process holds the lock, milliseconds. */
 const RETRY_INTERVAL = 500;
 
 /** The lock of this process's network namespace. @param name of the abstract socket */
@@ -26,7 +27,7 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
     take: () =>
       new Promise((resolve) => {
         const attempt = createServer((client) => client.destroy());
-        // Where a lock cannot be made for another reason, a daemon works without it.
+        // If the socket cannot be made for another reason, this process works without a lock.
         attempt.once("error", ({ code }: NodeJS.ErrnoException) => resolve(code !== "EADDRINUSE"));
         attempt.listen(name, () => {
           attempt.unref();
@@ -39,9 +40,32 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
 }
 
 /**
- * Waits until this process has the lock: two daemons in one network namespace would undo each other's rules.
- * @param onWaiting told when it begins to wait
- * @param isStopped whether waiting has no purpose any more
+ * Makes a change of the rules while no daemon programs this network namespace, and keeps one from starting meanwhile.
+ * @param isForced makes the change in any case
+ * @param refusal the consequence of the change beside a daemon, and a hint
+ * @throws AppError HOST while a daemon runs, before anything is changed
+ */
+export async function withoutDaemon<Result>(
+  isForced: boolean,
+  refusal: { readonly consequence: string; readonly hint: string },
+  change: () => Promise<Result>,
+): Promise<Result> {
+  const lock = namespaceLock();
+  if (!isForced && !(await lock.take())) {
+    const message = `another nft-proxy runs in this network namespace and would ${refusal.consequence}`;
+    throw new AppError("HOST", message, { hint: refusal.hint });
+  }
+  try {
+    return await change();
+  } finally {
+    lock.release();
+  }
+}
+
+/**
+ * Waits until this process holds the lock: two daemons in one network namespace would undo each other's rules.
+ * @param onWaiting called if it has to wait
+ * @param isStopped ends the wait
  * @returns false when it was stopped
  */
 export async function waitForLock(

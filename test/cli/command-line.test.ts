@@ -47,6 +47,8 @@ describe("the command line", () => {
   });
 
   test.each([
+    [["--hlep"], "unknown option: --hlep", "did you mean --help?"],
+    [["--masquerade"], "unknown option: --masquerade", "nft-proxy --help shows the commands"],
     [["explan"], "unknown command: explan", "did you mean explain?"],
     [["explain", "--form=x", "1.2.3.4:5"], "explain has no option --form", "did you mean --from?"],
     [["check", "--draining"], "check has no option --draining", "it is an option of connections"],

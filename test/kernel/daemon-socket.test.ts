@@ -123,10 +123,10 @@ describe("commands beside a running daemon", () => {
     );
   });
 
-  test("cleanup refuses while the daemon answers, names the tables with --dry-run, and removes them with --force", async () => {
+  test("cleanup refuses while the daemon runs, names the tables with --dry-run, and removes them with --force", async () => {
     const refused = await command("cleanup");
     expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
-    expect(refused.stderr).toContain(`a daemon runs on this host (${socket})`);
+    expect(refused.stderr).toContain("another nft-proxy runs in this network namespace");
     expect(await command("cleanup", "--dry-run")).toMatchObject({
       exitCode: 0,
       stdout: "would remove: ip nft-proxy, ip6 nft-proxy",
@@ -139,28 +139,21 @@ describe("commands beside a running daemon", () => {
     await daemons.converged();
   });
 
-  test("cleanup notices the daemon by its metrics address where the socket cannot be reached", async () => {
-    const { exitCode, stderr } = await daemons.lab.exec([
-      process.execPath,
-      bundle,
-      "cleanup",
-      "--daemon-socket=",
-    ]);
-    expect({ exitCode, stderr }).toEqual({
-      exitCode: 1,
-      stderr: expect.stringContaining("http://127.0.0.1:10249"),
-    });
-  });
-
-  test("apply warns that the daemon will undo it", async () => {
-    const empty = await daemons.file(
-      "node.yaml",
+  test("apply refuses while the daemon runs, changes nothing, and applies with --force", async () => {
+    const one = await daemons.file(
+      "one.yaml",
       "apiVersion: v1\nkind: Service\nmetadata: { namespace: a, name: b }\nspec: { clusterIP: 10.96.9.9, ports: [{ port: 80 }] }\n",
     );
-    const { exitCode, stderr } = await command("apply", "--from", empty);
-    expect({ exitCode, stderr }).toEqual({
+    const handles = () => daemons.nft("-a", "list", "table", "ip", "nft-proxy");
+    const before = await handles();
+    const refused = await command("apply", "--from", one);
+    expect(refused).toEqual({ exitCode: 1, stdout: "", stderr: expect.any(String) });
+    expect(refused.stderr).toContain("another nft-proxy runs in this network namespace");
+    expect(refused.stderr).toContain("nothing was applied\n  hint: stop it first; --force");
+    expect(await handles()).toBe(before);
+    expect(await command("apply", "--from", one, "--force")).toMatchObject({
       exitCode: 0,
-      stderr: expect.stringContaining(`warning: a daemon runs on this host (${socket})`),
+      stdout: expect.stringMatching(/^applied for 1 Service/),
     });
     await daemons.converged();
   });

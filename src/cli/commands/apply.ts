@@ -2,7 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { adoptVanished, allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
-import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
+import { withoutDaemon } from "../../daemon/namespace-lock.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -18,7 +18,7 @@ import { deltaSize } from "../../nft/delta.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
 import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
-import type { Argv } from "../command.ts";
+import { type Argv, isSet } from "../command.ts";
 import {
   budgetNotices,
   conflictNotices,
@@ -32,8 +32,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget gets no rules, the
- * others have theirs, and the exit code is 1. With `--reset-vanished`, endpoints that
- * the kernel has and the files have not are gone at once: nothing waits here.
+ * others get theirs, and the exit code is 1. With `--reset-vanished`, connections to endpoints that the kernel has and the files
+ * lack are reset at once. Without `--force` it refuses while a daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const command = await supportedOptions(commandOptions(argv));
@@ -49,6 +49,29 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   refuseOtherNode(desired);
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
+  const { report, excluded } = await withoutDaemon(isSet(argv, "force"), REFUSAL, () =>
+    program(desired, options),
+  );
+  return {
+    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.failure,
+    output: applySummary(cache, report),
+    notices: [
+      ...notices,
+      ...missingNodeNotices(desired.missingNode),
+      ...budgetNotices(desired),
+      ...conflictNotices(state.conflicts()),
+      ...interfaceNotices(excluded),
+    ],
+  };
+}
+
+const REFUSAL = {
+  consequence: "replace these rules with those of its own objects: nothing was applied",
+  hint: "stop it first; --force applies them anyway, until its next verification or full sync",
+};
+
+/** Programs the kernel. @returns also how many interfaces do not fit into the flow tables */
+async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
   const reader = await openTables(nft, systemClock);
@@ -59,19 +82,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>
     reader.close(),
   );
-  const excluded = options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0;
-  return {
-    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.failure,
-    output: applySummary(cache, report),
-    notices: [
-      ...notices,
-      ...missingNodeNotices(desired.missingNode),
-      ...budgetNotices(desired),
-      ...conflictNotices(state.conflicts()),
-      ...interfaceNotices(excluded),
-      ...(await daemonNotices(options)),
-    ],
-  };
+  return { report, excluded: options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0 };
 }
 
 /** The options, without the fast path where nft or the kernel lack it, and a notice of that. */
@@ -84,7 +95,7 @@ async function supportedOptions(command: CommandOptions): Promise<CommandOptions
   return { ...command, options: { ...options, fastPath: false }, notices: [...notices, notice] };
 }
 
-/** Puts the interfaces of this moment into the flow tables; nothing keeps them there. @returns for how many there is no room */
+/** Adds the interfaces that exist now to the flow tables. @returns how many do not fit */
 async function addInterfaces(
   nft: Nft,
   tables: Ruleset,
@@ -96,12 +107,12 @@ async function addInterfaces(
   return excluded.length;
 }
 
-/** @param excluded for how many interfaces there is no room in the flow tables */
+/** @param excluded how many interfaces do not fit into the flow tables */
 function interfaceNotices(excluded: number): string[] {
   if (excluded === 0) return [];
   const most = counted(MOST_DEVICES, "interface");
   return [
-    `warning: a flow table has room for ${most}, ${excluded} have no fast path: choose some by --fast-path-interfaces`,
+    `warning: a flow table has room for ${most}; ${excluded} get no fast path: choose some with --fast-path-interfaces`,
   ];
 }
 
@@ -114,14 +125,6 @@ function refuseOtherNode({ missingNode }: Desired): void {
   throw new AppError("BAD_ARGUMENT", missingNodeText(missingNode), {
     hint: "--hostname-override names the node to apply; nothing was applied",
   });
-}
-
-async function daemonNotices(options: ProxyOptions): Promise<string[]> {
-  const address = await daemonAddress(options);
-  if (address === undefined) return [];
-  return [
-    `warning: a daemon runs on this host (${address}): its next verification or full sync replaces these rules with those of its own objects`,
-  ];
 }
 
 /** The result of one full sync, in one line with its line feed. */

@@ -5,10 +5,10 @@ import { type Argv, type Command, flagsOf } from "../command.ts";
 import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
-/** What a command line asks for. */
+/** The request of a command line. */
 export type Choice =
   | { readonly kind: "version" }
-  /** Help on a command, or on the program; on every option or the common ones. */
+  /** Help on a command, or on the program if undefined; with every option, or only the common ones. */
   | { readonly kind: "help"; readonly command: Command | undefined; readonly showAll: boolean }
   | { readonly kind: "run"; readonly command: Command; readonly argv: Argv };
 
@@ -26,7 +26,7 @@ export function chooseCommand(args: readonly string[]): Choice {
   if (name !== undefined && command === undefined) throw unknownCommand(name);
   const showAll = values["help-all"] === true;
   if (asksForHelp || showAll || values.help === true) return { kind: "help", command, showAll };
-  if (command === undefined) throw badArgument("missing command", "nft-proxy --help shows the commands");
+  if (command === undefined) throw missingCommand(unknown[0]);
   for (const spelling of unknown) throw unknownOption(command, spelling);
   for (const flag of Object.keys(values)) refuseOthers(command, flag);
   const [own, ...extra] = command.positional === undefined ? [undefined, ...rest] : rest;
@@ -39,16 +39,22 @@ export function chooseCommand(args: readonly string[]): Choice {
   };
 }
 
+const HELP = "nft-proxy --help shows the commands";
+
 function badArgument(message: string, hint: string): AppError {
   return new AppError("BAD_ARGUMENT", message, { hint });
 }
 
+/** @param option one that does not exist, such as `--hlep` */
+function missingCommand(option: string | undefined): AppError {
+  const hint = option === undefined ? undefined : didYouMean(option, ["--help", "--help-all", "--version"]);
+  const message = option === undefined ? "missing command" : `unknown option: ${option}`;
+  return badArgument(message, hint ?? HELP);
+}
+
 function unknownCommand(name: string): AppError {
   const names = COMMANDS.map((command) => command.name);
-  return badArgument(
-    `unknown command: ${name}`,
-    didYouMean(name, names) ?? "nft-proxy --help shows the commands",
-  );
+  return badArgument(`unknown command: ${name}`, didYouMean(name, names) ?? HELP);
 }
 
 function unknownOption(command: Command, spelling: string): AppError {

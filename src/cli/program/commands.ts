@@ -19,8 +19,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "apply",
     summary: "Program this node from files, once",
-    flags: ["from"],
-    common: [...NODE, "daemon-socket"],
+    flags: ["from", "force"],
+    common: NODE,
     load: async () => await import("../commands/apply.ts"),
   },
   {
@@ -146,7 +146,7 @@ export const COMMANDS: readonly Command[] = [
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy", "dry-run", "force"],
-    common: ["nft-path", "daemon-socket"],
+    common: ["nft-path"],
     load: async () => await import("../commands/cleanup.ts"),
   },
   {

@@ -3,10 +3,9 @@ import { request as socketRequest } from "node:http";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import type { ListenAddress } from "../../config/addresses.ts";
-import type { ProxyOptions } from "../../config/options.ts";
 import { netNamespace, systemErrorCode } from "../../kernel/host.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
-import { getAnswer, type HttpAnswer } from "../http-answer.ts";
+import type { HttpAnswer } from "../http-answer.ts";
 
 /** Milliseconds within which a daemon must begin to answer: it may be in the middle of a sync. */
 const ANSWER_WITHIN_MS = 10_000;
@@ -96,22 +95,4 @@ export function isDenied(socket: string): boolean {
 export function localUrl({ address, port }: ListenAddress): string {
   const local = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   return `http://${socketText(local, port)}`;
-}
-
-/**
- * Where an nft-proxy answers that programs this network namespace: its socket or, from outside of its container, its
- * metrics address. Undefined when none does.
- */
-export async function daemonAddress(options: ProxyOptions): Promise<string | undefined> {
-  const daemon = await runningDaemon(options.daemonSocket).catch(() => undefined);
-  if (daemon?.isHere) return daemon.socket;
-  const { metricsBindAddress: metrics } = options;
-  if (metrics === undefined || metrics.port === 0) return undefined;
-  const url = `${localUrl(metrics)}/metrics`;
-  try {
-    const { body } = await getAnswer(url);
-    return body.includes("\nnft_proxy_") ? url : undefined;
-  } catch {
-    return undefined;
-  }
 }
