@@ -8,9 +8,9 @@ import { type HostFiles, systemErrorCode } from "./host.ts";
 import { NO_GATEWAY, parseIPv4Route } from "./routes.ts";
 
 /**
- * Returns the local addresses of this host, canonical and sorted, including loopback. They are read from /proc, because
+ * Returns the local addresses of this host, canonical and sorted, including loopback. Reads /proc, because
  * Node's `os.networkInterfaces` omits interfaces without a carrier, whose addresses are still local.
- * @throws AppError HOST when /proc cannot be read; but a host without IPv6 has no IPv6 addresses
+ * @throws AppError HOST if /proc cannot be read; a host without IPv6 has no IPv6 addresses
  */
 export async function localAddresses(family: Family, files: HostFiles): Promise<string[]> {
   const path = family === "ip" ? "/proc/net/fib_trie" : "/proc/net/if_inet6";
@@ -55,11 +55,11 @@ export async function allInterfaceAddresses(files: HostFiles): Promise<ByFamily<
 type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "address">[]>;
 
 /**
- * Returns the addresses of this host's interfaces, canonical and sorted: those that kube-proxy matches with the CIDRs of
- * `nodePortAddresses`. Local routes to other addresses (AnyIP, addresses of a load balancer that a cloud's agent routes to
- * the node) are not among them. Node omits interfaces without a carrier, so a local address in a subnet that is connected
- * by such an interface counts, too; only a /32 on one is missed.
- * @throws AppError HOST when /proc cannot be read
+ * Returns the addresses of this host's interfaces, canonical and sorted. kube-proxy matches the same ones
+ * with the CIDRs of `nodePortAddresses`. Addresses with only a local route (AnyIP, load balancer addresses
+ * that a cloud agent routes to the node) are not among them. Node omits interfaces without a carrier, so a
+ * local address in a subnet connected by such an interface counts too; only a /32 on one is missed.
+ * @throws AppError HOST if /proc cannot be read
  */
 export async function interfaceAddresses(
   family: Family,
@@ -76,7 +76,7 @@ export async function interfaceAddresses(
 }
 
 interface ConnectedSubnet {
-  /** The name of the interface. */
+  /** Name of the interface. */
   readonly name: string;
   readonly cidr: string;
 }
@@ -90,8 +90,8 @@ async function* connectedSubnets(files: HostFiles): AsyncIterable<ConnectedSubne
 }
 
 /**
- * Parses /proc/net/fib_trie: a line with an address, followed by a line for each route to it (`/32 host LOCAL`). Local
- * prefixes shorter than /32 (127.0.0.0/8, AnyIP) are not addresses of an interface.
+ * Parses /proc/net/fib_trie: a line with an address, followed by a line for each route to it (`/32 host
+ * LOCAL`). Local prefixes shorter than /32 (127.0.0.0/8, AnyIP) are not addresses of an interface.
  */
 async function* ipv4Locals(lines: AsyncIterable<string>): AsyncIterable<string> {
   let address = "";
@@ -111,9 +111,9 @@ async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
 }
 
 /**
- * Which of a family's `addresses` `--nodeport-addresses` selects: all for a CIDR of length 0, else those in
- * the CIDRs; never loopback, which nftables cannot serve without route_localnet.
- * All canonical, of one family.
+ * Returns the `addresses` of one family that `--nodeport-addresses` selects: all for a CIDR of length 0,
+ * otherwise those in the CIDRs. Never loopback, which nftables cannot serve without route_localnet. All are
+ * canonical.
  */
 export function matchNodePortAddresses(
   cidrs: readonly string[],

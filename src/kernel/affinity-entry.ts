@@ -4,7 +4,7 @@ import type { SetSpec } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { TableReader } from "./table-reader.ts";
 
-/** The affinity entry of one client: an element of a map that packets fill. */
+/** The affinity entry of one client, an element of a map that packets fill. */
 export interface AffinityEntry {
   readonly family: Family;
   readonly map: string;
@@ -18,7 +18,7 @@ export interface AffinityEntry {
 
 /**
  * Looks up one client in an affinity map.
- * @param id of the Service port, with that of a list where clients have an entry for each list
+ * @param id id of the Service port, combined with that of a list where clients have an entry for each list
  * @returns undefined if there is no entry for the client, or no such map
  * @throws AppError as {@link TableReader.element} does
  */

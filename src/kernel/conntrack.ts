@@ -9,7 +9,9 @@ import { familyArguments, parseConnection, type TrackedConnection } from "./trac
 
 /** A UDP flow in the kernel's conntrack table. */
 export interface UdpFlow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {
-  /** The kernel's number of the entry: a flow that was deleted and made again nearly always has another one. */
+  /**
+   * The kernel's number of the entry. A flow that was deleted and created again nearly always has another.
+   */
   readonly id: number;
   /** The conntrack zone; undefined for the default one. */
   readonly zone: number | undefined;
@@ -19,19 +21,19 @@ export interface UdpFlow extends Pick<TrackedConnection, "client" | "destination
 export interface FlowTable {
   /**
    * Yields every UDP flow of both families.
-   * @throws AppError HOST when the table cannot be listed
+   * @throws AppError HOST if the table cannot be listed
    */
   udpFlows(): AsyncIterable<UdpFlow>;
   /**
-   * Ends flows at once, however many they are. conntrack-tools 1.4.7 does nothing and reports success: only a listing
-   * shows whether they are gone.
-   * @throws AppError HOST when conntrack fails, as 1.4.6 does
+   * Expires any number of flows at once. conntrack-tools 1.4.7 does nothing and reports success: only a new
+   * listing shows whether they are gone.
+   * @throws AppError HOST if conntrack fails, as 1.4.6 does
    */
   expireFlows(flows: readonly UdpFlow[]): Promise<void>;
   /**
-   * Deletes every flow that has the destination and the reply source of one of these. Works with every version, and costs
-   * about a listing for each pair of destination and reply source.
-   * @throws AppError HOST when conntrack fails
+   * Deletes every flow with the destination and the reply source of one of these. Works with every version;
+   * costs about one listing for each pair of destination and reply source.
+   * @throws AppError HOST if conntrack fails
    */
   deleteFlowsLike(flows: readonly UdpFlow[]): Promise<void>;
 }
@@ -47,7 +49,10 @@ export class Conntrack implements FlowTable {
     this.#stream = stream;
   }
 
-  /** Also has the kernel delete the flows that have no time to live, which offloaded ones need: no packet of theirs does it. */
+  /**
+   * Listing also makes the kernel delete expired flows. Offloaded ones need this, as none of their packets
+   * causes it.
+   */
   async *udpFlows(): AsyncIterable<UdpFlow> {
     for (const family of FAMILIES) {
       for await (const line of this.#stream(this.#path, [
@@ -65,8 +70,8 @@ export class Conntrack implements FlowTable {
   }
 
   /**
-   * By one process, which reads a file: conntrack opens /dev/stdin for `--load-file -`, which cannot be opened where it is
-   * the socket that Node.js gives to a child process (1.4.8).
+   * Uses one process that reads a file. With `--load-file -` conntrack opens /dev/stdin, which fails for the
+   * socket that Node.js gives to a child process (1.4.8).
    */
   async expireFlows(flows: readonly UdpFlow[]): Promise<void> {
     const directory = await mkdtemp(join(tmpdir(), "nft-proxy-flows-"));
@@ -90,7 +95,7 @@ export class Conntrack implements FlowTable {
   }
 }
 
-/** Parses a line of `conntrack -L -o id`; returns undefined for any line that is no flow. */
+/** Parses a line of `conntrack -L -o id`. Returns undefined if the line is not a flow. */
 export function parseFlow(line: string): UdpFlow | undefined {
   const connection = parseConnection(line);
   if (connection === undefined) return undefined;
@@ -106,9 +111,10 @@ export function parseFlow(line: string): UdpFlow | undefined {
 }
 
 /**
- * The arguments that give a flow no time to live, so that its next packet begins a new one: the kernel finds it by its hash.
- * `-D` lists the whole table each time: for 1,000 flows of 3,000 that took 7.8 s, and this 17 ms (1.4.8). A flow that ended
- * meanwhile is made anew, for no time either. 1.4.7 ignores `-A` for a flow that is there.
+ * Returns the arguments that set the timeout of a flow to 0, so that its next packet starts a new flow. The
+ * kernel finds the entry by its hash. `-D` lists the whole table each time: 1,000 flows of 3,000 took 7.8 s,
+ * and 17 ms this way (1.4.8). A flow that ended meanwhile is created again, also with timeout 0. 1.4.7
+ * ignores `-A` for an existing flow.
  */
 function expiry({ client, destination, zone }: UdpFlow): string[] {
   const from = ["-s", client.address, "--sport", String(client.port)];
@@ -117,14 +123,14 @@ function expiry({ client, destination, zone }: UdpFlow): string[] {
   return ["-A", "-p", "udp", ...from, ...to, ...inZone, "-t", "0"];
 }
 
-/** The arguments that delete all flows with a flow's destination and reply source, in any zone. */
+/** Returns the arguments that delete all flows with a flow's destination and reply source, in any zone. */
 function deletion({ destination, replySource }: UdpFlow): string[] {
   const to = ["-d", destination.address, "--dport", String(destination.port)];
   const by = ["-r", replySource.address, "--reply-port-src", String(replySource.port)];
   return ["-D", ...familyArguments(familyOf(destination.address)), "-p", "udp", ...to, ...by];
 }
 
-/** Whether the flows ended before conntrack came to delete them, which it reports as a failure. */
+/** Whether the flows had ended before conntrack could delete them, which it reports as a failure. */
 function isNothingDeleted(error: unknown): boolean {
   return error instanceof ProgramError && / 0 flow entries have been deleted/.test(error.end.stderr);
 }

@@ -5,18 +5,18 @@ import { DAEMON_LIMITS, limitedRun, limitedStream } from "./nft-limits.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { streamText } from "./stream-lines.ts";
 
-/** nft for a process that applies transactions all the time. */
+/** nft for a process that applies transactions continuously. */
 export interface DaemonNft {
   readonly nft: Nft;
   /** Whether a commit is one of this nft's, by the port id of its socket: see {@link OwnCommits}. */
   readonly isOwnCommit: (portId: number) => boolean;
-  /** Ends what waits for later calls; nothing is to be called after this. */
+  /** Ends the processes that wait for later calls. Call nothing after this. */
   close(): void;
 }
 
 /**
- * nft with a process ready for the next transaction, and with a bound on its memory.
- * @param memoryBytes what it may take for a large transaction or listing, see {@link nftMemoryLimit}; undefined for no limit
+ * Creates an nft that keeps a process ready for the next transaction and limits memory.
+ * @param memoryBytes limit for a large transaction or listing, see {@link nftMemoryLimit}; undefined for none
  */
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined): DaemonNft {
   const own = new OwnCommits();
@@ -31,7 +31,7 @@ export function daemonNft(path: string, clock: Clock, memoryBytes: number | unde
   return { nft, isOwnCommit: (portId) => own.claim(portId), close: () => spare.stop() };
 }
 
-/** Reads the kernel by an nft and changes nothing: what would be applied is logged. */
+/** Creates an nft that reads the kernel and changes nothing: transactions are only logged. */
 export function dryRunNft(nft: Nft, logger: Logger): Nft {
   return {
     path: nft.path,
@@ -49,22 +49,25 @@ export function dryRunNft(nft: Nft, logger: Logger): Nft {
   };
 }
 
-/** How many process ids are kept: those of some seconds at the highest rate, 20 transactions a second. */
+/**
+ * Maximum number of process ids that are kept: those of some seconds at the highest rate, 20 transactions a
+ * second.
+ */
 const MOST_PIDS = 256;
 
 /**
- * Tells our commits from others' by the port id of the socket that made one. The kernel names it in what it tells about the
- * commit: the port id of nft's netlink socket is nft's process id in its own namespace of them, unless another socket has
- * that already. The ids of the last 256 nft processes that were given a transaction are known, each from before it can
- * commit, and also those of processes that were killed. Each is claimed once, as a process commits once at most: another
- * process may have the number next, or has it in another namespace of process ids.
+ * Distinguishes our commits from others' by the port id of the committing socket, which the kernel sends with
+ * its notifications. The port id of nft's socket is nft's process id in its own pid namespace, unless another
+ * socket already has that number. The last 256 nft processes that were given a transaction are known, each
+ * from before it can commit, including those that were killed. Each id is claimed once, because a process
+ * commits at most once and another may get the number next, or have it in another pid namespace.
  */
 export class OwnCommits {
   readonly #pids = new Set<number>();
 
-  /** An nft was started that will be given a transaction. */
+  /** Records an nft that will be given a transaction. */
   started(pid: number): void {
-    // Its number may have been another's before.
+    // The number may have belonged to an earlier process.
     this.#pids.delete(pid);
     this.#pids.add(pid);
     const [oldest] = this.#pids;

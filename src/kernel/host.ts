@@ -27,7 +27,7 @@ export interface HostFiles {
 /** The files of this host. */
 export const hostFiles: HostFiles = {
   read: (path) => readFile(path, "utf8"),
-  // With r+, a setting that this kernel lacks is reported as ENOENT, and not as a file that cannot be created.
+  // With r+, a missing setting is reported as ENOENT, not as a file that cannot be created.
   write: (path, text) => writeFile(path, text, { flag: "r+" }),
   lines: (path) => createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY }),
 };
@@ -39,9 +39,10 @@ export function systemErrorCode(error: unknown): string {
 }
 
 /**
- * Returns the families that this host's kernel supports. IPv6 is absent without its module and with `ipv6.disable=1`;
- * otherwise, the file that is read exists in every network namespace.
- * @throws AppError HOST when it cannot be read for another reason: a lack of memory must not look like a host without IPv6
+ * Returns the families that this host's kernel supports. IPv6 is absent without its module and with
+ * `ipv6.disable=1`; otherwise the file exists in every network namespace.
+ * @throws AppError HOST if it cannot be read for another reason: lack of memory must not look like a host
+ * without IPv6
  */
 export async function hostFamilies(files: HostFiles): Promise<Family[]> {
   const path = "/proc/net/if_inet6";
@@ -56,9 +57,9 @@ export async function hostFamilies(files: HostFiles): Promise<Family[]> {
 }
 
 /**
- * Returns the number of online CPU cores of the host, whatever this process may use of them: the conntrack table belongs
- * to the host.
- * @param fallback the result if /sys does not tell
+ * Returns the number of online CPU cores of the host, however many this process may use: the conntrack table
+ * belongs to the host.
+ * @param fallback result if /sys cannot be read
  */
 export async function onlineCores(files: HostFiles, fallback: number): Promise<number> {
   const text = await files.read("/sys/devices/system/cpu/online").catch(() => "");
@@ -74,8 +75,9 @@ export async function onlineCores(files: HostFiles, fallback: number): Promise<n
 }
 
 /**
- * Returns the number of connections that the kernel tracks in this network namespace (`count`), or its limit (`max`).
- * @returns undefined when the module nf_conntrack is not loaded, or the file cannot be read
+ * Returns the number of connections that the kernel tracks in this network namespace (`count`), or the limit
+ * (`max`).
+ * @returns undefined if the module nf_conntrack is not loaded or the file cannot be read
  */
 export async function conntrackSize(files: HostFiles, name: "count" | "max"): Promise<number | undefined> {
   const text = await files.read(`/proc/sys/net/netfilter/nf_conntrack_${name}`).catch(() => undefined);
@@ -97,7 +99,7 @@ export async function setOomScore(files: HostFiles, score: number, logger: Logge
   }
 }
 
-/** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
+/** The network namespace of this process, such as `net:[4026531840]`; "" if /proc cannot be read. */
 export function netNamespace(): string {
   try {
     return readlinkSync("/proc/self/ns/net");

@@ -1,31 +1,40 @@
 import type { HostFiles } from "./host.ts";
 import { networkInterfaces } from "./routes.ts";
 
-/** Ethernet, and what looks like it to IP: veth, bridges, bonds, VLANs, VXLAN. Source: linux/if_arp.h. */
+/**
+ * Ethernet, and interfaces that look like it to IP: veth, bridges, bonds, VLANs, VXLAN. Source:
+ * linux/if_arp.h.
+ */
 const ETHERNET = "1";
 
-/** Files that ports of a bridge or bond have: their packets pass the hooks of the bridge or bond, too. */
+/**
+ * Files that only ports of a bridge or bond have. Their packets also pass the hooks of the bridge or bond.
+ */
 const PORT_FILES = ["brport/state", "bonding_slave/state"];
 
-/** A flow table has no more devices: the kernel takes so many in one message (NFT_NETDEVICE_MAX). */
+/**
+ * Maximum number of devices of a flow table: the kernel takes this many in one message (NFT_NETDEVICE_MAX).
+ */
 export const MOST_DEVICES = 256;
 
 /** The names of network interfaces. */
 export interface FastPathInterfaces {
-  /** Those for the flow tables, {@link MOST_DEVICES} at most, sorted. */
+  /** Those in the flow tables, at most {@link MOST_DEVICES}, sorted. */
   readonly devices: readonly string[];
-  /** Those for which there is no room, sorted. */
+  /** Those that do not fit, sorted. */
   readonly excluded: readonly string[];
 }
 
-/** Reads network interfaces. @throws the system's error where /proc does not tell */
+/** Reads network interfaces. @throws the system's error if /proc cannot be read */
 export type InterfaceReader = () => Promise<FastPathInterfaces>;
 
 /**
- * Reads the network interfaces of this namespace whose packets may take the fast path. An interface is looked at once: a veth
- * that becomes the port of a bridge later stays, which does no harm. Where there are too many, hardware and the
- * interfaces of networks come before others, which are those of single pods: every connection to another node passes one.
- * @param patterns names, an asterisk at the end for any name; none for all of Ethernet but ports of bridges and bonds
+ * Reads the network interfaces of this namespace whose packets may take the fast path. Each interface is
+ * examined once: a veth that later becomes the port of a bridge stays, which does no harm. If there are too
+ * many, hardware and the interfaces of networks come before those of single pods, because every connection to
+ * another node passes one of them.
+ * @param patterns names, with an asterisk at the end for any suffix; empty for all of Ethernet except ports
+ * of bridges and bonds
  */
 export function interfaceReader(files: HostFiles, patterns: readonly string[]): InterfaceReader {
   let known = new Map<string, boolean>();
@@ -48,12 +57,15 @@ async function limited(files: HostFiles, names: readonly string[]): Promise<Fast
   return { devices: ordered.slice(0, MOST_DEVICES).sort(), excluded: ordered.slice(MOST_DEVICES).sort() };
 }
 
-/** A physical interface, or one of a virtual machine: policy routing may have its routes in another table. */
+/**
+ * Whether this is a physical interface or one of a virtual machine. Policy routing may have its routes in
+ * another table.
+ */
 async function isHardware(files: HostFiles, name: string): Promise<boolean> {
   return await exists(files, `/sys/class/net/${name}/device/uevent`);
 }
 
-/** Parses /proc/net/dev: two lines of headings, then a line for each interface with its name before a colon. */
+/** Parses /proc/net/dev: two header lines, then a line for each interface with its name before a colon. */
 async function interfaceNames(files: HostFiles): Promise<string[]> {
   const lines = (await files.read("/proc/net/dev")).split("\n").slice(2);
   return lines.flatMap((line) => {
@@ -66,7 +78,7 @@ async function isWanted(files: HostFiles, name: string, patterns: readonly strin
   if (name === "lo") return false;
   if (patterns.length > 0) return patterns.some((pattern) => matchesPattern(name, pattern));
   const folder = `/sys/class/net/${name}`;
-  // Not there where /sys is that of another network namespace.
+  // Missing if /sys belongs to another network namespace.
   const type = await files.read(`${folder}/type`).catch(() => ETHERNET);
   if (type.trim() !== ETHERNET) return false;
   for (const file of PORT_FILES) if (await exists(files, `${folder}/${file}`)) return false;

@@ -1,48 +1,50 @@
 import { readFileSync } from "node:fs";
 import type { HostFiles } from "./host.ts";
 
-/** The control group of this process, as a container sees it; the root group of a host has no files about memory. */
+/** The control group of this process as a container sees it. The root group of a host has no memory files. */
 const GROUP = "/sys/fs/cgroup";
 
-/** When a program's memory is looked at first, milliseconds: nft runs for 0.1 s and more where it needs much. */
+/**
+ * Delay until a program's memory is first read, milliseconds. nft runs for at least 0.1 s when it needs much.
+ */
 const FIRST_LOOK = 20;
 
-/** The pause before each further look grows by this, so that a program that runs for long costs nothing. */
+/** Factor by which the pause grows with each read, so that a long-running program costs nothing. */
 const GROWTH = 1.25;
 
-/** The longest pause, milliseconds; timers of Node end at 24 days. */
+/** Maximum pause, milliseconds. Timers of Node end at 24 days. */
 const LONGEST_PAUSE = 60_000;
 
-/** The program that starts another one with limits, see limitedRun in nft-limits.ts: it becomes that one at once. */
+/** The program that starts another with limits (see limitedRun); the same process soon runs that program. */
 const STARTER = "prlimit";
 
-/** The memory of this process's container, bytes: of all its processes together. */
+/** The memory of this process's container, all processes together. Bytes. */
 export interface ContainerMemory {
-  /** All but the page cache that was not used lately, as the kubelet counts. */
+  /** Without the page cache that was not used recently, as the kubelet counts. */
   readonly workingSet: number;
-  /** Undefined where memory is not limited. */
+  /** Undefined if memory is not limited. */
   readonly limit: number | undefined;
-  /** The most that there ever was, with all page cache; undefined before Linux 5.19. */
+  /** Maximum so far, with all page cache; undefined before Linux 5.19. */
   readonly peak: number | undefined;
 }
 
-/** The resident memory of a program that this process starts, bytes. */
+/** The resident memory of a program that this process starts. Bytes. */
 export interface ProgramMemory {
-  /** As the kernel names it: `nft`. */
+  /** The kernel's name of the program: `nft`. */
   readonly program: string;
-  /** Now, of all processes of it together; 0 when none runs. */
+  /** Current sum over its processes; 0 when none runs. */
   readonly resident: number;
-  /** The most that was seen of one process of it. */
+  /** Highest value that was read of one of its processes. */
   readonly peak: number;
 }
 
-/** Where the daemon's metrics of memory come from. */
+/** Source of the daemon's memory metrics. */
 export interface MemoryUsage {
   readonly container: () => Promise<ContainerMemory | undefined>;
   readonly programs: () => Promise<readonly ProgramMemory[]>;
 }
 
-/** The memory of this process's container; undefined outside of one, and with version 1 of control groups. */
+/** Returns the memory of this process's container; undefined outside a container and with cgroup v1. */
 export async function containerMemory(files: HostFiles): Promise<ContainerMemory | undefined> {
   const current = await groupBytes(files, "current");
   if (current === undefined) return undefined;
@@ -55,21 +57,24 @@ export async function containerMemory(files: HostFiles): Promise<ContainerMemory
   };
 }
 
-/** What this process's container may use, bytes; undefined where memory is not limited. */
+/** Returns the memory limit of this process's container, bytes; undefined if there is none. */
 export async function containerMemoryLimit(files: HostFiles): Promise<number | undefined> {
   return await groupBytes(files, "max");
 }
 
-/** The number in a file of the control group; undefined for `max`, and where there is no such file. */
+/** Reads a number from a file of the control group; undefined for `max`, and if there is no such file. */
 async function groupBytes(files: HostFiles, name: "current" | "max" | "peak"): Promise<number | undefined> {
   const bytes = Number(await files.read(`${GROUP}/memory.${name}`).catch(() => ""));
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
 }
 
-/** The most resident memory that was seen of one process, by program. */
+/** Highest resident memory that was read of one process, by program. Bytes. */
 const peaks = new Map<string, number>();
 
-/** The memory of the programs that run, and of those that {@link samplePeak} has seen; nothing where /proc does not tell. */
+/**
+ * Returns the memory of running programs and of those seen by {@link samplePeak}; empty if /proc cannot be
+ * read.
+ */
 export async function programMemory(files: HostFiles): Promise<readonly ProgramMemory[]> {
   const resident = new Map([...peaks.keys()].map((program) => [program, 0]));
   const children = await files.read(`/proc/self/task/${process.pid}/children`).catch(() => "");
@@ -86,15 +91,15 @@ export async function programMemory(files: HostFiles): Promise<readonly ProgramM
   }));
 }
 
-/** A program that was started, or could not be. */
+/** A program that was started; without a process id if that failed. */
 interface StartedProgram {
   readonly pid?: number | undefined;
   once(event: "exit", listener: () => void): unknown;
 }
 
 /**
- * Looks at the memory of a program until it ends: Node does not tell it afterwards, and nft is gone before the next scrape.
- * Does not keep this process alive.
+ * Samples the memory of a program until it ends: Node does not report it afterwards, and nft ends before the
+ * next scrape. Does not keep this process alive.
  */
 export function samplePeak(child: StartedProgram): void {
   const { pid } = child;
@@ -124,8 +129,8 @@ function notePeak({ program, peak }: ProgramMemory): void {
 }
 
 /**
- * The memory in the text of /proc/PID/status. Undefined for a process that has ended, and for one that is about to be
- * another program: between fork and exec it has this process's name and memory.
+ * Parses the memory in the text of /proc/PID/status. Undefined for a process that has ended, and for one
+ * between fork and exec, which still has this process's name and memory.
  */
 function memoryOf(status: string): ProgramMemory | undefined {
   const program = nameOf(status);
@@ -139,7 +144,7 @@ function memoryOf(status: string): ProgramMemory | undefined {
 
 let own: string | undefined;
 
-/** The name that the kernel has for this process. */
+/** The kernel's name for this process. */
 function ownName(): string | undefined {
   own ??= nameOf(statusText(process.pid));
   return own;

@@ -4,52 +4,57 @@ import { openSocket, socketFailure } from "./netlink-socket.ts";
 import type { ProgramEnd } from "./process.ts";
 import type { OpenProgram } from "./stream-lines.ts";
 
-/** From one ping to the next, milliseconds. */
+/** Interval between pings, milliseconds. */
 const PING_INTERVAL = 10_000;
 
-/** Within this time something has to arrive after a ping, milliseconds. socat starts in 10 ms and answers within 1 ms. */
+/** Maximum time from a ping to any message, milliseconds. socat starts in 10 ms and answers within 1 ms. */
 const PONG_TIMEOUT = 5_000;
 
 /**
- * What the kernel keeps of notifications that are not read yet, bytes; it allows twice as much and counts all that they take
- * in memory. That holds one commit of 300,000 elements, and 8 MB not even 100,000 (Linux 6.18, socat stopped meanwhile).
- * It takes memory only for what waits there.
+ * Size of the buffer in which the kernel keeps unread notifications, bytes. The kernel allows twice as much
+ * and counts their memory use. This holds one commit of 300,000 elements; 8 MB cannot hold 100,000 (Linux
+ * 6.18, with socat stopped). Only what waits there takes memory.
  */
 const BUFFER = 32 * 1024 * 1024;
 
-/** What {@link startNetlinkEvents} needs. */
+/** Arguments of {@link startNetlinkEvents}. */
 export interface NetlinkEventsParts {
   /** Path or name of the program. */
   readonly socat?: string;
   readonly clock: Clock;
-  /** A request that the kernel answers, and that changes nothing. */
+  /** A request that the kernel answers and that changes nothing. */
   readonly ping: Uint8Array;
-  /** The size of the kernel's buffer, bytes. */
+  /** Size of the kernel's buffer, bytes. */
   readonly bufferBytes?: number;
-  /** Called with the kernel's messages as they come, cut anywhere: notifications and the answers to `ping`. */
+  /**
+   * Called with bytes of the kernel's messages in pieces of any size: notifications and answers to `ping`.
+   */
   readonly onBytes: (chunk: Uint8Array) => void;
-  /** Called once, when nothing more will come and it was not stopped. @param reason {@link AppError}, or what `onBytes` threw */
+  /** Called once if listening ends without `stop`. @param reason {@link AppError}, or what `onBytes` threw */
   readonly onEnd: (reason: unknown) => void;
 }
 
-/** The kernel's notifications about nftables, until they end. */
+/** A subscription to the kernel's notifications about nftables. */
 export interface NetlinkEvents {
-  /** Of socat; undefined when it could not be started. The kernel's answers to pings are addressed to this port id. */
+  /**
+   * Process id of socat; undefined if it could not be started. The kernel addresses answers to pings to this
+   * port id.
+   */
   readonly pid: number | undefined;
   /**
-   * Resolves when no commit from now on is missed: the kernel has answered, which it does only once the socket is bound.
-   * Rejects with what `onEnd` is told, and when it is stopped before.
+   * Resolves when no later commit can be missed: the kernel has answered, which it only does once the socket
+   * is bound. Rejects with the error that `onEnd` gets, and if it is stopped before.
    */
   readonly ready: Promise<void>;
-  /** Sends a ping: the answer comes behind all that was committed before. */
+  /** Sends a ping. The answer arrives after all earlier commits. */
   ask(): void;
-  /** Ends it; nothing is called after this. */
+  /** Stops listening. Nothing is called afterwards. */
   stop(): void;
 }
 
 /**
- * Begins to listen to what changes in nftables in this network namespace. Ends when the kernel had to drop a notification,
- * and when socat ends, is killed or hangs. Beginning again is the caller's part.
+ * Starts to listen to changes of nftables in this network namespace. Ends if the kernel had to drop a
+ * notification, and if socat ends, is killed or hangs. The caller has to start again.
  */
 export function startNetlinkEvents(parts: NetlinkEventsParts): NetlinkEvents {
   return new EventSocket(parts);
@@ -61,7 +66,7 @@ class EventSocket implements NetlinkEvents {
   #settle: { readonly resolve: () => void; readonly reject: (reason: unknown) => void } | undefined;
   #program: OpenProgram;
   #timer: Timer | undefined;
-  /** Whether something has arrived since the last ping. */
+  /** Whether any message arrived since the last ping. */
   #isAlive = false;
   #isReady = false;
   #isEnded = false;
@@ -71,7 +76,7 @@ class EventSocket implements NetlinkEvents {
     this.ready = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
-    // Whoever does not wait for it is told by onEnd.
+    // Callers that do not wait for it are told by onEnd.
     this.ready.catch(() => {});
     this.#program = this.#open(true);
     void this.#run();
@@ -86,7 +91,7 @@ class EventSocket implements NetlinkEvents {
   }
 
   stop(): void {
-    this.#close(new AppError("HOST", "listening to nftables was stopped"));
+    this.#close(new AppError("HOST", "stopped listening to nftables"));
   }
 
   #open(isForced: boolean): OpenProgram {
@@ -97,7 +102,7 @@ class EventSocket implements NetlinkEvents {
   async #run(): Promise<void> {
     try {
       let end = await this.#follow();
-      // Root of a user namespace may listen, but not exceed the limit of the host.
+      // Root in a user namespace may listen, but not exceed the limit of the host.
       if (!this.#isReady && !this.#isEnded && end.stderr.includes("setsockopt(")) {
         this.#program = this.#open(false);
         end = await this.#follow();
@@ -108,7 +113,7 @@ class EventSocket implements NetlinkEvents {
     }
   }
 
-  /** Hands over what arrives until the program ends. */
+  /** Passes on messages until the program ends. */
   async #follow(): Promise<ProgramEnd> {
     const program = this.#program;
     this.#ping();
@@ -128,7 +133,7 @@ class EventSocket implements NetlinkEvents {
     this.#isAlive = false;
     this.#program.write(ping);
     this.#timer = clock.after(PONG_TIMEOUT, () => {
-      // When this process was busy, its timers come before what has arrived meanwhile.
+      // If this process was busy, its timers fire before messages that have already arrived are read.
       this.#timer = clock.after(0, () => this.#expectPong());
     });
   }
@@ -136,7 +141,7 @@ class EventSocket implements NetlinkEvents {
   #expectPong(): void {
     const { clock, socat = "socat" } = this.#parts;
     if (this.#isAlive) this.#timer = clock.after(PING_INTERVAL - PONG_TIMEOUT, () => this.#ping());
-    else this.#end(new AppError("HOST", `${socat}, by which nftables is read, did not answer within 5 s`));
+    else this.#end(new AppError("HOST", `${socat}, which reads nftables, did not answer within 5 s`));
   }
 
   #end(reason: unknown): void {

@@ -5,21 +5,21 @@ import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
 import { generationRequest } from "../netlink/requests.ts";
 import { startNetlinkEvents } from "./netlink-events.ts";
 
-/** What a {@link NetlinkListener} reports. */
+/** Callbacks of a {@link NetlinkListener}. */
 export interface NetlinkHandlers {
-  /** Takes each message about a commit, in order: what it changed, and `generation` at its end. */
+  /** Called for each message about a commit, in order: its changes, then `generation` at its end. */
   readonly onMessage: (message: NetlinkMessage) => void;
-  /** Told once why nothing more will come; not after `stop`. */
+  /** Called once with the reason if listening ends; not after `stop`. */
   readonly onEnd: (error: unknown) => void;
 }
 
-/** Listens to what is committed to nftables in this network namespace. */
+/** Listens to commits to nftables in this network namespace. */
 export interface NetlinkListener {
-  /** Of the helper process; undefined when it could not be started. */
+  /** Process id of the helper; undefined if it could not be started. */
   readonly pid: number | undefined;
-  /** Whether every commit is told from now on; false when it ended before. */
+  /** Resolves to true when every later commit will be reported; to false if listening ended before. */
   readonly ready: Promise<boolean>;
-  /** Resolves when all commits of before were told, or nothing more will come. */
+  /** Resolves when all earlier commits were reported, or listening has ended. */
   ping(): Promise<void>;
   stop(): void;
 }
@@ -27,7 +27,7 @@ export interface NetlinkListener {
 /** Starts a {@link NetlinkListener}. */
 export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListener;
 
-/** Listens by socat. @param socat path or name of the program */
+/** Creates listeners that use socat. @param socat path or name of the program */
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
   return ({ onMessage, onEnd }) => {
     const reader = new MessageReader(endianness());
@@ -39,8 +39,8 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
     };
     const take = (message: NetlinkMessage) => {
       if (message.kind === "malformed")
-        throw new AppError("HOST", `the kernel's notifications: ${message.reason}`);
-      // The answer to a question of ours.
+        throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
+      // The answer to our own ping.
       if (message.kind === "generation" && message.portId === events.pid) release();
       else onMessage(message);
     };

@@ -3,32 +3,36 @@ import { AppError } from "../base/errors.ts";
 import { openSocket, socketFailure } from "./netlink-socket.ts";
 import type { OpenProgram } from "./stream-lines.ts";
 
-/** For the next part of an answer, milliseconds: socat starts in 10 ms, and the kernel fills a part within 1 ms. */
+/**
+ * Maximum wait for the next part of an answer, milliseconds. socat starts in 10 ms, and the kernel fills a
+ * part within 1 ms.
+ */
 const TIMEOUT = 5000;
 
-/** How the answer to a request is read. */
+/** Reads the answer to a request. */
 export interface AnswerReader<Message> {
-  /** The messages of the next bytes; bytes may be cut anywhere. */
+  /** Returns the messages that these bytes complete. Bytes may be cut anywhere. */
   readonly read: (chunk: Uint8Array) => readonly Message[];
-  /** Whether the answer ends with this message: the end of a dump, an error, or the only message. */
+  /** Whether this message ends the answer: the end of a dump, an error, or the only message. */
   readonly isLast: (message: Message) => boolean;
 }
 
 /**
- * Asks the kernel about nftables in this network namespace. Its socket is opened for the first request and stays open until
- * {@link NetlinkRequests.close}: 20 small dumps take 12 to 22 ms through one, and 160 to 220 ms with a socat for each.
+ * Sends requests about nftables in this network namespace to the kernel. Opens the socket for the first
+ * request and keeps it until {@link NetlinkRequests.close}: 20 small dumps take 12 to 22 ms with one socket,
+ * and 160 to 220 ms with a socat for each.
  */
 export class NetlinkRequests {
   readonly #clock: Clock;
   readonly #socat: string | undefined;
   readonly #timeoutMs: number;
   #program: OpenProgram | undefined;
-  /** The end of the last request so far. */
+  /** Resolves at the end of the latest request. */
   #last: Promise<void> = Promise.resolve();
 
   /**
    * @param socat path or name of the program
-   * @param timeoutMs for the next part of an answer, milliseconds
+   * @param timeoutMs maximum wait for the next part of an answer, milliseconds
    */
   constructor(clock: Clock, socat?: string, timeoutMs = TIMEOUT) {
     this.#clock = clock;
@@ -37,10 +41,11 @@ export class NetlinkRequests {
   }
 
   /**
-   * Sends a request, and yields the messages of its answer as they arrive. The kernel goes on as they are taken, so that at
-   * most some 500 KB wait. Other requests wait until this one is answered, or its answer is no longer taken.
-   * @param request at most 64 KB, or several requests of which the last one's answer is the last
-   * @throws AppError HOST when socat cannot be started, ends or hangs; as `read` does
+   * Sends a request and yields the messages of its answer as they arrive. The kernel continues only as they
+   * are read, so that at most some 500 KB wait. Later requests wait until this one is answered or no longer
+   * read.
+   * @param request at most 64 KB; or several requests, of which the last has the last answer
+   * @throws AppError HOST if socat cannot be started, ends or hangs; as `read` does
    */
   async *ask<Message>(
     request: Uint8Array,
@@ -59,7 +64,7 @@ export class NetlinkRequests {
     }
   }
 
-  /** Closes the socket; another request opens one again. */
+  /** Closes the socket. The next request opens it again. */
   close(): void {
     this.#program?.kill();
     this.#program = undefined;
@@ -79,7 +84,7 @@ export class NetlinkRequests {
         if (messages.length > 0) yield messages;
       }
     } finally {
-      // What is left of the answer would be read as the next one's.
+      // Otherwise the rest of the answer would be read as the next one.
       if (!isComplete) this.#drop(program);
     }
   }
@@ -96,12 +101,9 @@ export class NetlinkRequests {
     const clock = this.#clock;
     let late: AppError | undefined;
     let timer: Timer = clock.after(this.#timeoutMs, () => {
-      // When this process was busy, its timers come before what has arrived meanwhile.
+      // If this process was busy, its timers fire before messages that have already arrived are read.
       timer = clock.after(0, () => {
-        late = new AppError(
-          "HOST",
-          `nftables could not be read: no answer within ${this.#timeoutMs / 1000} s`,
-        );
+        late = new AppError("HOST", `cannot read nftables: no answer within ${this.#timeoutMs / 1000} s`);
         program.kill();
       });
     });

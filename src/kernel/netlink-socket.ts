@@ -7,29 +7,30 @@ const SOCAT = "socat";
 /** AF_NETLINK, SOCK_RAW and NETLINK_NETFILTER. */
 const NETFILTER = "16:3:12";
 
-/** The bit of NFNLGRP_NFTABLES, the group to which the kernel sends what changes in nftables. */
+/** Bit of NFNLGRP_NFTABLES, the group to which the kernel sends changes of nftables. */
 const NFTABLES_GROUP = 1 << (7 - 1);
 
-/** SOL_SOCKET and SO_RCVBUFFORCE, which net.core.rmem_max does not limit. It needs CAP_NET_ADMIN on the host. */
+/** SOL_SOCKET and SO_RCVBUFFORCE, which net.core.rmem_max does not limit. Needs CAP_NET_ADMIN on the host. */
 const FORCED_BUFFER = "1:33";
 
 /**
- * The most that socat reads at once, bytes, and so the longest message. The kernel puts at most 32 KB of a dump into one
- * (netlink_dump in net/netlink/af_netlink.c) and one page of notifications.
+ * Maximum number of bytes that socat reads at once, and so the longest message. The kernel puts at most 32 KB
+ * of a dump into one (netlink_dump in net/netlink/af_netlink.c), and one page of notifications.
  */
 const BLOCK = 65_536;
 
-/** How a netlink socket is made. */
+/** Options of a netlink socket. */
 export interface SocketOptions {
-  /** Whether the kernel's notifications about nftables arrive there, too. */
+  /** Whether the socket also gets the kernel's notifications about nftables. */
   readonly notifications: boolean;
-  /** The size of the kernel's buffer of what is not read yet, bytes; the kernel's own when absent. */
+  /** Size of the kernel's buffer of unread messages, bytes; the kernel's default if absent. */
   readonly buffer?: { readonly bytes: number; readonly isForced: boolean };
 }
 
 /**
- * Opens a netlink socket to nftables by socat (Debian's package of that name, 4.6 MB resident): it sends what is written
- * to it to the kernel, and prints what the kernel sends. It ends when its input ends, as when this process is killed.
+ * Opens a netlink socket to nftables with socat (Debian package socat, 4.6 MB resident). Bytes written to it
+ * go to the kernel; it prints what the kernel sends. It ends with its input, so also when this process is
+ * killed.
  * @param path path or name of socat
  */
 export function openSocket(path: string = SOCAT, { notifications, buffer }: SocketOptions): OpenProgram {
@@ -38,7 +39,7 @@ export function openSocket(path: string = SOCAT, { notifications, buffer }: Sock
     ...(buffer === undefined ? [] : [bufferOption(buffer)]),
   ];
   const socket = [`SOCKET-DATAGRAM:${NETFILTER}:${address(0)}`, ...options].join(",");
-  // With warnings, and without a pause before its end.
+  // -d prints warnings; -t 0 ends it without a pause.
   return openProgram(path, ["-d", "-t", "0", "-b", String(BLOCK), "STDIO", socket]);
 }
 
@@ -47,30 +48,31 @@ function bufferOption({ bytes, isForced }: NonNullable<SocketOptions["buffer"]>)
 }
 
 /**
- * A `struct sockaddr_nl` behind its family, in the host's byte order: padding, a port id that the kernel chooses, and the
- * groups. As the address to send to it is the kernel's.
+ * Encodes a `struct sockaddr_nl` without its family, in the host's byte order: padding, a port id chosen by
+ * the kernel, and the groups. As a destination it is the kernel's address.
  */
 function address(groups: number): string {
   return `x${"0".repeat(12)}${Buffer.from(Uint32Array.of(groups).buffer).toString("hex")}`;
 }
 
-/** Why socat ended, or could not be started. */
+/** Returns the error for a socat that ended or could not be started. */
 export function socketFailure(
   path: string = SOCAT,
   { startError, stderr, exitCode, signal }: ProgramEnd,
 ): AppError {
   if (startError !== undefined) {
     const hint =
-      "install the package socat: without it, nft reads our tables, which takes it memory and time";
+      "install the package socat: without it, nft reads our tables, which takes more memory and time";
     return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
   const evidence = { stderr: stderr.trim() };
-  // Its input stays open, so that it ends with 0 only for an error of the socket, of which socat 1.8 says nothing.
+  // Its input stays open, so it only exits with 0 after an error of the socket, which socat 1.8 does not
+  // report.
   if (exitCode === 0) {
-    return new AppError("HOST", "messages of nftables were lost: the kernel's buffer was full", { evidence });
+    return new AppError("HOST", "lost notifications of nftables: the kernel's buffer was full", { evidence });
   }
   const reason = signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`;
-  return new AppError("HOST", `${path}, by which nftables is read, ended: ${stderr.trim() || reason}`, {
+  return new AppError("HOST", `${path}, which reads nftables, ended: ${stderr.trim() || reason}`, {
     evidence,
   });
 }

@@ -20,15 +20,16 @@ import { nftTables, type TableReader } from "./table-reader.ts";
 /** A reader of our tables. */
 export interface OpenTables {
   readonly tables: TableReader;
-  /** Ends what waits for later reading. */
+  /** Closes the socket. */
   close(): void;
 }
 
-/** The answer to a request for a set that is not there. */
+/** Errno for a set that does not exist. */
 const ENOENT = 2;
 
 /**
- * Opens a reader of our tables: the elements of sets by netlink, through socat; by nft where that does not work.
+ * Opens a reader of our tables. It reads the elements of sets by netlink through socat, or by nft if that
+ * fails.
  * @param nft lists declarations and rules
  * @param socat path or name of the program
  */
@@ -50,7 +51,7 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promi
   return { tables, close: () => requests.close() };
 }
 
-/** Reads our tables by nft alone. */
+/** Returns a reader of our tables that only uses nft. */
 export function readByNft(nft: Nft): OpenTables {
   return { tables: nftTables(nft), close: () => {} };
 }
@@ -65,7 +66,7 @@ export function answerReader() {
   };
 }
 
-/** By nft where socat cannot be started any more: a full sync must not fail for that. */
+/** Reads by nft if socat can no longer be started: a full sync must not fail for that. */
 async function* elementsOf(
   requests: NetlinkRequests,
   byNft: TableReader,
@@ -104,7 +105,7 @@ async function requestedElement(
   return found;
 }
 
-/** Beside other changes the kernel goes on with a dump: 100,000 elements take 0.3 s beside 50 commits a second (6.18). */
+/** Changes do not restart a dump: 100,000 elements take 0.3 s beside 50 commits a second (6.18). */
 async function* dumpedElements(
   requests: NetlinkRequests,
   family: Family,

@@ -2,7 +2,7 @@ import { AppError, type ErrorCode } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { ProcessLimits, ProgramEnd } from "./process.ts";
 
-/** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
+/** The kernel, or nft itself, refused a transaction. Nothing of it was applied. */
 export class NftRefusedError extends AppError {
   /** The refused transaction. */
   readonly transaction: Transaction;
@@ -17,26 +17,32 @@ export class NftRefusedError extends AppError {
     this.stderr = stderr;
   }
 
-  /** Something is still in use: what some kernels before 6.2 say of chains that lost their last element just now. */
+  /**
+   * Whether an object is still in use: some kernels before 6.2 report this for chains that just lost their
+   * last element.
+   */
   get isBusy(): boolean {
     return this.stderr.includes("Device or resource busy");
   }
 }
 
 /**
- * Whether a transaction was refused for what it says: by the kernel, or by our own schema before it left. One
- * service port may be the cause, and the others must not suffer for it.
+ * Whether the kernel or our own schema refused the content of a transaction. One service port may be the
+ * cause, and the others must not suffer for it.
  */
 export function isRefusedByKernel(error: unknown): error is AppError {
   return error instanceof AppError && (error.code === "NFT_REFUSED" || error.code === "INVALID_TRANSACTION");
 }
 
-/** Failures that a large transaction may cause; a program that is missing, or not allowed to work, fails for any. */
+/**
+ * Failures that a large transaction may cause. A missing program, or one without permission, fails for any
+ * transaction.
+ */
 const OF_TRANSACTIONS: ReadonlySet<ErrorCode> = new Set(["NFT_FAILED", "NFT_TIMEOUT", "NFT_FEATURE"]);
 
 /**
- * nft was killed, crashed, hung or lacked memory over a transaction. Once, that may be anything; where it repeats, one
- * Service may be the cause.
+ * nft was killed, crashed, hung or lacked memory during a transaction. One failure may have any reason; if it
+ * repeats, one Service may be the cause.
  */
 export class TransactionFailedError extends AppError {
   constructor({ code, message, hint, evidence }: AppError) {
@@ -44,23 +50,28 @@ export class TransactionFailedError extends AppError {
   }
 }
 
-/** Returns the failure of a transaction as such; any other error as it is. */
+/**
+ * Returns a {@link TransactionFailedError} if the transaction may be the cause, otherwise the error itself.
+ */
 export function ofTransaction(error: unknown): unknown {
   const isOfIt =
     error instanceof AppError && !(error instanceof NftStoppedError) && OF_TRANSACTIONS.has(error.code);
   return isOfIt ? new TransactionFailedError(error) : error;
 }
 
-/** A listing or a check was ended, or not begun, because this process stops: nothing is wrong, and nothing is known. */
+/**
+ * A listing or check was stopped or not started because this process stops. This is not a failure, and there
+ * is no result.
+ */
 export class NftStoppedError extends AppError {
   constructor() {
-    super("NFT_FAILED", "nft was ended because nft-proxy stops");
+    super("NFT_FAILED", "stopped nft because nft-proxy is stopping");
   }
 }
 
-/** How nft was called, for messages. */
+/** A call of nft, for messages. */
 export interface NftCall {
-  /** The program that was started: nft, or the one that starts it. */
+  /** The program that was started: nft, or one that starts it. */
   readonly program: string;
   /** The whole command line. */
   readonly command: string;
@@ -68,21 +79,22 @@ export interface NftCall {
 }
 
 /**
- * Why nft could not do its work; undefined when it could, and when it or the kernel refused what it was asked. A refusal has
- * its cause in the transaction; another failure only where it repeats: see {@link TransactionFailedError}.
+ * Returns the reason why nft failed; undefined if it worked, and if it or the kernel refused the request. The
+ * cause of a refusal is the transaction; that of another failure is only if it repeats: see {@link
+ * TransactionFailedError}.
  */
 export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined {
   const { startError, signal, exitCode, stderr } = end;
   if (startError !== undefined) return notStarted(call, startError);
   if (end.tooMuchOutput) {
     return new AppError("NFT_OUTPUT", `nft printed more than ${call.limits.maxOutputBytes} bytes`, {
-      hint: "look for what is so large: by `nft -t list table ip nft-proxy` in our tables, which are made anew without what others put there",
+      hint: "run `nft -t list table ip nft-proxy` to find what is so large; nft-proxy rebuilds its tables without objects of others",
       evidence: { command: call.command },
     });
   }
   if (end.timedOut) {
     return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {
-      hint: "look for another program that holds the nftables lock, for a lack of memory, or for changes that come faster than nft lists: where socat is installed, nft does not list our maps",
+      hint: "look for another program that holds the nftables lock, for lack of memory, or for changes faster than nft lists them (install socat: then nft does not list our maps)",
     });
   }
   if (signal !== undefined) return killed(call, signal);
@@ -95,24 +107,24 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
   return exitCode === 0 ? undefined : lacking(call, stderr);
 }
 
-/** The first line of what nft printed. */
+/** Returns the first line of nft's output. */
 export function firstLine(text: string): string {
   return text.trim().split("\n", 1)[0] ?? "";
 }
 
-/** Errors of a system that can start no process, of which nft is not the cause. */
+/** Errors of a system that cannot start any process, whatever the program. */
 const NO_MORE_PROCESSES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"]);
 
 function notStarted({ program }: NftCall, code: string): AppError {
   const isFull = NO_MORE_PROCESSES.has(code);
   return new AppError(isFull ? "NFT_FAILED" : "NFT_MISSING", `cannot start nft at "${program}" (${code})`, {
     hint: isFull
-      ? "look for a lack of memory, and at the limits of processes and open files"
+      ? "look for lack of memory, and at the limits of processes and open files"
       : "install nftables 1.1.3 or newer, or name it with --nft-path",
   });
 }
 
-/** The signals by which a program crashes. */
+/** Signals that end a program that crashes. */
 const CRASHES: ReadonlySet<string> = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"]);
 
 function killed({ command }: NftCall, signal: string): AppError {
@@ -124,7 +136,7 @@ function killed({ command }: NftCall, signal: string): AppError {
     });
   }
   const hint =
-    "the kernel kills it when memory runs out: see the memory limit of the container, and the kernel's log";
+    "the kernel kills it when memory runs out: check the memory limit of the container and the kernel's log";
   return new AppError(
     "NFT_FAILED",
     `nft was killed (${signal})`,
@@ -133,17 +145,17 @@ function killed({ command }: NftCall, signal: string): AppError {
 }
 
 /**
- * Messages of the kernel and of nft for a lack that has nothing to do with what was asked, with a hint. ENFILE ("Too many
- * open files in system") is the kernel's word for a full set.
+ * Messages of the kernel and of nft about missing resources, whatever the request, each with a hint. ENFILE
+ * ("Too many open files in system") is not among them: the kernel returns it for a full set.
  */
 const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
   [
     /Cannot allocate memory|Out of memory|Memory allocation failure/,
-    "memory ran out: see the memory limit of the container, and the kernel's log",
+    "memory ran out: check the memory limit of the container and the kernel's log",
   ],
   [
     /No buffer space available|Message too long/,
-    "raise net.core.wmem_max on the host: without CAP_NET_ADMIN in the host's user namespace it limits a transaction",
+    "raise net.core.wmem_max on the host: it limits transactions of processes without CAP_NET_ADMIN in the host's user namespace",
   ],
   [
     /Resource temporarily unavailable|Interrupted system call|Too many open files(?! in system)/,
@@ -154,7 +166,8 @@ const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
 
 function lacking({ command }: NftCall, stderr: string): AppError | undefined {
   const evidence = { command, stderr: stderr.trim() };
-  // 1.0.6 opens JSON input by this name, which works for a file or a pipe, and not for the socket that Node.js gives it.
+  // nft 1.0.6 opens JSON input by this name, which works for files and pipes but not for the socket that
+  // Node.js provides.
   if (/Could not open file "\/dev\/stdin"/.test(stderr)) {
     return new AppError("NFT_MISSING", "nft is too old: it cannot read its input from another program", {
       hint: "install nftables 1.1.3 or newer, or name it with --nft-path",

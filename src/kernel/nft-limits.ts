@@ -3,22 +3,28 @@ import { containerMemoryLimit } from "./memory-usage.ts";
 import type { ProcessLimits, RunProcess } from "./process.ts";
 import type { StreamText } from "./stream-lines.ts";
 
-/** A listing of 1,000,000 elements takes a minute and 200 MB; whatever takes more hangs or is not ours. */
+/**
+ * Limits of any call. A listing of 1,000,000 elements takes a minute and 200 MB; anything beyond hangs or is
+ * not ours.
+ */
 export const NFT_LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
 
 /**
- * The limits of a process whose memory is limited: what it reads as a whole takes ten times as much once it is parsed.
- * Our own maps are read in pieces; what is read as a whole has some kilobytes, unless others put something into our tables.
+ * Limits of calls by the daemon, whose memory is limited: output that is read as a whole takes ten times its
+ * size once parsed. Our own maps are read in pieces; output read as a whole has some kilobytes, unless others
+ * add objects to our tables.
  */
 export const DAEMON_LIMITS: ProcessLimits = { ...NFT_LIMITS, maxOutputBytes: 30_000_000 };
 
 /**
- * What a transaction may take, for each begun megabyte: 20 times what nft needs on a machine with other work. Milliseconds.
+ * Maximum time of a transaction for each started megabyte, milliseconds: 20 times what nft needs on a machine
+ * with other work.
  */
 const TIMEOUT_PER_MEGABYTE = 10_000;
 
 /**
- * The limits of a transaction. Its time is the same for those of like size, so that failures over them are alike.
+ * Returns the limits of a transaction. Transactions of similar size get the same time, so that their failures
+ * are alike.
  * @param text the transaction as nft reads it
  * @param limits those of any call
  */
@@ -27,22 +33,28 @@ export function transactionLimits(text: string, limits: ProcessLimits): ProcessL
   return { ...limits, timeoutMs: Math.min(limits.timeoutMs, timeoutMs) };
 }
 
-/** The program that starts another one with limits: of util-linux, and so wherever there is a Linux distribution. */
+/**
+ * The program that starts another with limits. It is part of util-linux, so every Linux distribution has it.
+ */
 const PRLIMIT = "prlimit";
 
-/** nft's part of it: the heap of node and what it needs besides take the other half (the image's NODE_OPTIONS). */
+/**
+ * nft's share of the memory limit. The other half is for the heap of node and its other memory (NODE_OPTIONS
+ * in the image).
+ */
 const PART = 0.5;
 
 /**
- * A transaction of so many characters of JSON is large: nft 1.1.3 takes some 30 bytes for each. Smaller ones go to the
- * process that waits for them, which is not limited: limiting costs the start of one more program.
+ * Minimum length of a large transaction, characters of JSON: nft 1.1.3 takes some 30 bytes for each. Smaller
+ * ones go to the waiting process without a limit, as setting a limit costs the start of one more program.
  */
 const LARGE_INPUT = 1_000_000;
 
 /**
- * How much memory nft may take, in bytes, so that too large a ruleset ends nft alone: the kubelet has the kernel kill a
- * container as a whole (memory.oom.group), and with nft the daemon that could find what is too large.
- * @returns undefined where memory is not limited, or no program can set limits
+ * Returns the memory limit of nft, bytes, so that too large a ruleset ends nft alone. Without it, the kernel
+ * kills the whole container (memory.oom.group is set by the kubelet), including the daemon that could find
+ * what is too large.
+ * @returns undefined if memory is not limited, or no program can set limits
  */
 export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise<number | undefined> {
   const bytes = await containerMemoryLimit(files);
@@ -51,7 +63,9 @@ export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise
   return exitCode === 0 ? Math.floor(bytes * PART) : undefined;
 }
 
-/** Runs programs with at most so much memory where they are given much; as `run` does where `bytes` is undefined. */
+/**
+ * Returns a `run` that limits the memory of programs with large input; `run` itself if `bytes` is undefined.
+ */
 export function limitedRun(bytes: number | undefined, run: RunProcess): RunProcess {
   if (bytes === undefined) return run;
   return (path, args, input, limits) =>
@@ -60,7 +74,7 @@ export function limitedRun(bytes: number | undefined, run: RunProcess): RunProce
       : run(path, args, input, limits);
 }
 
-/** Streams the output of programs that take at most so much memory; as `stream` does where `bytes` is undefined. */
+/** Returns a `stream` that limits the memory of programs; `stream` itself if `bytes` is undefined. */
 export function limitedStream(bytes: number | undefined, stream: StreamText): StreamText {
   if (bytes === undefined) return stream;
   return (path, args, limits) => stream(PRLIMIT, limited(bytes, path, args), limits);

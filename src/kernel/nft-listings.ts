@@ -6,21 +6,21 @@ import { readListing } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
 
 /**
- * Lists our table of one family without elements. Never the whole ruleset: other software's tables may hold
- * what this nft cannot print.
+ * Lists our table of one family without elements. Never lists the whole ruleset, as tables of other software
+ * may contain objects that this nft cannot print.
  * @param signal ends the listing
- * @returns nft's JSON text, undefined when there is no such table
- * @throws as {@link Nft.list}, which holds for all of these
+ * @returns nft's JSON text, undefined if there is no such table
+ * @throws as {@link Nft.list}; this holds for all functions here
  */
 export async function listTable(nft: Nft, family: Family, signal?: AbortSignal): Promise<string | undefined> {
   return await nft.list(["-j", "-t", "list", "table", family, TABLE_NAME], { signal });
 }
 
 /**
- * Lists a table of any software with its elements, and never more than this one.
+ * Lists one table of any software with its elements, and no other.
  * @param as "text" is nft's own language, each rule with its handle
  * @param signal ends the listing
- * @returns undefined when there is no such table
+ * @returns undefined if there is no such table
  */
 export async function listTableOf(
   nft: Nft,
@@ -31,7 +31,7 @@ export async function listTableOf(
   return await nft.list([as === "json" ? "-j" : "-a", "list", "table", family, name], { signal });
 }
 
-/** The tables of this network namespace, everyone's, by name alone: `ip nft-proxy`. */
+/** Returns the names of all tables in this network namespace, whoever owns them: `ip nft-proxy`. */
 export async function tableNames(nft: Nft): Promise<Set<string>> {
   const text = (await nft.list(["-j", "list", "tables"])) ?? "";
   return new Set(readListing(text).objects.flatMap(tableName));
@@ -43,20 +43,20 @@ function tableName(object: unknown): string[] {
 }
 
 /**
- * Lists the chains of this network namespace, everyone's, without rules: nothing that others put into a table can
- * keep nft from printing them (1.0.6 survives this beside maps on which its listing of tables crashes).
+ * Lists all chains in this network namespace, without rules: no object in a table can keep nft from printing
+ * them. nft 1.0.6 survives this beside maps that crash its listing of tables.
  * @returns nft's JSON text
  */
 export async function listChains(nft: Nft): Promise<string> {
   return (await nft.list(["-j", "list", "chains"])) ?? "";
 }
 
-/** Lists the flow tables of this network namespace with their devices, everyone's. @returns nft's JSON text */
+/** Lists all flow tables in this network namespace, with their devices. @returns nft's JSON text */
 export async function listFlowtables(nft: Nft): Promise<string> {
   return (await nft.list(["-j", "list", "flowtables"])) ?? '{"nftables": []}';
 }
 
-/** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`; "" for a program that tells none. */
+/** Returns nft's version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
 export async function nftVersion(nft: Nft): Promise<string> {
   const text = await nft.list(["--version"]).catch((error: unknown) => {
     if (error instanceof AppError && error.code === "NFT_OUTPUT") return "";

@@ -13,45 +13,50 @@ import {
 } from "./process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
 
-/** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction or a listing. */
+/**
+ * Access to nftables through the program nft; the only way to change it. Knows how to call nft, not the
+ * contents of transactions and listings.
+ */
 export interface Nft {
   /** Path or name of the program. */
   readonly path: string;
-  /** How many transactions were applied. */
+  /** Number of applied transactions. */
   readonly commits: number;
   /**
-   * Applies a transaction: all of it or nothing.
-   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; {@link TransactionFailedError}
-   * with NFT_TIMEOUT, NFT_FEATURE (a crash) or NFT_FAILED (killed, no memory); NFT_MISSING, HOST (not allowed)
+   * Applies all of a transaction or nothing.
+   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; {@link
+   * TransactionFailedError} with NFT_TIMEOUT, NFT_FEATURE (a crash) or NFT_FAILED (killed, no memory);
+   * NFT_MISSING, HOST (not allowed)
    */
   apply(transaction: Transaction): Promise<AppliedTransaction>;
-  /** Asks the kernel whether it would take a transaction, and changes nothing. @throws as {@link Nft.apply} */
+  /**
+   * Checks whether the kernel would accept a transaction, and changes nothing. @throws as {@link Nft.apply}
+   */
   check(transaction: Transaction): Promise<AppliedTransaction>;
   /**
-   * Does what changes nothing, by nft's arguments.
-   * @returns what nft prints; undefined when there is no such table, set or map
-   * @throws AppError NFT_OUTPUT, NFT_TIMEOUT, NFT_FEATURE, NFT_FAILED, NFT_MISSING, HOST; NftStoppedError after
-   * {@link Nft.stopReading}; the reason of the signal
+   * Calls nft with arguments that change nothing.
+   * @param signal ends the call
+   * @returns its output; undefined if there is no such table, set or map
+   * @throws AppError NFT_OUTPUT, NFT_TIMEOUT, NFT_FEATURE, NFT_FAILED, NFT_MISSING, HOST; NftStoppedError
+   * after {@link Nft.stopReading}; the reason of the signal
    */
   list(args: readonly string[], options?: ListingOptions): Promise<string | undefined>;
   /**
-   * As {@link Nft.list}, in pieces while nft prints them: a long listing is never in memory as a whole. Yields nothing
-   * for what is not there. Throws from the iteration.
+   * As {@link Nft.list}, but yields the output in pieces, so that a long listing is never in memory as a
+   * whole. Yields nothing if the object does not exist. Throws from the iteration.
    */
   stream(args: readonly string[], signal?: AbortSignal): AsyncIterable<string>;
   /**
-   * Kills the listings and checks that are under way, and begins no others: they throw {@link NftStoppedError}.
-   * Transactions are finished, and can still be applied.
+   * Kills running listings and checks and starts no more: they throw {@link NftStoppedError}. Transactions
+   * run to their end and can still be applied.
    */
   stopReading(): void;
 }
 
-/** How something is listed. */
+/** Options of a listing. */
 export interface ListingOptions {
   /** Ends the listing. */
   readonly signal?: AbortSignal | undefined;
-  /** Given to nft, for arguments that make it read some. */
-  readonly input?: string;
 }
 
 /** The cost of applying a transaction. */
@@ -61,29 +66,29 @@ export interface AppliedTransaction {
   readonly durationMs: number;
 }
 
-/** How to reach nft. */
+/** Options of {@link NftProgram}. */
 export interface NftOptions {
   /** Path or name of the program. */
   readonly path: string;
-  /** A program, with its arguments, that starts nft in other context: `["unshare", "-n"]`. */
+  /** A program with its arguments that starts nft in another context: `["unshare", "-n"]`. */
   readonly through?: readonly string[];
   readonly run?: RunProcess;
   readonly stream?: StreamText;
   readonly limits?: ProcessLimits;
-  /** Told the process id of each nft that is given a transaction to apply, before it gets it. */
+  /** Called with the process id of each nft that will apply a transaction, before it gets it. */
   readonly onApply?: (pid: number) => void;
 }
 
 /** The arguments with which nft applies a transaction. */
 export const APPLY: readonly string[] = ["-j", "-f", "-"];
 
-/** What nft says of a table, set, map or element that is not there. */
+/** Error of nft for a missing table, set, map or element. */
 const NO_SUCH_OBJECT = /^Error: (?:Could not process rule: )?No such file or directory/;
 
-/** What nft says of a transaction that the kernel refuses; one that nft itself cannot read fails with other words. */
+/** Part of nft's error if the kernel refuses a transaction; absent if nft itself cannot read it. */
 const BY_KERNEL = "Could not process rule";
 
-/** {@link Nft} by the program, one process for each call. */
+/** {@link Nft} with the program, one process for each call. */
 export class NftProgram implements Nft {
   readonly path: string;
   readonly #through: readonly string[];
@@ -92,13 +97,13 @@ export class NftProgram implements Nft {
   readonly #limits: ProcessLimits;
   readonly #onApply: ((pid: number) => void) | undefined;
   /**
-   * Of each listing and check under way what ends it. One for all of them would keep a trace of each as long as it lives: of
-   * the signals that AbortSignal.any makes, Node 20 never lets their sources forget.
+   * Controllers that end the running listings and checks. A shared one would grow: in Node 20, sources of
+   * AbortSignal.any keep a reference to every signal made from them.
    */
   readonly #reads = new Set<AbortController>();
   #isReadingStopped = false;
   #commits = 0;
-  /** False once this nft could not read a transaction in its narrow form alone. */
+  /** False once this nft could read a transaction only in its full form. */
   #canNarrow = true;
 
   constructor(options: NftOptions) {
@@ -133,12 +138,9 @@ export class NftProgram implements Nft {
     return await this.#send(transaction, ["-j", "-c", "-f", "-"], limits).finally(end);
   }
 
-  async list(
-    args: readonly string[],
-    { signal, input = "" }: ListingOptions = {},
-  ): Promise<string | undefined> {
+  async list(args: readonly string[], { signal }: ListingOptions = {}): Promise<string | undefined> {
     const { limits, end } = this.#beginReading(signal);
-    const result = await this.#execute(args, input, limits).finally(end);
+    const result = await this.#execute(args, "", limits).finally(end);
     if (result.exitCode === 0) return result.stdout;
     if (isMissing(result)) return undefined;
     throw failedListing(args, result);
@@ -180,14 +182,14 @@ export class NftProgram implements Nft {
     return { bytes: text.length, durationMs: result.durationMs };
   }
 
-  /** The program that starts nft, and all of its arguments. */
+  /** Returns the program that starts nft and all of its arguments. */
   #commandLine(args: readonly string[]): readonly [program: string, args: readonly string[]] {
     const [program = this.path, ...rest] = [...this.#through, this.path];
     return [program, [...rest, ...args]];
   }
 
   /**
-   * The limits of what changes nothing, and what is to be called at its end.
+   * Returns the limits of a call that changes nothing, and a function to call at its end.
    * @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own`
    */
   #beginReading(own: AbortSignal | undefined): { readonly limits: ProcessLimits; readonly end: () => void } {
@@ -208,7 +210,7 @@ export class NftProgram implements Nft {
     return result;
   }
 
-  /** @throws the reason for which it was killed, if it was; AppError, see {@link nftFailure} */
+  /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */
   #assertWorked(args: readonly string[], end: ProgramEnd, limits: ProcessLimits): void {
     const [program] = this.#commandLine(args);
     if (end.aborted) limits.signal?.throwIfAborted();

@@ -9,22 +9,25 @@ import { listChains, listTableOf } from "./nft-listings.ts";
 
 const HOOKS: ReadonlySet<string> = new Set(["prerouting", "input", "forward", "output", "postrouting"]);
 
-/** The tables of other software that see IP packets at the hooks that we follow, in the order of their creation. */
+/** The tables of other software with chains on the hooks that we follow, in the order of their creation. */
 export interface OtherTables {
   readonly tables: readonly AnyTable[];
-  /** How many of them were made before nft-proxy's table of a family; all where it has none. */
+  /** Number of them that are older than nft-proxy's table of a family; all if it has none. */
   readonly older: ByFamily<number>;
 }
 
 /** nft's listings of the tables of other software. */
 export interface OtherListings {
-  /** Of all chains, in JSON. */
+  /** JSON of all chains. */
   readonly chains: string;
   /** Tables with chains on the hooks, in the order of their creation. */
   readonly tables: readonly OtherListing[];
 }
 
-/** A table as JSON and in nft's own language; neither where it has gone, `problem` where this nft cannot list it. */
+/**
+ * A table as JSON and in nft's own language. Both are absent if it is gone; `problem` says why this nft
+ * cannot list it.
+ */
 interface OtherListing extends TableName {
   readonly json?: string;
   readonly text?: string;
@@ -32,10 +35,12 @@ interface OtherListing extends TableName {
 }
 
 /**
- * Lists the tables of other software, one by one: a table that this nft cannot list does not hide the others.
+ * Lists the tables of other software one by one, so that a table that this nft cannot list does not hide the
+ * others.
  * @param signal ends the listings
  * @param listOne lists one of them
- * @throws AppError NFT_MISSING, NFT_TIMEOUT, NFT_OUTPUT when not even the chains can be listed; the reason of `signal`
+ * @throws AppError NFT_MISSING, NFT_TIMEOUT, NFT_OUTPUT if the chains cannot be listed; the reason of
+ * `signal`
  */
 export async function listOtherTables(
   nft: Nft,
@@ -65,7 +70,8 @@ async function listingOf(
 }
 
 /**
- * The tables in listings: one that could not be listed is there with a rule that is not understood in each base chain.
+ * Parses the listings. A table that could not be listed gets a rule that is not understood in each base
+ * chain.
  * @throws AppError NFT_OUTPUT for listings that are not nft's
  */
 export function otherTables({ chains, tables: listings }: OtherListings): OtherTables {

@@ -8,7 +8,7 @@ import { answerReader } from "./netlink-tables.ts";
 import type { Nft } from "./nft.ts";
 import { tableNames } from "./nft-listings.ts";
 
-/** A table of other software with many sets, which nft reads before transactions that change both families. */
+/** A table of other software with many sets. nft reads them before transactions that change both families. */
 export interface CostlyTable {
   /** Family and name: `ip kube-proxy`. */
   readonly table: string;
@@ -18,10 +18,16 @@ export interface CostlyTable {
   readonly ms: number;
 }
 
-/** CPU time that nft 1.1.3 takes to read one set without its elements, milliseconds. See docs/decisions/others-sets.md. */
+/**
+ * CPU time that nft 1.1.3 takes to read one set without its elements, milliseconds. See
+ * docs/decisions/others-sets.md.
+ */
 const MS_PER_SET = 0.002;
 
-/** Minimum number of sets that is reported: they take nft 10 ms. A busy machine does not change it, unlike a measured time. */
+/**
+ * Minimum number of sets that is reported: nft takes 10 ms to read them. Unlike a measured time, it does not
+ * depend on other load.
+ */
 const MANY_SETS = 5000;
 
 /**
@@ -58,7 +64,7 @@ export function costlyTableText({ table, sets, ms }: CostlyTable): string {
   return `${table}: ${counted(sets, "set")}, ${ms} ms`;
 }
 
-/** What to do about tables that cost time. */
+/** Returns advice on tables with many sets. */
 export function costlyTablesAdvice(tables: readonly CostlyTable[]): string {
   return tables.some(({ table }) => / kube-proxy$/.test(table))
     ? "if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy"

@@ -4,7 +4,7 @@ import type { Nft } from "./nft.ts";
 import { NftRefusedError } from "./nft-errors.ts";
 import { nftVersion } from "./nft-listings.ts";
 
-/** Something that transactions need of nft and the kernel, with a transaction that shows whether it is there. */
+/** A feature of nft and the kernel that transactions need, and a transaction that fails without it. */
 export interface ProbedFeature {
   readonly name: string;
   readonly hint: string;
@@ -14,10 +14,11 @@ export interface ProbedFeature {
 const UPGRADE = "use nft 1.1.3 or newer, or name another with --nft-path";
 
 /**
- * Finds out whether nft and the kernel can do what we need, by asking for it and changing nothing. Versions are
- * not compared: distributions backport, and nft may be built without JSON.
- * @param whole needs all features, so that one question is enough where none is missing
- * @throws AppError NFT_FEATURE that names what is missing; as {@link Nft.check} does when nft cannot work at all
+ * Checks that nft and the kernel have all required features, by test transactions that change nothing. Does
+ * not compare versions, because distributions backport and nft may be built without JSON.
+ * @param whole needs all features, so that one check is enough if none is missing
+ * @throws AppError NFT_FEATURE that names the missing features; as {@link Nft.check} does if nft cannot work
+ * at all
  */
 export async function probeFeatures(
   nft: Nft,
@@ -46,9 +47,9 @@ export async function probeFeatures(
 }
 
 /**
- * Asks for features that are not required.
- * @returns the error that names what is missing; undefined when nothing is
- * @throws as {@link probeFeatures} when nft cannot work at all
+ * Checks for optional features.
+ * @returns the error that names the missing ones; undefined if there are none
+ * @throws as {@link probeFeatures} if nft cannot work at all
  */
 export async function missingFeatures(
   nft: Nft,

@@ -3,39 +3,45 @@ import type { Socket } from "node:net";
 import { execa, type Options } from "execa";
 import { samplePeak } from "./memory-usage.ts";
 
-/** What a finished process left. One shape for success and failure. */
+/** Result of a finished process, the same for success and failure. */
 export interface ProcessResult {
-  /** Exit code; undefined when it was killed or never started. */
+  /** Exit code; undefined if it was killed or never started. */
   readonly exitCode: number | undefined;
   /** Name of the signal that ended it. */
   readonly signal: string | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** The program could not be started: its error code, `ENOENT` for one. */
+  /** Error code if the program could not be started, such as `ENOENT`. */
   readonly startError: string | undefined;
   readonly timedOut: boolean;
-  /** It printed more than was allowed and was killed for it. */
+  /** Whether it was killed because it printed too much. */
   readonly tooMuchOutput: boolean;
-  /** It was killed because nobody wants its result any more: {@link ProcessLimits.signal}. */
+  /** Whether it was killed by {@link ProcessLimits.signal}, as its result is no longer needed. */
   readonly aborted: boolean;
   /** Wall time, milliseconds. */
   readonly durationMs: number;
 }
 
-/** How a program ended, without what it printed for its reader. */
+/** A result without output. */
 export type ProgramEnd = Omit<ProcessResult, "stdout" | "durationMs">;
 
-/** Bounds of a process. */
+/** Limits of a process. */
 export interface ProcessLimits {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
-  /** Kills it. What may be killed ends with this process also when a signal ends that, other than SIGKILL. */
+  /**
+   * Kills it when aborted. A program with a signal also ends when this process is ended by a signal other
+   * than SIGKILL.
+   */
   readonly signal?: AbortSignal;
-  /** Called with its process id before it gets its input. */
+  /** Called with the process id before the program gets its input. */
   readonly onStart?: (pid: number) => void;
 }
 
-/** Runs a program to its end with `input` on its standard input. Never throws for what the program does. */
+/**
+ * Runs a program to its end with `input` on its standard input. Never throws because of what the program
+ * does.
+ */
 export type RunProcess = (
   path: string,
   args: readonly string[],
@@ -43,11 +49,15 @@ export type RunProcess = (
   limits: ProcessLimits,
 ) => Promise<ProcessResult>;
 
-/** In the environment of every program that this process starts: the process id, for {@link endOrphans}. */
+/**
+ * Environment variable of every program that this process starts. Its value is our process id, for {@link
+ * endOrphans}.
+ */
 export const STARTED_BY = "NFT_PROXY_STARTED_BY";
 
 /**
- * How every program is run: by an argument array, without a shell. A failure is a result; what is killed ends at once.
+ * Options for every program. It is run with an argument array and without a shell; a failure is a result;
+ * killing uses SIGKILL.
  */
 export const PROGRAM_OPTIONS = {
   reject: false,
@@ -55,27 +65,28 @@ export const PROGRAM_OPTIONS = {
   killSignal: "SIGKILL",
   forceKillAfterDelay: false,
   cleanup: false,
-  // Its messages are matched: they must be in English whatever the node speaks.
+  // Messages are matched, so they must be in English whatever the locale of the node.
   env: { LC_ALL: "C", [STARTED_BY]: String(process.pid) },
 } as const satisfies Options;
 
 /**
- * The programs to kill when this process exits: nft would commit a transaction after another daemon has read the kernel. One
- * that is killed leaves all of it or nothing. execa's own `cleanup` costs 0.09 ms of CPU for each program.
+ * Programs to kill when this process exits; otherwise nft could commit a transaction after another daemon has
+ * read the kernel. A killed nft applies all of a transaction or nothing. execa's own `cleanup` costs 0.09 ms
+ * of CPU for each program.
  */
 const underWay = new Set<Pick<ChildProcess, "kill">>();
 process.once("exit", () => {
   for (const child of underWay) child.kill();
 });
 
-/** Has a program end when this process exits. */
+/** Makes a program end when this process exits. */
 function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
   if (child.pid === undefined) return;
   underWay.add(child);
   child.once("exit", () => underWay.delete(child));
 }
 
-/** {@link RunProcess} by execa. */
+/** {@link RunProcess} with execa. */
 export const runProcess: RunProcess = async (
   path,
   args,
@@ -95,30 +106,33 @@ export const runProcess: RunProcess = async (
   return processResult(await child);
 };
 
-/** A program that was started and waits for its input. */
+/** A started program that waits for its input. */
 export interface StartedProcess {
   /** Undefined when it could not be started. */
   readonly pid: number | undefined;
-  /** It could not be started, or has ended. */
+  /** Whether it has ended or could not be started. */
   readonly hasEnded: boolean;
-  /** It ended, as far as is known by {@link finish}, before it could be given all of its input. */
+  /** Whether it ended before it got all of its input, as far as {@link finish} knows. */
   readonly lacksInput: boolean;
-  /** Gives it all of its input and waits for its end. To be called once; its duration begins here. @param timeoutMs then it is killed */
+  /**
+   * Writes all of its input and waits for its end. Call once; the duration is measured from here. @param
+   * timeoutMs time after which it is killed
+   */
   finish(input: string, timeoutMs: number): Promise<ProcessResult>;
   /** Kills it. */
   kill(): void;
 }
 
 /**
- * Starts a program that is to get its input later. Until then it does not keep this process from ending. Never throws.
+ * Starts a program that gets its input later. Until then it does not keep this process running. Never throws.
  */
 export function startProcess(path: string, args: readonly string[], maxOutputBytes: number): StartedProcess {
   const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
   endOnExit(child);
   const kill = (): void => void child.kill();
-  // Pipes of child processes are sockets, which their types do not tell.
+  // Pipes of child processes are sockets, although their types do not say so.
   const handles = [child, ...([child.stdin, child.stdout, child.stderr] as unknown as readonly Socket[])];
-  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  // A program that ends without reading all of its input (EPIPE) shows the reason by its exit code.
   let lacksInput = false;
   child.stdin.on("error", () => {
     lacksInput = true;
@@ -149,7 +163,7 @@ export function startProcess(path: string, args: readonly string[], maxOutputByt
   };
 }
 
-/** What execa tells of a process, as far as we use it; its own type depends on all options. */
+/** The fields of execa's result that we use; its own type depends on all options. */
 interface ExecaResult {
   readonly exitCode?: number | undefined;
   readonly signal?: string | undefined;
@@ -159,11 +173,11 @@ interface ExecaResult {
   readonly isMaxBuffer: boolean;
   readonly isCanceled: boolean;
   readonly durationMs: number;
-  /** Of an error of the system. */
+  /** Code of a system error. */
   readonly code?: string | undefined;
 }
 
-/** What execa tells of a process that ended, or that could not be started. Output that was not collected is "". */
+/** Converts execa's result. Output that was not collected is "". */
 export function processResult(result: ExecaResult): ProcessResult {
   const { exitCode, signal, stdout, stderr, timedOut, isMaxBuffer, isCanceled, durationMs, code } = result;
   const hasStarted = exitCode !== undefined || signal !== undefined;

@@ -8,13 +8,16 @@ import type { Element } from "../nft/elements.ts";
 import { SetComparison } from "../nft/set-comparison.ts";
 import type { TableReader } from "./table-reader.ts";
 
-/** nft-proxy's tables could not be read, with the reason. */
+/** nft-proxy's tables could not be read. */
 interface Unreadable {
   readonly kind: "unreadable";
   readonly reason: string;
-  /** nft could not work at all; false when the tables have something that it cannot list, or that is not understood. */
+  /**
+   * Whether nft cannot work at all; false if the tables contain something that it cannot list or that is not
+   * understood.
+   */
   readonly isNftAtFault: boolean;
-  /** How the reader can solve the problem; absent when it is not known. */
+  /** How the user can solve the problem; absent if unknown. */
   readonly hint?: string;
 }
 
@@ -23,7 +26,7 @@ export type KernelState = { readonly kind: "read"; readonly ruleset: Ruleset } |
 
 /** A difference of one of nft-proxy's tables in the kernel from the desired one. */
 export interface TableDifference extends TableDelta {
-  /** What is there in place of the desired: the chains, and by set the elements, that the delta replaces or deletes. */
+  /** The current contents that the delta replaces or deletes: chains, and elements by set. */
   readonly actual: {
     readonly chains: readonly Chain[];
     readonly elements: readonly { readonly set: string; readonly elements: readonly Element[] }[];
@@ -36,9 +39,9 @@ export type KernelComparison =
   | Unreadable;
 
 /**
- * Reads nft-proxy's tables of the given families, set by set. The dynamic maps, which packets fill, are never listed:
- * 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
- * @throws AppError when nft cannot work at all, so that nothing is known of the tables: as {@link Nft.apply} does
+ * Reads nft-proxy's tables of the given families, set by set. Never reads the dynamic maps, which packets
+ * fill: 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
+ * @throws AppError as {@link Nft.apply} does if nft cannot work at all, so that the tables are unknown
  */
 export async function readKernel(reader: TableReader, families: readonly Family[]): Promise<KernelState> {
   const tables: Partial<Record<Family, Table>> = {};
@@ -54,13 +57,16 @@ export async function readKernel(reader: TableReader, families: readonly Family[
   }
 }
 
-/** How much is compared: all, nothing of what is in sets that are there, or of these only some (`ip endpoints`). */
+/**
+ * What to compare: everything; declarations, without the elements of existing sets; or also the elements of
+ * the named sets (`ip endpoints`).
+ */
 export type ComparisonScope = "everything" | "declarations" | ReadonlySet<string>;
 
 /**
- * Compares nft-proxy's tables with the desired ones while they are read, giving way to other work as often as is
- * necessary: nothing of what is right is kept.
- * @param desired may change meanwhile: see {@link SetComparison}; a family that it does not have is not looked at
+ * Compares nft-proxy's tables with the desired ones while reading them, so that correct elements are not
+ * kept. Yields to other work as often as needed.
+ * @param desired may change meanwhile: see {@link SetComparison}; families that it lacks are ignored
  */
 export async function compareKernel(
   reader: TableReader,
@@ -93,8 +99,8 @@ export async function compareKernel(
 }
 
 /**
- * The tables in the kernel, from the desired ones and the differences that were found.
- * @returns undefined when a table has other declarations: nothing is known of its elements
+ * Computes the tables in the kernel from the desired ones and the differences.
+ * @returns undefined if a table has other declarations, because its elements are then unknown
  */
 export function actualTables(desired: Ruleset, differences: readonly TableDifference[]): Ruleset | undefined {
   const tables: Partial<Record<Family, Table>> = { ...desired };
@@ -131,7 +137,10 @@ function actualTable(desired: Table, { actual, ...delta }: TableDifference): Tab
   return { ...desired, chains, sets };
 }
 
-/** An nft that answers, or crashes on a table, has tables to be rebuilt; any other failure says nothing of them. */
+/**
+ * Whether the failure says nothing about the tables. If nft answers, or crashes on a table, the tables must
+ * be rebuilt.
+ */
 function isNftAtFault(error: unknown): boolean {
   return error instanceof AppError && error.code !== "NFT_OUTPUT" && error.code !== "NFT_FEATURE";
 }
@@ -147,7 +156,7 @@ function unreadable(error: unknown): Unreadable {
   };
 }
 
-/** A table without the elements of its sets; undefined when there is none. */
+/** Returns a table without elements; undefined if there is none. */
 export async function declaredTable(
   reader: Pick<TableReader, "listTable">,
   family: Family,
@@ -170,7 +179,7 @@ async function readSets(reader: TableReader, { family, sets }: Table): Promise<M
   return result;
 }
 
-/** Keys that a comparison expects in one turn of the event loop: 100,000 would take 15 ms. */
+/** Number of keys that a comparison adds in one turn of the event loop; 100,000 would block it for 15 ms. */
 const KEYS_PER_TURN = 5000;
 
 function isCompared(set: string, scope: ComparisonScope): boolean {

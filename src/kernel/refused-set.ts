@@ -4,7 +4,7 @@ import { type ListedElement, splitParts } from "../nft/elements.ts";
 import { declaredTable } from "./read-kernel.ts";
 import type { TableReader } from "./table-reader.ts";
 
-/** A client's packets to one destination that our rules refused or dropped. */
+/** Packets of one client to one destination that our rules refused or dropped. */
 export interface RefusalEntry {
   readonly family: Family;
   readonly client: string;
@@ -12,24 +12,24 @@ export interface RefusalEntry {
   readonly protocol: Protocol;
   /** 1..65535 */
   readonly port: number;
-  /** Since the entry was made, that is since the first packet after an hour without one. */
+  /** Since the entry was created: since the first packet after an hour without any. */
   readonly packets: number;
   /** Seconds since the last packet. */
   readonly silentFor: number;
 }
 
-/** A refusal, and when it was first seen, as far as a daemon watched it from its beginning. */
+/** A refusal with the time of its first packet, if a daemon has watched it from the start. */
 export interface SeenRefusal extends RefusalEntry {
-  /** Milliseconds since 1970: a packet within half a minute of the first one. */
+  /** Milliseconds since 1970, at most half a minute off. */
   readonly firstAt?: number;
 }
 
-/** When the last packet of a refusal came. @param now when it was read, milliseconds since 1970 */
+/** Returns the time of the last packet of a refusal. @param now time of reading, milliseconds since 1970 */
 export function lastPacketAt({ silentFor }: RefusalEntry, now: number): number {
   return now - silentFor * 1000;
 }
 
-/** Adds the times of first packets that the kernel's entries tell: that of a single packet is the last one, too. */
+/** Adds the known times of first packets: a refusal with a single packet has its last one as the first. */
 export function withSinglePackets(entries: readonly RefusalEntry[], now: number): SeenRefusal[] {
   return entries.map((entry) =>
     entry.packets === 1 ? { ...entry, firstAt: lastPacketAt(entry, now) } : entry,
@@ -37,10 +37,10 @@ export function withSinglePackets(entries: readonly RefusalEntry[], now: number)
 }
 
 /**
- * Reads what the rules refused, of these families.
- * @param set the set's name
- * @param timeout seconds for which an entry lives after its last packet
- * @returns undefined where nothing is recorded, in no family
+ * Reads the refusals of these families.
+ * @param set name of the set
+ * @param timeout seconds for which an entry stays after its last packet
+ * @returns undefined if no family records refusals
  * @throws AppError as {@link TableReader} does
  */
 export async function readRefusals(
@@ -77,7 +77,7 @@ function refusalEntry(
   };
 }
 
-/** The packets of refusals at an earlier look, by {@link refusalKey}. */
+/** Packet counts of refusals at an earlier time, by {@link refusalKey}. */
 export type RefusalPackets = ReadonlyMap<string, Pick<RefusalEntry, "packets">>;
 
 /** Identifies the client and the destination of a refusal. */
@@ -85,19 +85,22 @@ export function refusalKey({ client, address, protocol, port }: RefusalEntry): s
   return `${client} ${address} ${protocol} ${port}`;
 }
 
-/** The packets of some refusals, for {@link newRefusals}. */
+/** Returns the packet counts of refusals, for {@link newRefusals}. */
 export function refusalPackets(entries: readonly RefusalEntry[]): RefusalPackets {
   return new Map(entries.map((entry) => [refusalKey(entry), entry]));
 }
 
-/** The refusals since an earlier look, with the packets since then. Entries that expired meanwhile are in neither. */
+/**
+ * Returns the refusals since an earlier reading, with the packets since then. Entries that expired in between
+ * are in neither.
+ */
 export function newRefusals<Entry extends RefusalEntry>(
   before: RefusalPackets,
   now: readonly Entry[],
 ): Entry[] {
   return now.flatMap((entry) => {
     const earlier = before.get(refusalKey(entry))?.packets ?? 0;
-    // An entry that was made anew counts from the beginning.
+    // A recreated entry counts from zero.
     const packets = entry.packets < earlier ? entry.packets : entry.packets - earlier;
     return packets === 0 ? [] : [{ ...entry, packets }];
   });

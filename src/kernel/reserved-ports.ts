@@ -2,26 +2,28 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemErrorCode } from "./host.ts";
 
-/** Ports that outgoing connections do not take for their own end, of this network namespace, both families. */
+/**
+ * Ports that outgoing connections do not use as their source port, of this network namespace, both families.
+ */
 const RESERVED_PORTS = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 
-/** The ports that we have added there, so that those of others are told from ours. */
+/** Records the ports that we reserved, to distinguish them from those of others. */
 const OUR_PORTS = "/run/nft-proxy/reserved-node-ports";
 
-/** The file of the reserved ports. */
+/** Access to the reserved ports. */
 export interface ReservedPortFiles {
   /** The kernel's list. Rejects with the system's error. */
   read(): Promise<string>;
   write(text: string): Promise<void>;
-  /** The list of ours, "" for none. */
+  /** The list of our ports, "" for none. */
   readOurs(): Promise<string>;
   writeOurs(text: string): Promise<void>;
 }
 
-/** Those of the host that we run on. */
+/** The files of this host. */
 export const reservedPortFiles: ReservedPortFiles = {
   read: () => readFile(RESERVED_PORTS, "utf8"),
-  // The kernel takes a long list in several pieces; a line end is what it takes for an empty one.
+  // The kernel accepts a long list in several pieces. It takes a line end as an empty list.
   write: (text) => writeFile(RESERVED_PORTS, `${text}\n`, { flag: "r+" }),
   readOurs: async () => {
     try {
@@ -39,8 +41,8 @@ export const reservedPortFiles: ReservedPortFiles = {
 };
 
 /**
- * Makes the kernel reserve these ports besides those that others have reserved, and no longer those that we had
- * reserved before. Rejects with the system's error.
+ * Reserves these ports in addition to those of others, and releases those that we reserved before and no
+ * longer need. Rejects with the system's error.
  * @returns whether the kernel's list changed
  */
 export async function reservePorts(wanted: ReadonlySet<number>, files: ReservedPortFiles): Promise<boolean> {
@@ -49,7 +51,7 @@ export async function reservePorts(wanted: ReadonlySet<number>, files: ReservedP
   const reserved = parsePortList(await files.read());
   const others = new Set([...reserved].filter((port) => !before.has(port)));
   const ours = new Set([...wanted].filter((port) => !others.has(port)));
-  // Noted before they are reserved and until they are not, so that a crash leaves none that nobody knows.
+  // Recorded before they are reserved and until they are released, so that no reservation is lost by a crash.
   await files.writeOurs(formatPortList(new Set([...before, ...ours])));
   const next = formatPortList(new Set([...others, ...ours]));
   const isChanged = next !== formatPortList(reserved);
@@ -59,8 +61,8 @@ export async function reservePorts(wanted: ReadonlySet<number>, files: ReservedP
 }
 
 /**
- * Reads a list of ports and ranges as sysctl has it: `80,30000-30002`, empty for none.
- * Source: Documentation/networking/ip-sysctl.rst, ip_local_reserved_ports
+ * Parses a list of ports and ranges in the format of sysctl: `80,30000-30002`, empty for none. Source:
+ * Documentation/networking/ip-sysctl.rst, ip_local_reserved_ports
  */
 export function parsePortList(text: string): Set<number> {
   const ports = new Set<number>();
@@ -73,7 +75,7 @@ export function parsePortList(text: string): Set<number> {
   return ports;
 }
 
-/** Formats ports as sysctl does: sorted, neighbours as ranges. */
+/** Formats ports as sysctl does: sorted, consecutive ones as ranges. */
 export function formatPortList(ports: ReadonlySet<number>): string {
   const ranges: [number, number][] = [];
   for (const port of [...ports].sort((a, b) => a - b)) {

@@ -12,7 +12,7 @@ interface Route extends AddressInterval {
   readonly family: Family;
   readonly length: number;
   readonly metric: number;
-  /** Undefined where the route refuses packets (`unreachable`, `blackhole`). */
+  /** Undefined if the route refuses packets (`unreachable`, `blackhole`). */
   readonly interface: string | undefined;
 }
 
@@ -20,8 +20,9 @@ interface Route extends AddressInterval {
 const RTF_REJECT = 0x200;
 
 /**
- * Reads the main routing tables from /proc. Rules of policy routing (`ip rule`) are not considered.
- * @returns a function from a canonical address to the interface that its packets leave by, undefined without a route
+ * Reads the main routing tables from /proc. Ignores policy routing (`ip rule`).
+ * @returns a function from a canonical address to the interface that its packets leave by; undefined without
+ * a route
  */
 export async function interfaceLookup(files: HostFiles): Promise<(address: string) => string | undefined> {
   const routes = (await readRoutes(files)).sort((a, b) => b.length - a.length || a.metric - b.metric);
@@ -34,8 +35,8 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
 }
 
 /**
- * The interfaces by which a network is reached: uplinks, bridges and tunnels. The veth of a pod has routes to single addresses
- * at most, and to the link-local ones that every interface has.
+ * Returns the interfaces that lead to networks: uplinks, bridges and tunnels. The veth of a pod only has
+ * routes to single addresses, and to the link-local ones that every interface has.
  */
 export async function networkInterfaces(files: HostFiles): Promise<ReadonlySet<string>> {
   const routes = (await readRoutes(files)).filter(
@@ -57,13 +58,13 @@ async function readRoutes(files: HostFiles): Promise<Route[]> {
   return [...ip.split("\n").flatMap(ipv4Route), ...ip6.split("\n").flatMap(ipv6Route)];
 }
 
-/** A line of /proc/net/route: the destination's addresses, and the route to them. */
+/** A line of /proc/net/route: the addresses of the destination, and the route to them. */
 export interface IPv4Route extends AddressInterval {
   /** The interface. */
   readonly name: string;
-  /** The length of the destination's prefix. */
+  /** Prefix length of the destination. */
   readonly length: number;
-  /** As the kernel prints it; {@link NO_GATEWAY} for a connected subnet. */
+  /** As printed by the kernel; {@link NO_GATEWAY} for a connected subnet. */
   readonly gateway: string;
   readonly flags: string;
   readonly metric: number;
@@ -73,8 +74,9 @@ export interface IPv4Route extends AddressInterval {
 export const NO_GATEWAY = "00000000";
 
 /**
- * Parses `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: addresses as the bytes of this (little-endian) machine.
- * @returns undefined for the head line
+ * Parses `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: each address is a number in this machine's byte
+ * order.
+ * @returns undefined for the header line
  */
 export function parseIPv4Route(line: string): IPv4Route | undefined {
   const [name, destination, gateway, flags, , , metric, mask] = line.trim().split(/\s+/);
@@ -100,7 +102,10 @@ function ipv4Route(line: string): Route[] {
   return [{ family: "ip", first, last, length, metric, interface: usable(name, flags) }];
 }
 
-/** Destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal), interface. */
+/**
+ * Matches destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal),
+ * and interface.
+ */
 function ipv6Route(line: string): Route[] {
   const [destination, length, , , , metric, , , flags, name] = line.trim().split(/\s+/);
   if (destination === undefined || name === undefined || length === undefined) return [];

@@ -7,23 +7,25 @@ import {
   startProcess,
 } from "./process.ts";
 
-/** A spare that has waited for so long, milliseconds, is replaced: the program may have been upgraded on disk. */
+/** Maximum age of a waiting spare, milliseconds: the program may have been upgraded on disk. */
 const MAX_AGE = 60_000;
 
 /**
- * From one input to the start of the next spare, milliseconds: by then nft has most often committed what it was given,
- * and is not slowed down. It ends later: when it deleted something, closing its netlink socket waits for the kernel's next
- * RCU grace period, 10 to 30 ms (nft_rcv_nl_event in net/netfilter/nf_tables_api.c), and a change may come meanwhile.
+ * Delay from an input to the start of the next spare, milliseconds. By then nft has usually committed, so
+ * that the start does not slow it down. nft ends later if it deleted something: closing its socket waits for
+ * an RCU grace period of the kernel, 10 to 30 ms (nft_rcv_nl_event in net/netfilter/nf_tables_api.c), and
+ * another change may arrive meanwhile.
  */
 const START_DELAY = 3;
 
 /**
- * Runs one command by a process that was started in advance and waits for its input, so that starting it delays nothing.
- * For programs that do nothing before the end of their input, and nothing for an empty one: so it ends when the spare is
- * not needed any more, and when this process is killed. nft is one (test/kernel/spare-nft.test.ts).
+ * Runs one command with a process that was started in advance and waits for its input, which saves the time
+ * to start it. Only for programs that do nothing before the end of their input, and nothing for an empty one:
+ * the spare gets an empty input when it is no longer needed or when this process is killed. nft is such a
+ * program (test/kernel/spare-nft.test.ts).
  *
- * The first run, and one whose spare has ended, starts a process as it is asked for: also when it turns out only then
- * that the spare was killed, as when memory runs out. The next spare is started while a run is under way.
+ * The first run starts its own process, as does one whose spare has ended, even if this is only noticed then,
+ * for example after the kernel killed it for lack of memory. The next spare starts during a run.
  */
 export class SpareProcess {
   readonly #path: string;
@@ -31,7 +33,7 @@ export class SpareProcess {
   readonly #maxOutputBytes: number;
   readonly #clock: Clock;
   #spare: StartedProcess | undefined;
-  /** For the start of the next spare, or the replacement of the one that waits. */
+  /** Starts the next spare, or replaces the waiting one. */
   #timer: Timer | undefined;
   #stopped = false;
 
@@ -42,7 +44,7 @@ export class SpareProcess {
     this.#clock = clock;
   }
 
-  /** {@link RunProcess}: other commands than that of the spare are run as they are. */
+  /** {@link RunProcess}. Runs other commands than that of the spare directly. */
   readonly run: RunProcess = async (path, args, input, limits) => {
     if (path !== this.#path || args.join("\0") !== this.#args.join("\0")) {
       return await runProcess(path, args, input, limits);
@@ -55,13 +57,13 @@ export class SpareProcess {
     return await finished;
   };
 
-  /** Ends the spare; there will be no other. */
+  /** Ends the spare and starts no other. */
   stop(): void {
     this.#stopped = true;
     this.#take()?.kill();
   }
 
-  /** The spare, if it still waits. */
+  /** Returns the spare if it still waits. */
   #take(): StartedProcess | undefined {
     this.#timer?.cancel();
     const spare = this.#spare;
@@ -78,8 +80,8 @@ export class SpareProcess {
 }
 
 /**
- * Gives a spare its input, or another process if the spare ended before it had all of it: then it did nothing, and
- * nothing is done twice. One that was killed later may have done its work.
+ * Gives a spare its input, or starts another process if the spare ended before it had all of it. Such a spare
+ * did nothing, so nothing is done twice. One that was killed later may have done its work.
  */
 async function finish(
   spare: StartedProcess,

@@ -10,20 +10,23 @@ import {
   STARTED_BY,
 } from "./process.ts";
 
-/** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
+/**
+ * Runs a program and yields its output in pieces as they arrive. The program waits while its output is not
+ * read.
+ */
 export type StreamText = (
   path: string,
   args: readonly string[],
   limits?: StreamLimits,
 ) => AsyncIterable<string>;
 
-/** Bounds of a program whose output is streamed. */
+/** Limits of a program whose output is streamed. */
 export type StreamLimits = Pick<ProcessLimits, "timeoutMs" | "signal">;
 
 /** Runs a program and yields its output line by line, without buffering all of it. */
 export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
 
-/** The timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
+/** Timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
 const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 
 /** The output goes to its reader as it comes; of a program that prints more errors than this, these end. */
@@ -35,7 +38,7 @@ const OPEN_OPTIONS = {
 
 const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
 
-/** A program whose output was streamed could not be started, or failed. */
+/** A program whose output is streamed failed or could not be started. */
 export class ProgramError extends AppError {
   readonly end: ProgramEnd;
 
@@ -59,9 +62,9 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
 }
 
 /**
- * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed, and ends
- * with this process, unless that is killed by SIGKILL.
- * @throws ProgramError from the iteration when the program cannot be started, fails or times out
+ * {@link StreamText} with an argument array, without a shell. Kills a program whose output is no longer read.
+ * The program ends with this process, unless that is ended by SIGKILL.
+ * @throws ProgramError from the iteration if the program cannot be started, fails or times out
  */
 export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
   const cancel = signal === undefined ? {} : { cancelSignal: signal };
@@ -72,7 +75,7 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs, 
     yield* child.stdout.setEncoding("utf8");
     isComplete = true;
   } finally {
-    // A program may close its output and then take a while to end.
+    // A program may close its output some time before it ends.
     if (!isComplete) child.kill();
   }
   const end = processResult(await child);
@@ -96,13 +99,16 @@ async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, v
 export interface FollowedProgram {
   /** Undefined when it could not be started. */
   readonly pid: number | undefined;
-  /** Ends it; harmless when it has ended. */
+  /** Stops it; does nothing if it has ended. */
   stop(): void;
-  /** Resolves when it was stopped. Rejects with {@link ProgramError} when it could not be started, or ended by itself. */
+  /**
+   * Resolves when it was stopped. Rejects with {@link ProgramError} if it could not be started or ended by
+   * itself.
+   */
   readonly ended: Promise<void>;
 }
 
-/** Starts a program and hands over its lines as they come, until it is stopped. */
+/** Starts a program and passes on its lines as they arrive, until it is stopped. */
 export type FollowLines = (
   path: string,
   args: readonly string[],
@@ -110,8 +116,8 @@ export type FollowLines = (
 ) => FollowedProgram;
 
 /**
- * {@link FollowLines} by an argument array, without a shell. It ends with this process, too, unless that is killed by
- * SIGKILL: see {@link endOrphans}.
+ * {@link FollowLines} with an argument array, without a shell. The program ends with this process, unless
+ * that is ended by SIGKILL: see {@link endOrphans}.
  */
 export const followLines: FollowLines = (path, args, onLine) => {
   const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true });
@@ -128,29 +134,29 @@ export const followLines: FollowLines = (path, args, onLine) => {
   return { pid: child.pid, stop, ended: follow() };
 };
 
-/** A program that is given bytes and prints bytes until it is killed. */
+/** A program that gets bytes and prints bytes until it is killed. */
 export interface OpenProgram {
   /** Undefined when it could not be started. */
   readonly pid: number | undefined;
-  /** What it prints. The program waits when its output is not taken. */
+  /** Its output. The program waits while it is not read. */
   readonly output: AsyncIterableIterator<Uint8Array>;
-  /** Gives it bytes; it gets nothing when it has ended. */
+  /** Writes to its input; does nothing if it has ended. */
   write(bytes: Uint8Array): void;
-  /** It could not be started, or has ended. */
+  /** Whether it has ended or could not be started. */
   readonly hasEnded: boolean;
-  /** Kills it; harmless when it has ended. */
+  /** Kills it; does nothing if it has ended. */
   kill(): void;
-  /** How it ended, also when it could not be started. Never rejects. */
+  /** Resolves with its end, also if it could not be started. Never rejects. */
   readonly ended: Promise<ProgramEnd>;
 }
 
 /**
- * Starts a program by an argument array, without a shell. It ends with this process, too: its standard input is closed
- * then, even by SIGKILL, and {@link endOrphans} ends one that does not care.
+ * Starts a program with an argument array, without a shell. It ends with this process: even SIGKILL closes
+ * its standard input, and {@link endOrphans} ends a program that ignores this.
  */
 export function openProgram(path: string, args: readonly string[]): OpenProgram {
   const child = execa(path, args, { ...OPEN_OPTIONS, cleanup: true });
-  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  // A program that ends without reading all of its input (EPIPE) shows the reason by its exit code.
   child.stdin.on("error", () => {});
   return {
     pid: child.pid,
@@ -165,15 +171,16 @@ export function openProgram(path: string, args: readonly string[]): OpenProgram 
 }
 
 /**
- * Ends the programs that a process started which was killed. `nft monitor`, which holds every rule of the host in memory,
- * would go on until it has something to print, and a slow nft would commit its transaction under another daemon.
+ * Ends the programs of killed processes. Otherwise `nft monitor`, which holds all rules of the host in
+ * memory, would run until it has something to print, and a slow nft would commit its transaction during the
+ * work of another daemon.
  */
 export function endOrphans(): void {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
       if (isOrphan(pid)) process.kill(Number(pid), "SIGKILL");
     } catch {
-      // It has ended meanwhile, or is another user's.
+      // It has ended, or belongs to another user.
     }
   }
 }

@@ -6,20 +6,20 @@ import { type HostFiles, systemErrorCode } from "./host.ts";
 export interface KernelSetting {
   readonly path: string;
   readonly value: number;
-  /** Never lower the current value: an administrator may have set a larger one. */
+  /** Whether to keep a higher current value, which an administrator may have set. */
   readonly onlyRaise: boolean;
 }
 
 /**
- * The largest `nf_conntrack_max` that is derived from the number of cores, as in kube-proxy: at 320 bytes an entry, hosts
- * with hundreds of cores would need gigabytes.
+ * Maximum `nf_conntrack_max` that is derived from the number of cores, as in kube-proxy: at 320 bytes an
+ * entry, hosts with hundreds of cores would need gigabytes.
  */
 const MOST_ENTRIES_BY_CORES = 1_048_576;
 
 /**
- * Returns the kernel settings of the conntrack options, in kube-proxy's order: the table's size, its buckets (a quarter of
- * the size), then the timeouts. The size and the buckets are only raised: unlike kube-proxy, nft-proxy never lowers an
- * `nf_conntrack_max` that is larger already.
+ * Returns the kernel settings of the conntrack options, in kube-proxy's order: the size of the table, its
+ * buckets (a quarter of the size), then the timeouts. Size and buckets are only raised: unlike kube-proxy,
+ * nft-proxy never lowers a higher `nf_conntrack_max`.
  */
 export function conntrackSettings(options: ConntrackSettings, cores: number): KernelSetting[] {
   const max = conntrackMax(options, cores);
@@ -52,9 +52,10 @@ function seconds(milliseconds: number): number {
 }
 
 /**
- * Applies the settings that differ from the current values. Logs one warning for each reason why some cannot be changed.
- * @returns the paths that could not be set. If conntrack is a module, nft-proxy's first rules load it, and a second
- * attempt after them succeeds.
+ * Applies the settings that differ from the current values. Logs one warning for each reason why some cannot
+ * be changed.
+ * @returns the paths that could not be set. If conntrack is a module, the first rules of nft-proxy load it,
+ * and a second attempt succeeds.
  */
 export async function applySettings(
   files: HostFiles,

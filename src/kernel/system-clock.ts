@@ -1,14 +1,14 @@
 import type { Clock } from "../base/clock.ts";
 
-/** The longest timer of Node.js: one that is set to more fires at once. */
+/** Maximum timer of Node.js, milliseconds; a longer one fires at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** The machine's own clock. A timer that is set to more than 24.8 days fires then. */
+/** The clock of this machine. Timers of more than 24.8 days fire after 24.8 days. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(milliseconds, callback) {
-    // A timer takes a millisecond at least.
+    // A timer takes at least a millisecond.
     if (milliseconds <= 0) {
       const immediate = setImmediate(callback);
       return { cancel: () => clearImmediate(immediate) };

@@ -9,34 +9,35 @@ import { listTable } from "./nft-listings.ts";
 /** Reads our tables in the kernel. */
 export interface TableReader {
   /**
-   * Our table of one family without elements, as nft lists it.
-   * @returns nft's JSON text, undefined when there is no such table
+   * Lists our table of one family without elements.
+   * @returns nft's JSON text, undefined if there is no such table
    * @throws AppError as nft does
    */
   listTable(family: Family, signal?: AbortSignal): Promise<string | undefined>;
   /**
-   * The elements of one of our sets or maps, in batches; none when it is not there. While the set changes, elements that
-   * come or go may be there or not, or twice; all others are there once.
-   * @param spec the declaration that it has in the kernel
-   * @throws AppError NFT_OUTPUT for elements that are not understood; others as the program does that reads them
+   * Yields the elements of one of our sets or maps in batches; none if it does not exist. Elements that come
+   * or go meanwhile may be missing or repeated; all others are yielded once.
+   * @param spec its declaration in the kernel
+   * @throws AppError NFT_OUTPUT for elements that are not understood; other errors of the program that reads
+   * them
    */
   elements(family: Family, spec: SetSpec, signal?: AbortSignal): AsyncIterable<readonly ListedElement[]>;
   /**
-   * The element with a key, of a set or map without intervals; undefined when it is not there.
+   * Returns the element with a key, of a set or map without intervals; undefined if there is none.
    * @throws as {@link TableReader.elements}
    */
   element(family: Family, spec: SetSpec, key: string): Promise<ListedElement | undefined>;
 }
 
 /**
- * Reads everything by nft: the way back where socat is missing. nft begins to list a set anew whenever rules change meanwhile,
- * and takes 2 s of CPU and 250 MB for 100,000 elements (1.1.3).
+ * Reads everything with nft, for hosts without socat. nft restarts the listing of a set whenever rules change
+ * meanwhile, and takes 2 s of CPU and 250 MB for 100,000 elements (1.1.3).
  */
 export function nftTables(nft: Nft): TableReader {
   return {
     listTable: (family, signal) => listTable(nft, family, signal),
     elements: (family, spec, signal) => listedElements(nft, family, spec, signal),
-    // `nft get element` reads the whole set as well.
+    // `nft get element` also reads the whole set.
     element: async (family, spec, key) => {
       for await (const batch of listedElements(nft, family, spec, undefined)) {
         const found = batch.find((element) => element.key === key);

@@ -9,12 +9,15 @@ import type { Nft } from "./nft.ts";
 import { tableNames } from "./nft-listings.ts";
 import { endOrphans } from "./stream-lines.ts";
 
-/** The set of a trace's table that switches it on: protocols, which the kernel removes when the trace's time is up. */
+/**
+ * Set in the table of a trace that enables it: protocols, which the kernel removes when the time of the trace
+ * is up.
+ */
 export const ACTIVE_SET = "active";
 
 const NAME = /^(ip6?) (nft-proxy-trace-(\d+)-(\d+))$/;
 
-/** The name of this process's table for tracing: the namespace of its process id, and the id. */
+/** Name of this process's table for tracing: the pid namespace and the process id. */
 export function traceTableName(): string {
   return `nft-proxy-trace-${pidNamespace()}-${process.pid}`;
 }
@@ -25,9 +28,9 @@ function pidNamespace(): string {
 }
 
 /**
- * Removes the tables of traces whose process was killed, and ends the monitors that these left: the process is gone, or,
- * where its process ids are another container's, its time is up.
- * @returns how many were removed
+ * Removes the tables of traces whose process was killed, and ends their monitors. This process is gone or, if
+ * its id belongs to another container, the time of the trace is up.
+ * @returns the number of removed tables
  * @throws AppError as nft does
  */
 export async function removeStaleTraceTables(nft: Nft): Promise<number> {
@@ -55,13 +58,17 @@ async function isActive(nft: Nft, { family, name }: { family: Family; name: stri
   );
 }
 
-/** How often, and for how long, a monitor is looked for: it reads everybody's rules first, 3 s at 100,000 elements. */
+/**
+ * Interval and number of checks for a monitor, which first reads all rules of the host: 3 s at 100,000
+ * elements.
+ */
 const LOOK_MS = 20;
 const PATIENCE_MS = 60_000;
 
 /**
- * Waits until a process listens to nftables' notifications; returns, too, when it has ended or after a minute.
- * Source of the columns: net/netlink/af_netlink.c, netlink_native_seq_show; protocol 12 is NETLINK_NETFILTER.
+ * Waits until a process listens to nftables' notifications. Also returns when the process has ended, or after
+ * a minute. Source of the columns: net/netlink/af_netlink.c, netlink_native_seq_show; protocol 12 is
+ * NETLINK_NETFILTER.
  */
 export async function untilListening(files: HostFiles, pid: number): Promise<void> {
   const socket = new RegExp(`^\\S+ +12 +${pid} +(?!0{8} )[0-9a-f]{8} `, "m");

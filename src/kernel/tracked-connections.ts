@@ -10,28 +10,30 @@ export interface FlowEnd {
   readonly port: number;
 }
 
-/** A connection (of UDP: a flow), as the kernel tracks it. */
+/** A connection (for UDP, a flow) that the kernel tracks. */
 export interface TrackedConnection {
   readonly protocol: Protocol;
   /**
-   * The tracker's state in lower case (`established`, `time_wait`); of UDP `unreplied`, `replied` or `assured`;
+   * State in lower case (`established`, `time_wait`); for UDP `unreplied`, `replied` or `assured`;
    * `offloaded` while a flow table forwards the packets.
    */
   readonly state: string;
   readonly client: FlowEnd;
   /** The address that the client connected to. */
   readonly destination: FlowEnd;
-  /** The server that answers: the destination itself unless that was translated. */
+  /** The server that answers: the destination, unless it was translated. */
   readonly replySource: FlowEnd;
-  /** Seconds until the kernel deletes the entry unless a packet comes; undefined while offloaded. */
+  /** Seconds until the kernel deletes the entry if no packet arrives; undefined while offloaded. */
   readonly remaining: number | undefined;
 }
 
-/** The fields before the reply's, the reply's, and the flags, as `conntrack -L` prints them (1.4.8). */
+/**
+ * Matches the fields before the reply's, the reply's, and the flags, as printed by `conntrack -L` (1.4.8).
+ */
 const ENTRY =
   /^(tcp|udp|sctp) +\d+ (?:(\d+) )?(?:([A-Z][A-Z_\d]*) )?src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) .*?src=(\S+) dst=\S+ sport=(\d+) dport=\d+(.*)$/;
 
-/** Reads a line of `conntrack -L`; undefined for anything that is no TCP, UDP or SCTP connection. */
+/** Parses a line of `conntrack -L`; undefined if it is not a TCP, UDP or SCTP connection. */
 export function parseConnection(line: string): TrackedConnection | undefined {
   const match = ENTRY.exec(line);
   if (match === null) return undefined;
@@ -56,17 +58,18 @@ function stateOf(state: string | undefined, line: string, flags: string): string
 }
 
 /**
- * The arguments of conntrack for one family. Without them, conntrack lists IPv4 alone before 1.4.7.
- * Source: {@link https://lore.kernel.org/netfilter-devel/20201027133255.24498-1-pablo@netfilter.org/ the change of the default}
+ * Returns conntrack's arguments for one family. Without them, conntrack before 1.4.7 lists only IPv4. Source:
+ * {@link https://lore.kernel.org/netfilter-devel/20201027133255.24498-1-pablo@netfilter.org/ the change of
+ * the default}
  */
 export function familyArguments(family: Family): readonly string[] {
   return ["-f", family === "ip" ? "ipv4" : "ipv6"];
 }
 
 /**
- * Every tracked connection of both families with a translated destination, one after the other.
- * @param client only those of this client address
- * @throws AppError HOST when conntrack (conntrack-tools) is missing or fails
+ * Yields every tracked connection of both families with a translated destination.
+ * @param client yield only connections of this client address
+ * @throws AppError HOST if conntrack (conntrack-tools) is missing or fails
  */
 export async function* translatedConnections(
   path: string,
@@ -82,7 +85,7 @@ export async function* translatedConnections(
   }
 }
 
-/** The kernel's timeouts, seconds, by the name of their file after `nf_conntrack_`; absent where it has none. */
+/** The kernel's timeouts, seconds, by file name after `nf_conntrack_`; absent if there is no such file. */
 export type ConntrackTimeouts = ReadonlyMap<string, number>;
 
 const TIMEOUTS: readonly string[] = [
@@ -96,7 +99,9 @@ const TIMEOUTS: readonly string[] = [
     .map((state) => `sctp_timeout_${state}`),
 ];
 
-/** Reads the timeouts of this network namespace. Source: nf_conntrack-sysctl in the kernel's documentation. */
+/**
+ * Reads the timeouts of this network namespace. Source: nf_conntrack-sysctl in the kernel's documentation.
+ */
 export async function conntrackTimeouts(files: HostFiles): Promise<ConntrackTimeouts> {
   const timeouts = new Map<string, number>();
   for (const name of TIMEOUTS) {
@@ -106,19 +111,20 @@ export async function conntrackTimeouts(files: HostFiles): Promise<ConntrackTime
   return timeouts;
 }
 
-/** The time since a connection's last packet. */
+/** The time since the last packet of a connection. */
 export interface Idleness {
   /** Seconds since its last packet. */
   readonly seconds: number;
-  /** Its last data have not been acknowledged for at least 2 seconds: the other end may be gone. */
+  /** Whether its last data have been unacknowledged for at least 2 seconds: the other end may be gone. */
   readonly unacknowledged: boolean;
 }
 
 /**
- * How long a connection has been silent, from the time that is left of its state's timeout: every packet starts that
- * time anew. Data without acknowledgement have a shorter timeout of their own (nf_conntrack_proto_tcp.c), so that an
- * established connection with less than that left is taken to wait; one that is silent for days could look the same.
- * @returns undefined where the timeout is not known
+ * Computes how long a connection has been silent from the remaining time of its timeout, which every packet
+ * restarts. Unacknowledged data have a shorter timeout of their own (nf_conntrack_proto_tcp.c). So an
+ * established connection with less time left than that counts as waiting, although one that has been silent
+ * for days may look the same.
+ * @returns undefined if the timeout is not known
  */
 export function idleness(
   { protocol, state, remaining }: Pick<TrackedConnection, "protocol" | "state" | "remaining">,

@@ -4,7 +4,10 @@ import { readListing } from "../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../nft/canonical/shape.ts";
 import type { TableReader } from "./table-reader.ts";
 
-/** Counts packets that rules of our table answered with a TCP reset; 0 where there is no table. @throws AppError as nft does */
+/**
+ * Returns the number of packets that our rules answered with a TCP reset; 0 without a table. @throws AppError
+ * as nft does
+ */
 export async function readResetPackets(
   tables: Pick<TableReader, "listTable">,
   family: Family,
@@ -13,7 +16,9 @@ export async function readResetPackets(
   return text === undefined ? 0 : resetPackets(text);
 }
 
-/** The packets that rules with a reset have counted, in a listing. Throws NFT_OUTPUT for a shape that nft never prints. */
+/**
+ * Sums the counters of rules with a reset in a listing. Throws NFT_OUTPUT for a form that nft never prints.
+ */
 export function resetPackets(listing: string): number {
   return readListing(listing).objects.reduce<number>((sum, object) => {
     const { rule } = asObject(object, "listed object");
@@ -30,16 +35,16 @@ export function resetPackets(listing: string): number {
   }, 0);
 }
 
-/** An element of a set of addresses and ports that ends by itself. */
+/** An expiring element of a set of addresses and ports. */
 export interface EndingTarget {
   /** `address . port` */
   readonly target: string;
-  /** Seconds until it ends. */
+  /** Seconds until it expires. */
   readonly expires: number;
 }
 
 /**
- * Reads a set of addresses and ports whose elements end by themselves; nothing where there is no such set.
+ * Reads a set of addresses and ports with expiring elements; empty if there is no such set.
  * @throws AppError as {@link TableReader.elements}
  */
 export async function readEndingTargets(

@@ -85,7 +85,7 @@ describe("startNetlinkEvents", () => {
     const heard = listen();
     const { pid = 0 } = heard.events;
     heard.events.stop();
-    await expect(heard.events.ready).rejects.toThrow("listening to nftables was stopped");
+    await expect(heard.events.ready).rejects.toThrow("stopped listening to nftables");
     await expect.poll(() => isRunning(pid)).toBe(false);
     expect([heard.headers, heard.reasons]).toEqual([[], []]);
   });
@@ -98,7 +98,7 @@ describe("startNetlinkEvents", () => {
     expect(heard.reasons).toEqual([]);
     process.kill(heard.events.pid ?? 0, "SIGCONT");
     await expect.poll(() => heard.reasons).toHaveLength(1);
-    const message = "messages of nftables were lost: the kernel's buffer was full";
+    const message = "lost notifications of nftables: the kernel's buffer was full";
     expect(heard.reasons).toMatchObject([{ code: "HOST", message }]);
   });
 

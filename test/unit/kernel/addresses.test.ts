@@ -32,15 +32,15 @@ fd00000000000000000000000000000a 04 40 00 82     eth0
 describe("localAddresses", () => {
   const files = new FakeHostFiles({ "/proc/net/fib_trie": FIB_TRIE, "/proc/net/if_inet6": IF_INET6 });
 
-  test("gives the local host routes of IPv4, sorted", async () => {
+  test("returns the local host routes of IPv4, sorted", async () => {
     expect(await localAddresses("ip", files)).toEqual(["10.0.0.2", "127.0.0.1", "192.0.2.9"]);
   });
 
-  test("gives the addresses of interfaces for IPv6", async () => {
+  test("returns the addresses of interfaces for IPv6", async () => {
     expect(await localAddresses("ip6", files)).toEqual(["::1", "fd00::a", "fe80::fc:ff:fe00:1"]);
   });
 
-  test("gives none for IPv6 on a host without it, and throws without /proc", async () => {
+  test("returns none for IPv6 on a host without it, and throws without /proc", async () => {
     expect(await localAddresses("ip6", new FakeHostFiles({}))).toEqual([]);
     await expect(localAddresses("ip", new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
   });
@@ -53,7 +53,7 @@ describe("interfaceAddresses", () => {
       "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
   });
 
-  test("gives the addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
+  test("returns addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
     const lo = { address: "127.0.0.1" };
     expect(await interfaceAddresses("ip", files, { lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
     expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual([

@@ -64,7 +64,7 @@ describe("parseFlow", () => {
 });
 
 describe("Conntrack", () => {
-  test("lists UDP flows of each family, as an old conntrack lists IPv4 alone by itself", async () => {
+  test("lists UDP flows of each family by name, because an old conntrack lists only IPv4 by default", async () => {
     const { tool, calls } = fakeTool([TRANSLATED]);
     const flows = [];
     for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
@@ -74,7 +74,7 @@ describe("Conntrack", () => {
 
   const flows = [TRANSLATED, COUNTED, ZONED].flatMap((line) => parseFlow(line) ?? []);
 
-  test("ends flows by one process", async () => {
+  test("expires flows with one process", async () => {
     const { tool, calls } = fakeTool([]);
     await tool.expireFlows(flows);
     expect(calls).toEqual([
@@ -87,7 +87,7 @@ describe("Conntrack", () => {
     ]);
   });
 
-  test("deletes flows of one destination and reply source by one process, in whatever zone", async () => {
+  test("deletes flows of one destination and reply source with one process, in any zone", async () => {
     const { tool, calls } = fakeTool([TRANSLATED]);
     await tool.deleteFlowsLike(flows);
     expect(calls).toEqual([
@@ -112,7 +112,7 @@ describe("Conntrack", () => {
     await (isDone ? deleted : expect(deleted).rejects.toThrow(stderr));
   });
 
-  test("throws what conntrack says when it cannot end flows, and leaves no file", async () => {
+  test("throws conntrack's message if it cannot expire flows, and leaves no file", async () => {
     const left = () => readdirSync(tmpdir()).filter((name) => name.startsWith("nft-proxy-flows-"));
     const before = left();
     await expect(failing("you must be root").expireFlows(flows)).rejects.toThrow("you must be root");
@@ -127,11 +127,11 @@ describe("streamLines", () => {
     return lines;
   }
 
-  test("gives the lines that a program prints", async () => {
+  test("yields the lines that a program prints", async () => {
     expect(await collect("printf", ["a\\nb b\\n"])).toEqual(["a", "b b"]);
   });
 
-  test("leaves no timer, which would delay the exit of the process, if a program cannot be started", async () => {
+  test("leaves no timer that delays the exit if a program cannot be started", async () => {
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
     const before = timers();
     for (let n = 0; n < 5; n++) await expect(collect("/no-such-directory/program", [])).rejects.toThrow();
@@ -139,7 +139,7 @@ describe("streamLines", () => {
     expect(timers() - before).toBeLessThan(5);
   });
 
-  test("throws an AppError with the program's words if it is missing or fails", async () => {
+  test("throws an AppError with the program's message if it is missing or fails", async () => {
     await expect(collect("/no-such-directory/program", [])).rejects.toMatchObject({
       code: "HOST",
       message: "cannot start /no-such-directory/program (ENOENT)",

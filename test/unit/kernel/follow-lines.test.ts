@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { followLines } from "../../../src/kernel/stream-lines.ts";
 
 describe("followLines", () => {
-  test("hands over the lines of a program as they come, until it is stopped", async () => {
+  test("passes on the lines of a program as they arrive, until it is stopped", async () => {
     const lines: string[] = [];
     const program = followLines(
       "sh",

@@ -4,12 +4,12 @@ import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
 describe("the host", () => {
-  test("has IPv6 when the kernel has the list of its addresses, even an empty one", async () => {
+  test("has IPv6 if the kernel has a list of its addresses, even an empty one", async () => {
     expect(await hostFamilies(new FakeHostFiles({ "/proc/net/if_inet6": "" }))).toEqual(["ip", "ip6"]);
     expect(await hostFamilies(new FakeHostFiles({}))).toEqual(["ip"]);
   });
 
-  test("is not taken for one without IPv6 when that list cannot be read", async () => {
+  test("is not mistaken for one without IPv6 if that list cannot be read", async () => {
     const files = new FakeHostFiles({});
     files.read = () => Promise.reject(Object.assign(new Error("too many open files"), { code: "EMFILE" }));
     await expect(hostFamilies(files)).rejects.toMatchObject({
@@ -28,7 +28,7 @@ describe("the host", () => {
     expect(await onlineCores(new FakeHostFiles({ "/sys/devices/system/cpu/online": text }), 3)).toBe(cores);
   });
 
-  test("gets an out-of-memory score only when it differs, and a warning when that fails", async () => {
+  test("gets an out-of-memory score only if it differs, and a warning if that fails", async () => {
     const path = "/proc/self/oom_score_adj";
     const files = new FakeHostFiles({ [path]: "0\n" });
     await setOomScore(files, -999, memoryLogger());

@@ -26,7 +26,7 @@ describe("the interfaces with a fast path", () => {
     expect((await interfaceReader(files, [])()).devices).toEqual(["bond0", "cni0", "eth0"]);
   });
 
-  test("are those of the patterns, of whatever kind, but never loopback", async () => {
+  test("are those that match the patterns, of any kind, but never loopback", async () => {
     const files = filesWith(["lo", "eth0", "eth0.7", "wg0", "veth1"]);
     expect((await interfaceReader(files, ["eth0", "wg*"])()).devices).toEqual(["eth0", "wg0"]);
     expect((await interfaceReader(files, ["*"])()).devices).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
@@ -41,7 +41,7 @@ describe("the interfaces with a fast path", () => {
     expect((await read()).devices).toEqual(["veth1"]);
   });
 
-  test("are those of networks and hardware before those of single pods, where a flow table has no room for all", async () => {
+  test("are those of networks and hardware before those of single pods if a flow table cannot hold all", async () => {
     const pods = Array.from({ length: 300 }, (_, n) => `cali${1000 + n}`);
     const others = ["eth0", "eth1", "ens5", "flannel.1", "vxlan6"];
     const none = "00000000";
@@ -72,7 +72,7 @@ describe("the interfaces with a fast path", () => {
     expect(excluded.at(-1), "of neither").toBe("eth1");
   });
 
-  test("cannot be read where /proc does not tell", async () => {
+  test("cannot be read without /proc", async () => {
     await expect(interfaceReader(new FakeHostFiles({}), [])()).rejects.toThrow("ENOENT");
   });
 });

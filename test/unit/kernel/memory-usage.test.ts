@@ -55,7 +55,7 @@ describe("the memory of programs", () => {
   const ofProbes = async (files: HostFiles) =>
     (await programMemory(files)).filter(({ program }) => program.startsWith("probe-"));
 
-  test("is that of the children that run, and the most that one process of a program had", async () => {
+  test("is that of running children, and the highest of one process of each program", async () => {
     const running = filesOf({
       [CHILDREN]: "11 12 13 14 ",
       "/proc/11/status": status("probe-a", 10, 30),
@@ -74,7 +74,7 @@ describe("the memory of programs", () => {
     ]);
   });
 
-  test("excludes a process that has yet to become its program", async () => {
+  test("excludes a process between fork and exec", async () => {
     const own = await hostFiles.read(`/proc/${process.pid}/status`);
     const files = filesOf({
       [CHILDREN]: "11 12",
@@ -87,7 +87,7 @@ describe("the memory of programs", () => {
     expect(programs).not.toContain("prlimit");
   });
 
-  test("is known of a program that has ended", async () => {
+  test("has the highest value of a program that has ended", async () => {
     const directory = mkdtempSync(join(tmpdir(), "memory-usage-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const [program, flag] = [join(directory, "probe-shell"), join(directory, "flag")];

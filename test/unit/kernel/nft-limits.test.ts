@@ -30,7 +30,7 @@ test.each([
   expect(await nftMemoryLimit(groupOf(text), async () => ({ ...DONE, exitCode }))).toBe(expected);
 });
 
-test("nft is limited for a large transaction, and started as it is for a small one", async () => {
+test("nft gets a memory limit for a large transaction, and none for a small one", async () => {
   const programs: string[] = [];
   const run: RunProcess = async (path, args) => {
     programs.push([path, ...args].join(" "));

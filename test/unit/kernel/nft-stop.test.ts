@@ -26,7 +26,7 @@ describe("Nft.stopReading", () => {
     return undefined;
   }
 
-  test("ends the listings and checks that are under way, and lets a transaction end by itself", async () => {
+  test("ends running listings and checks, and lets a running transaction finish", async () => {
     const nft = new NftProgram({ path });
     const reading = [nft.list(TABLES), nft.check(NOTHING), firstPiece(nft.stream(TABLES))];
     const applied = nft.apply(NOTHING);
@@ -38,7 +38,7 @@ describe("Nft.stopReading", () => {
     expect((await applied).bytes).toBeGreaterThan(0);
   });
 
-  test("begins no listing afterwards, and still applies", async () => {
+  test("lets no listing start afterwards, but transactions", async () => {
     const nft = new NftProgram({ path });
     nft.stopReading();
     await expect(nft.list(TABLES)).rejects.toThrow(NftStoppedError);
@@ -46,7 +46,7 @@ describe("Nft.stopReading", () => {
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
   });
 
-  test("leaves nothing of a listing that has ended", async () => {
+  test("keeps nothing of a listing that has ended", async () => {
     const signals: AbortSignal[] = [];
     const any = vi.spyOn(AbortSignal, "any").mockImplementation((sources) => {
       const made = [...sources];

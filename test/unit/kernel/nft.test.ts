@@ -50,13 +50,13 @@ const hasListing = (commands: readonly unknown[]) =>
   JSON.stringify(commands.at(-1)) === JSON.stringify(LISTING);
 
 describe("a transaction", () => {
-  test("of one family ends with a listing of its table, so that nft reads the sets of no other", async () => {
+  test("of one family ends with a listing of its table, so that nft reads no sets of other tables", async () => {
     const { nft, sent } = recording();
     await nft.apply(of(element("ip")));
     expect(sent).toEqual([[element("ip"), LISTING]]);
   });
 
-  test("has 10 s, and as much again for each megabyte, but no more than any other call", async () => {
+  test("has 10 s for each started megabyte, but no more than any other call", async () => {
     const { nft, timeouts } = recording();
     const elements = (count: number): Command => ({
       add: {
@@ -83,14 +83,14 @@ describe("a transaction", () => {
     expect(sent).toEqual([transaction.nftables]);
   });
 
-  test("that nft cannot read for the listing is applied without, and no later one has a listing", async () => {
+  test("that nft cannot read because of the listing is applied without it, and later ones have none", async () => {
     const { nft, sent } = recording(hasListing);
     await nft.apply(of(element("ip")));
     await nft.apply(of(element("ip")));
     expect(sent.map(hasListing)).toEqual([true, false, false]);
   });
 
-  test("that nft cannot read in either form is refused, and later ones have the listing still", async () => {
+  test("that nft cannot read in either form is refused, and later ones still have the listing", async () => {
     let isRefusing = true;
     const { nft, sent } = recording(() => isRefusing);
     await expect(nft.apply(of(element("ip")))).rejects.toThrow("refused");
@@ -99,14 +99,14 @@ describe("a transaction", () => {
     expect(sent.map(hasListing)).toEqual([true, false, true]);
   });
 
-  test("that the kernel refuses is not sent again", async () => {
+  test("is not sent again if the kernel refuses it", async () => {
     const { nft, sent } = recording(() => true, "Error: Could not process rule: File exists");
     await expect(nft.apply(of(element("ip")))).rejects.toThrow("refused");
     expect(sent).toHaveLength(1);
   });
 });
 
-test("a listing of more than 30 MB ends nft, so that the daemon does not run out of memory over it", async () => {
+test("a listing of more than 30 MB ends nft, so that the daemon does not run out of memory", async () => {
   const nft = new NftProgram({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
   await expect(listTable(nft, "ip")).rejects.toMatchObject({
     code: "NFT_OUTPUT",
@@ -114,7 +114,7 @@ test("a listing of more than 30 MB ends nft, so that the daemon does not run out
   });
 });
 
-test("a dry run reads and checks by nft, and logs what it would apply", async () => {
+test("a dry run reads and checks with nft, and logs each transaction instead of applying it", async () => {
   const { nft, sent } = recording();
   const logger = memoryLogger();
   const dryRun = dryRunNft(nft, logger);
@@ -147,7 +147,7 @@ describe("a commit is ours", () => {
     return { nft, own, whileRunning };
   }
 
-  test("when a process of a transaction made it, from before it can commit, and no other's", async () => {
+  test("if a process of a transaction made it, and no other process", async () => {
     const { nft, own, whileRunning } = numbered();
     const claimed: boolean[] = [];
     whileRunning.push((pid) => claimed.push(own.claim(pid)));
@@ -158,13 +158,13 @@ describe("a commit is ours", () => {
     expect(claimed).toEqual([true, false, false, true]);
   });
 
-  test("once for each process", async () => {
+  test("at most once for each process", async () => {
     const { nft, own } = numbered();
     await nft.apply(of(element("ip")));
     expect([own.claim(1), own.claim(1), own.claim(2)]).toEqual([true, false, false]);
   });
 
-  test("also when its process was killed, which may have been after the commit, and where it was sent twice", async () => {
+  test("even if its process was killed or the transaction was sent twice", async () => {
     const ends = [
       { exitCode: undefined, timedOut: true },
       { exitCode: 1, stderr: "Error: unknown command" },
@@ -176,7 +176,7 @@ describe("a commit is ours", () => {
     expect([1, 2, 3].map((pid) => own.claim(pid))).toEqual([true, true, true]);
   });
 
-  test("when its process is one of the last 256", async () => {
+  test("if its process is one of the last 256", async () => {
     const { nft, own } = numbered();
     for (let n = 0; n < 300; n++) await nft.apply(of(element("ip")));
     expect([44, 45, 300].map((pid) => own.claim(pid))).toEqual([false, true, true]);

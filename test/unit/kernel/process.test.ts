@@ -39,7 +39,7 @@ test("runProcess kills a program that takes too long", async () => {
   expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", timedOut: true });
 });
 
-test("runProcess kills a program when its signal says so", async () => {
+test("runProcess kills a program when its signal is aborted", async () => {
   const stop = new AbortController();
   const running = runProcess("sleep", ["60"], "", { ...LIMITS, signal: stop.signal });
   stop.abort();
@@ -51,7 +51,7 @@ test("runProcess kills a program when its signal says so", async () => {
   });
 });
 
-test("runProcess ends a program that prints too much", async () => {
+test("runProcess kills a program that prints too much", async () => {
   const result = await runProcess("yes", [], "", { ...LIMITS, maxOutputBytes: 10_000 });
   expect(result).toMatchObject({ tooMuchOutput: true, timedOut: false });
 });

@@ -18,7 +18,7 @@ function programmed(): FakeNft {
 }
 
 describe("readKernel", () => {
-  test("reads the tables that are there, which may be none", async () => {
+  test("reads the existing tables, also if there are none", async () => {
     const kernel = await readKernel(programmed().tables, ["ip", "ip6"]);
     expect(kernel.kind === "read" && rulesetText(kernel.ruleset)).toBe(rulesetText(desired));
     expect(await readKernel(new FakeNft().tables, ["ip", "ip6"])).toEqual({ kind: "read", ruleset: {} });
@@ -50,7 +50,7 @@ describe("compareKernel", () => {
     expect(rulesetText(fake.kernel.ruleset)).toBe(rulesetText(desired));
   });
 
-  test("gives the reason when tables cannot be read", async () => {
+  test("returns the reason if tables cannot be read", async () => {
     const fake = programmed();
     fake.broken = "Error: Could not process rule: Operation not permitted";
     expect(await compareKernel(fake.tables, desired)).toMatchObject({
@@ -86,7 +86,7 @@ describe("actualTables", () => {
     },
   );
 
-  test("knows nothing of a table with other declarations", async () => {
+  test("is undefined for a table with other declarations", async () => {
     const fake = programmed();
     const comparison = await compareKernel(fake.tables, desired);
     const found = comparison.kind === "compared" ? comparison.differences : [];

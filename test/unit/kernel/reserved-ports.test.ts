@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { formatPortList, parsePortList, reservePorts } from "../../../src/kernel/reserved-ports.ts";
 import { FakeReservedPorts } from "../../support/fake-reserved-ports.ts";
 
-test("reserved ports are merged with those of others, and taken back alone", async () => {
+test("our reserved ports are added to those of others, and only ours are released", async () => {
   const files = new FakeReservedPorts("8080,30001");
   expect(await reservePorts(new Set([30000, 30001, 30002]), files)).toBe(true);
   expect(files).toMatchObject({ reserved: "8080,30000-30002", ours: "30000,30002" });
@@ -13,7 +13,7 @@ test("reserved ports are merged with those of others, and taken back alone", asy
   expect(files).toMatchObject({ reserved: "8080,30001", ours: "" });
 });
 
-test("reserved ports are put back when others have overwritten the list", async () => {
+test("our reserved ports are added again after others have overwritten the list", async () => {
   const files = new FakeReservedPorts();
   await reservePorts(new Set([30000]), files);
   files.reserved = "9000";
@@ -22,7 +22,7 @@ test("reserved ports are put back when others have overwritten the list", async 
   expect(await reservePorts(new Set([30000]), files)).toBe(false);
 });
 
-test("reserved ports touch no file where none are wanted and none were", async () => {
+test("no file is written if no ports are wanted and none were reserved", async () => {
   const files = new FakeReservedPorts();
   files.refuses = "EACCES";
   expect(await reservePorts(new Set(), files)).toBe(false);

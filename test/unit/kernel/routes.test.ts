@@ -28,12 +28,12 @@ test.each([
   expect((await interfaceLookup(files))(address)).toBe(expected);
 });
 
-test("interfaceLookup gives no interface for an address whose route refuses packets", async () => {
+test("interfaceLookup returns no interface for an address whose route refuses packets", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({ "/proc/net/route": IPV4 }));
   expect(lookup("10.254.1.1")).toBeUndefined();
 });
 
-test("interfaceLookup gives no interface for an address without a route", async () => {
+test("interfaceLookup returns no interface for an address without a route", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({}));
   expect([lookup("192.0.2.1"), lookup("fd00::1")]).toEqual([undefined, undefined]);
 });

@@ -41,7 +41,7 @@ async function run(code = 0): Promise<number> {
   return Number(result.stdout);
 }
 
-test("SpareProcess starts a spare 3 ms after a run has its input, while it is under way", async () => {
+test("SpareProcess starts a spare 3 ms after a run got its input, during the run", async () => {
   const running = run();
   const [first] = children();
   clock.advance(2);
@@ -52,7 +52,7 @@ test("SpareProcess starts a spare 3 ms after a run has its input, while it is un
   expect(children()).toEqual([spare]);
 });
 
-test("SpareProcess gives its spare the next input, and starts another", async () => {
+test("SpareProcess gives the next input to its spare, and starts another", async () => {
   await run();
   clock.advance(3);
   const [waiting] = children();
@@ -95,7 +95,7 @@ test.each([
   },
 );
 
-test("SpareProcess repeats nothing that a spare with all of its input may have done before it was killed", async () => {
+test("SpareProcess does not repeat an input if the spare that got all of it was killed", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const works = ["-c", `read word; echo $word >>${directory}/done; [ $word = live ] || kill -9 $$`];
   spare = new SpareProcess("sh", works, LIMITS.maxOutputBytes, clock);
@@ -106,7 +106,7 @@ test("SpareProcess repeats nothing that a spare with all of its input may have d
   rmSync(directory, { recursive: true });
 });
 
-test("SpareProcess does not repeat an input for which a spare took too long", async () => {
+test("SpareProcess does not repeat an input after a timeout of the spare", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const hangs = ["-c", `echo >>${directory}/starts; exec sleep 60`];
   const limits = { ...LIMITS, timeoutMs: 100 };
@@ -128,7 +128,7 @@ test("SpareProcess replaces its spare after a minute", async () => {
   expect(children()).not.toEqual([old]);
 });
 
-test("SpareProcess starts a spare also during a command that fails, whose result it returns", async () => {
+test("SpareProcess also starts a spare during a command that fails, and returns its result", async () => {
   await run();
   clock.advance(3);
   const [spare] = children();
@@ -137,7 +137,7 @@ test("SpareProcess starts a spare also during a command that fails, whose result
   expect(children()).toHaveLength(1);
 });
 
-test("SpareProcess runs other commands as they are, and leaves the spare alone", async () => {
+test("SpareProcess runs other commands directly, without the spare", async () => {
   await run();
   clock.advance(3);
   const before = children();
@@ -145,7 +145,7 @@ test("SpareProcess runs other commands as they are, and leaves the spare alone",
   expect(children()).toEqual(before);
 });
 
-test("SpareProcess reports a program that is missing in the run that needs it, not by the spare", async () => {
+test("SpareProcess reports a missing program in the run that needs it, not when it starts the spare", async () => {
   spare = new SpareProcess("/nonexistent/nft", [], LIMITS.maxOutputBytes, clock);
   expect(await spare.run("/nonexistent/nft", [], "", LIMITS)).toMatchObject({ startError: "ENOENT" });
 });

@@ -16,12 +16,12 @@ function isRunning(pid: number): boolean {
 }
 
 describe("streamText", () => {
-  test("gives all that a program prints, in pieces of whole characters", async () => {
+  test("yields all output of a program, in pieces of whole characters", async () => {
     const text = await collect("sh", ["-c", "i=0; while [ $i -lt 20000 ]; do echo größe; i=$((i+1)); done"]);
     expect(text).toBe("größe\n".repeat(20_000));
   });
 
-  test("waits for a program that closes its output before it ends", async () => {
+  test("waits for the end of a program that closes its output early", async () => {
     expect(await collect("sh", ["-c", "echo all; exec >&-; sleep 0.2"])).toBe("all\n");
     await expect(collect("sh", ["-c", "exec >&-; sleep 0.2; exit 3"])).rejects.toThrow(
       "sh failed: exit code 3",
@@ -43,14 +43,14 @@ describe("streamText", () => {
     await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });
   });
 
-  test("kills a program when its signal says so", async () => {
+  test("kills a program when its signal is aborted", async () => {
     const stop = new AbortController();
     const text = collect("sleep", ["60"], { timeoutMs: 10_000, signal: stop.signal });
     setImmediate(() => stop.abort());
     await expect(text).rejects.toMatchObject({ end: { signal: "SIGKILL", aborted: true, timedOut: false } });
   });
 
-  test("kills a program whose output is no longer taken", async () => {
+  test("kills a program whose output is no longer read", async () => {
     const pieces = streamText("sh", ["-c", "echo $$; exec sleep 60"])[Symbol.asyncIterator]();
     const pid = Number.parseInt((await pieces.next()).value, 10);
     await pieces.return?.();

@@ -33,7 +33,7 @@ describe("conntrackSettings", () => {
     ]);
   });
 
-  test("has time-outs in seconds, without those that are 0", () => {
+  test("has timeouts in seconds, without those that are 0", () => {
     const options = {
       ...NOTHING,
       tcpEstablishedTimeoutMs: 86_400_000,
@@ -71,7 +71,7 @@ describe("applySettings", () => {
     },
   );
 
-  test("warns once for each reason of a host that forbids it, and sets the rest", async () => {
+  test("warns once for each reason why settings cannot be changed, and changes the rest", async () => {
     const files = new FakeHostFiles(
       { "/max": "1", "/timeout": "1", "/last": "1" },
       { "/max": "EROFS", "/timeout": "EROFS" },

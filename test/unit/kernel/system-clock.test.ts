@@ -5,7 +5,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a timer that is set to more than Node.js can do does not fire at once", () => {
+test("a timer beyond the maximum of Node.js does not fire at once", () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   let fired = 0;
   systemClock.after(3_000_000_000, () => fired++);

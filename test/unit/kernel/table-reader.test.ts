@@ -47,7 +47,7 @@ const text = JSON.stringify({
 });
 
 describe("nftTables", () => {
-  test("gives elements as nft prints them, wherever its text is cut", async () => {
+  test("yields elements as nft prints them, wherever its output is cut", async () => {
     for (let at = 0; at < text.length; at++) {
       const { tables } = printing(text.slice(0, at), text.slice(at));
       const batches = await all(tables.elements("ip", SPEC));
@@ -56,7 +56,7 @@ describe("nftTables", () => {
     }
   });
 
-  test("asks for a set or a map, and passes the signal on", async () => {
+  test("lists a set or a map, and passes on the signal", async () => {
     const { tables, asked } = printing();
     const { signal } = new AbortController();
     const { value, ...set } = SPEC;
@@ -69,7 +69,7 @@ describe("nftTables", () => {
     expect(await tables.listTable("ip")).toBe("-j -t list table ip nft-proxy");
   });
 
-  test("refuses a listing that ends too early", async () => {
+  test("throws for a listing that ends too early", async () => {
     const { tables } = printing(text.slice(0, -4));
     await expect(all(tables.elements("ip", SPEC))).rejects.toMatchObject({ code: "NFT_OUTPUT" });
   });

@@ -47,7 +47,7 @@ describe("parseConnection", () => {
     expect(parseConnection(line)).toEqual({ protocol, state, remaining, ...ENDS });
   });
 
-  test("reads a line of any addresses, ports, states and times", () => {
+  test("parses lines with any addresses, ports, states and times", () => {
     const address = fc.oneof(fc.ipV4(), fc.ipV6());
     const port = fc.integer({ min: 0, max: 65_535 });
     const end = fc.record({ address, port });
@@ -80,7 +80,7 @@ describe("parseConnection", () => {
     );
   });
 
-  test("takes no other line for a connection, and never throws", () => {
+  test("returns undefined for any other line, and never throws", () => {
     const words = fc.constantFrom(
       "tcp",
       "udp",
@@ -107,7 +107,7 @@ describe("parseConnection", () => {
 });
 
 describe("translatedConnections", () => {
-  test("asks for the connections of one client alone, and ignores other lines", async () => {
+  test("lists the connections of one client only, and ignores other lines", async () => {
     const calls: string[] = [];
     const stream = async function* (path: string, args: readonly string[]) {
       calls.push([path, ...args].join(" "));
@@ -119,7 +119,7 @@ describe("translatedConnections", () => {
     expect(calls).toEqual(["ct -L -f ipv4 --dst-nat --orig-src 10.244.1.9"]);
   });
 
-  test("asks for each family by itself without a client", async () => {
+  test("lists each family separately without a client", async () => {
     const calls: string[] = [];
     const stream = async function* (_path: string, args: readonly string[]) {
       calls.push(args.join(" "));
@@ -155,7 +155,7 @@ describe("the idle time", () => {
     expect(idleness({ protocol, state, remaining }, timeouts)).toEqual(wanted);
   });
 
-  test("is told from the kernel's timeouts, without those that are missing", async () => {
+  test("is computed from the kernel's timeouts, except missing ones", async () => {
     const files = new FakeHostFiles({ "/proc/sys/net/netfilter/nf_conntrack_udp_timeout": "30\n" });
     expect(await conntrackTimeouts(files)).toEqual(new Map([["udp_timeout", 30]]));
   });
