@@ -3,6 +3,13 @@ import { fileURLToPath } from "node:url";
 import { execaSync } from "execa";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
+import {
+  IPTABLES_VARIANTS,
+  iptables,
+  iptablesModeProbes,
+  iptablesModeRules,
+  NO_RULES,
+} from "../support/iptables-mode.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { loadScenario, type Scenario } from "../support/lab/scenario.ts";
@@ -55,8 +62,10 @@ function isAsExpected(seen: Outcome | undefined, expected: Outcome | undefined):
 }
 
 /** Connects without a pause while `change` happens, with a whole round before and after it; what went wrong. */
-async function faultsDuring(change: () => Promise<unknown>): Promise<readonly string[]> {
-  const probes = steadyProbes();
+async function faultsDuring(
+  change: () => Promise<unknown>,
+  probes: readonly Probe[] = steadyProbes(),
+): Promise<readonly string[]> {
   const faults: string[] = [];
   const round = async () => {
     for (const [id, seen] of await lab.probe(probes)) {
@@ -135,6 +144,48 @@ describe("a node that migrates", () => {
       await apply();
     };
     expect(await faultsDuring(wrongWay)).not.toEqual([]);
+  });
+});
+
+describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with iptables-%s", (variant) => {
+  const restore = (input: string) => lab.mustRun("node", iptables(variant, "iptables-restore"), { input });
+  const load = () => restore(iptablesModeRules(town));
+  const clear = () => restore(NO_RULES);
+  const probes = () => iptablesModeProbes(town).map((probe) => ({ ...probe, n: 10 }));
+
+  test("answers every connection, there and back", async () => {
+    await load();
+    try {
+      expect(await faultsDuring(apply, probes())).toEqual([]);
+      expect(await faultsDuring(clear, probes())).toEqual([]);
+      expect(await faultsDuring(load, probes())).toEqual([]);
+      expect(await faultsDuring(() => nftProxy("cleanup"), probes())).toEqual([]);
+    } finally {
+      await clear();
+    }
+  });
+
+  test("has its new connections translated by nft-proxy's rules as soon as these are there", async () => {
+    const translated = async () => {
+      await node("conntrack", "-F");
+      await lab.probe(probes());
+      const saved = await node(...iptables(variant, "iptables-save"), "-c", "-t", "nat");
+      return saved.split("\n").filter((line) => /^\[(?!0:).*-j DNAT/.test(line)).length;
+    };
+    await load();
+    try {
+      expect(await translated()).toBeGreaterThan(0);
+      await load();
+      await apply();
+      expect(await translated()).toBe(0);
+    } finally {
+      await clear();
+    }
+  });
+
+  test("loses connections when the old rules are removed first, so that the check can fail", async () => {
+    await load();
+    expect(await faultsDuring(clear, probes())).not.toEqual([]);
   });
 });
 
