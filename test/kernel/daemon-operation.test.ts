@@ -30,6 +30,13 @@ function put(name: string, clusterIP: string, spec = {}): void {
   lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
 }
 
+/** Has the ports of a kube-proxy, on loopback alone. */
+const KUBE_PROXY_OF_K3S = `
+  const servers = [10249, 10256].map((port) => require("node:net").createServer().listen(port, "127.0.0.1"));
+  Promise.all(servers.map((server) => new Promise((listens) => server.once("listening", listens)))).then(() =>
+    console.log("listening"));
+`;
+
 describe("health", () => {
   test("/healthz is 503 with the reason while nft fails, and 200 afterwards", async () => {
     const flag = await lab.file("nft-works", "");
@@ -108,6 +115,24 @@ describe("health", () => {
     await expect.poll(status).toBe(503);
     lab.cluster.remove("services", apiService("local", { clusterIP: "10.96.7.4" }));
     await expect.poll(status).toBe(0);
+  });
+
+  test("a daemon beside the kube-proxy of k3s or RKE2 is ready on a port of its own, and not on kube-proxy's", async () => {
+    const kubeProxy = lab.lab.start("node", [process.execPath, "--eval", KUBE_PROXY_OF_K3S]);
+    const statusOf = async (port: number, path: string) =>
+      (await lab.get(port, path).catch(() => undefined))?.status;
+    try {
+      await new Promise<void>((resolve) => kubeProxy.onLine(() => resolve()));
+      daemon = lab.start(["--healthz-bind-address=0.0.0.0:10266"]);
+      await expect.poll(() => statusOf(10266, "/readyz")).toBe(200);
+      expect(await statusOf(10266, "/livez")).toBe(200);
+      // The same for 10256: nobody can listen on all addresses beside one that listens on loopback.
+      expect(await statusOf(10249, "/metrics")).toBeUndefined();
+    } finally {
+      kubeProxy.kill("SIGKILL");
+      await kubeProxy.ended;
+    }
+    await expect.poll(() => statusOf(10249, "/metrics")).toBe(200);
   });
 });
 

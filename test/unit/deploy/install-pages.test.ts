@@ -1,5 +1,4 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import type { V1ClusterRole, V1DaemonSet } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
@@ -125,23 +124,4 @@ test("the role of SECURITY.md for one node is what the API server takes, and gra
   expect((role as unknown as V1ClusterRole).rules).toEqual([
     { apiGroups: [""], resources: ["nodes"], resourceNames: ["node-1"], verbs: ["list", "watch"] },
   ]);
-});
-
-/** Listens, and returns the server, or the error's code. */
-async function listenOn(host: string, port: number): Promise<Server | string> {
-  const server = createServer();
-  return await new Promise((resolve) => {
-    server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? ""));
-    server.listen(port, host, () => resolve(server));
-  });
-}
-
-test("a kube-proxy on 127.0.0.1 alone, as in k3s and RKE2, keeps a port from all addresses", async () => {
-  const server = await listenOn("127.0.0.1", 0);
-  if (typeof server === "string") throw new Error(server);
-  try {
-    expect(await listenOn("0.0.0.0", (server.address() as { port: number }).port)).toBe("EADDRINUSE");
-  } finally {
-    server.close();
-  }
 });
