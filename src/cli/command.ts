@@ -27,7 +27,7 @@ export interface Command {
   readonly summary: string;
   /** An argument without a flag, where it takes one. */
   readonly positional?: Positional;
-  /** The formats of its `--output`, if they are not text and json. */
+  /** The formats of its `--output`, if they are not {@link FORMATS}. */
   readonly formats?: readonly string[];
   /** Names of its own flags, besides those of the configuration. */
   readonly flags: readonly string[];
@@ -41,6 +41,9 @@ export interface Command {
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }
+
+/** The formats of most commands' `--output`. */
+export const FORMATS: readonly string[] = ["text", "json", "yaml"];
 
 /** A flag's texts, for flags that can be given more than once. */
 export function listArgument(argv: Argv, name: string): string[] {

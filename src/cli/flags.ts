@@ -19,7 +19,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
   commanding(
     "output",
     "string",
-    "Output format: text or json; of check also github (workflow commands); of dump json (for nft -j -f -) or nft",
+    "Output format: text, json or yaml; of check and diff also github (workflow commands); of dump json (for nft -j -f -) or nft",
     "o",
   ),
   commanding("service", "string", "A Service, or one port of it: namespace/name or namespace/name:port"),

@@ -1,10 +1,12 @@
 import { AppError, messageOf } from "../base/errors.ts";
 
+/** For standard output: text with its last newline, whole or in pieces as they come; or bytes. */
+export type Output = string | Uint8Array | AsyncIterable<string>;
+
 /** The result of a command. Only program.ts prints it and ends the process. */
 export interface CommandResult {
   readonly exitCode: number;
-  /** For standard output: text with its last newline, whole or piece by piece as it comes; or bytes. */
-  readonly output?: string | Uint8Array | AsyncIterable<string>;
+  readonly output?: Output;
   /** For standard error, one line each: warnings, and objects that were ignored. */
   readonly notices?: readonly string[];
 }
@@ -60,4 +62,22 @@ export function exitCodeOf(error: unknown, answersByExitCode = false): number {
 
 function indented(text: string): string {
   return text.replaceAll("\n", "\n    ");
+}
+
+/** Turns a command's JSON into YAML. Each line of JSON that comes in pieces becomes a document of its own. */
+export async function asYaml(json: Output): Promise<Output> {
+  const { stringify } = await import("yaml");
+  // Version 1.1 also quotes what its readers take for another type, such as `no`. kubectl is one of them.
+  const yaml = (text: string) => stringify(JSON.parse(text), { version: "1.1", lineWidth: 0 });
+  if (typeof json === "string") return json === "" ? json : yaml(json);
+  if (json instanceof Uint8Array) return json;
+  return documents(json, yaml);
+}
+
+async function* documents(
+  pieces: AsyncIterable<string>,
+  yaml: (json: string) => string,
+): AsyncIterable<string> {
+  for await (const piece of pieces)
+    for (const line of piece.split("\n")) if (line !== "") yield `---\n${yaml(line)}`;
 }

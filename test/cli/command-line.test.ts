@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { execa } from "execa";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
 const DUMP = [process.execPath, bundle, "dump", "--from", townObjects("town"), ...townFlags];
@@ -66,6 +67,25 @@ describe("the command line", () => {
     expect(stderr).toContain(`hint: ${hint}`);
   });
 
+  test.each([
+    ["check", []],
+    ["explain", ["--hostname-override=node-1", "shop/cart"]],
+    ["diff", ["--against", townObjects("town-after")]],
+    ["diff", ["--outcomes", "--with-objects", townObjects("town-after")]],
+  ])("prints with -o yaml the data of -o json: %s", async (name, args) => {
+    const print = (format: string) => nftProxy([name, ...args, "-o", format, "--from", townObjects("town")]);
+    const [json, yaml] = [await print("json"), await print("yaml")];
+    expect(yaml.exitCode).toBe(json.exitCode);
+    expect(parse(yaml.stdout)).toEqual(JSON.parse(json.stdout));
+  });
+
+  test("refuses a format that a command does not have", async () => {
+    expect(await nftProxy(["dump", "-o", "yaml"])).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/^nft-proxy: --output must be json or nft, not .yaml/),
+    });
+  });
+
   test("shows common options with --help, and all of them with --help-all", async () => {
     const [short, long] = [await nftProxy(["explain", "--help"]), await nftProxy(["explain", "--help-all"])];
     expect(short.stdout).toContain("--cluster-cidr");
@@ -76,14 +96,14 @@ describe("the command line", () => {
   });
 
   test.each([
-    ["formats", ["dump", "-o", ""], ["json", "nft"]],
+    ["formats", ["fleet", "-o", ""], ["text", "json", "yaml"]],
     ["formats of a command", ["check", "--output", "g"], ["github"]],
     ["formats after an equals sign", ["check", "--output", "=", "g"], ["github"]],
     ["formats in one word", ["check", "--output=gi"], ["--output=github"]],
     ["commands", ["exp"], ["explain"]],
     ["options, the common ones", ["run", "--con"], ["--config"]],
     ["options that are not common", ["run", "--conntrack-mi"], ["--conntrack-min"]],
-    ["shells", ["completion", ""], ["bash", "zsh"]],
+    ["shells", ["completion", ""], ["bash", "zsh", "fish"]],
     ["files, by the shell", ["support-bundle", ""], []],
     ["namespaces", ["explain", "-f", townObjects("town"), "-n", "sh"], ["shop"]],
     ["Services", ["explain", "-f", townObjects("town"), "shop/c"], ["shop/cart"]],

@@ -123,6 +123,15 @@ describe("commands beside a running daemon", () => {
     );
   });
 
+  test("version names the running daemon's version", async () => {
+    const { exitCode, stdout } = await command("version", "-o", "json");
+    const { nftProxy, daemon } = JSON.parse(stdout);
+    expect([exitCode, daemon]).toEqual([
+      0,
+      expect.objectContaining({ version: nftProxy, nodeName: "node-1", socket }),
+    ]);
+  });
+
   test("cleanup refuses while the daemon runs, names the tables with --dry-run, and removes them with --force", async () => {
     const refused = await command("cleanup");
     expect(refused).toMatchObject({ exitCode: 1, stdout: "" });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 
 /** The outputs of commands that have a schema. */
-export type OutputName = "connections" | "fleet" | "refusals" | "trace";
+export type OutputName = "connections" | "fleet" | "refusals" | "trace" | "version";
 
 /** Returns the differences of an output, as parsed JSON, from its schema in schemas/; none when it is as that says. */
 export function schemaErrors(name: OutputName, output: unknown): readonly string[] {

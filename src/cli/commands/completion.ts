@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/text.ts";
+import { alternatives, quoted } from "../../base/text.ts";
 import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
@@ -10,14 +10,16 @@ import { type CommandResult, EXIT } from "../output.ts";
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const given = textArgument(argv, "shell");
-  const shell = given ?? (basename(process.env.SHELL ?? "") === "zsh" ? "zsh" : "bash");
-  if (shell !== "bash" && shell !== "zsh") {
-    throw new AppError("BAD_ARGUMENT", `the shell must be bash or zsh, not ${quoted(shell)}`);
-  }
-  return { exitCode: EXIT.ok, output: shell === "zsh" ? ZSH : BASH };
+  const shell = given ?? basename(process.env.SHELL ?? "");
+  const script = SCRIPTS.get(shell) ?? (given === undefined ? BASH : undefined);
+  if (script !== undefined) return { exitCode: EXIT.ok, output: script };
+  throw new AppError(
+    "BAD_ARGUMENT",
+    `the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`,
+  );
 }
 
-/** Where there is no completion, bash completes files. */
+/** Where there is no completion, each of these completes files. */
 const BASH = `_nft_proxy() {
   mapfile -t COMPREPLY < <(nft-proxy ${COMPLETION_ARGUMENT} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
@@ -32,3 +34,24 @@ _nft_proxy() {
 }
 compdef _nft_proxy nft-proxy
 `;
+
+/** An empty last word is an argument, too: hence the quotes. */
+const FISH = `function __nft_proxy
+  set -l before (commandline -opc)
+  set -e before[1]
+  set -l last (commandline -ct)
+  set -l found (nft-proxy ${COMPLETION_ARGUMENT} $before "$last" 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path "$last"
+  end
+end
+complete -c nft-proxy -f -a '(__nft_proxy)'
+`;
+
+const SCRIPTS: ReadonlyMap<string, string> = new Map([
+  ["bash", BASH],
+  ["zsh", ZSH],
+  ["fish", FISH],
+]);

@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
-import { listText } from "../../base/text.ts";
-import { type Argv, type Command, flagsOf } from "../command.ts";
+import { alternatives, listText, quoted } from "../../base/text.ts";
+import { type Argv, type Command, FORMATS, flagsOf, textArgument } from "../command.ts";
 import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
@@ -29,6 +29,7 @@ export function chooseCommand(args: readonly string[]): Choice {
   if (command === undefined) throw missingCommand(unknown[0]);
   for (const spelling of unknown) throw unknownOption(command, spelling);
   for (const flag of Object.keys(values)) refuseOthers(command, flag);
+  refuseFormat(command, textArgument(values, "output"));
   const [own, ...extra] = command.positional === undefined ? [undefined, ...rest] : rest;
   if (extra[0] !== undefined) throw unexpectedArgument(command, extra[0]);
   const { positional } = command;
@@ -75,6 +76,11 @@ function refuseOthers(command: Command, flag: string): void {
   if (flagsOf(command).some(({ name }) => name === flag)) return;
   const users = COMMANDS.filter(({ flags }) => flags.includes(flag)).map(({ name }) => name);
   throw badArgument(noOption(command, `--${flag}`), `it is an option of ${listText(users, Infinity)}`);
+}
+
+function refuseFormat({ formats = FORMATS }: Command, given: string | undefined): void {
+  if (given === undefined || formats.includes(given)) return;
+  throw new AppError("BAD_ARGUMENT", `--output must be ${alternatives(formats)}, not ${quoted(given)}`);
 }
 
 function noOption({ name }: Command, spelling: string): string {

@@ -1,4 +1,4 @@
-import type { Command } from "../command.ts";
+import { type Command, FORMATS } from "../command.ts";
 
 /** The flags that decide what a node is to have. */
 const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
@@ -36,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
     name: "diff",
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
     answersByExitCode: true,
+    formats: [...FORMATS, "github"],
     flags: [
       "from",
       "against",
@@ -61,7 +62,7 @@ export const COMMANDS: readonly Command[] = [
     name: "check",
     summary: "Check objects and their transaction; for CI",
     answersByExitCode: true,
-    formats: ["text", "json", "github"],
+    formats: [...FORMATS, "github"],
     flags: ["from", "output", "strict", "no-strict"],
     common: NODE,
     load: async () => await import("../commands/check.ts"),
@@ -188,12 +189,19 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("../commands/doctor.ts"),
   },
   {
+    name: "version",
+    summary: "Print the versions of nft-proxy, the running daemon, nft, the kernel and Node.js",
+    flags: ["output"],
+    common: ["nft-path", "daemon-socket"],
+    load: async () => await import("../commands/version.ts"),
+  },
+  {
     name: "completion",
-    summary: "Print a script by which the shell completes commands, options and names of Services",
+    summary: "Print a script that makes the shell complete commands, options and names of Services",
     positional: {
       name: "shell",
-      description: "bash or zsh; that of $SHELL by default",
-      values: ["bash", "zsh"],
+      description: "bash, zsh or fish; the shell of $SHELL by default",
+      values: ["bash", "zsh", "fish"],
     },
     flags: [],
     examples: [["bash >> ~/.bashrc", "for all new shells"]],

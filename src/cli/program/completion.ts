@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import type { Flag } from "../../config/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { type Argv, type Command, textArgument } from "../command.ts";
+import { type Argv, type Command, FORMATS, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
 import { commandOf, takesWord } from "./commands.ts";
@@ -53,10 +53,10 @@ function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
 
 async function valuesOf(
   { name, values = [] }: Flag,
-  { formats }: Command,
+  { formats = FORMATS }: Command,
   argv: Argv,
 ): Promise<readonly string[]> {
-  if (name === "output") return formats ?? ["text", "json"];
+  if (name === "output") return formats;
   if (name === "namespace") return namespacesOf(await serviceNames(argv));
   return name === "service" ? await namesIn(argv) : values;
 }

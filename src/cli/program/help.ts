@@ -2,7 +2,7 @@ import yargs, { type Options, type Argv as Yargs } from "yargs";
 import { alternatives } from "../../base/text.ts";
 import { defaultText } from "../../config/flags.ts";
 import type { Flag, FlagType } from "../../config/option.ts";
-import { type Command, shownFlags } from "../command.ts";
+import { type Command, FORMATS, shownFlags } from "../command.ts";
 import { COMMANDS } from "./commands.ts";
 
 /** Shorter lines are easier to read than those of a wide terminal. */
@@ -100,7 +100,7 @@ function usage({ name, positional }: Command): string {
   return positional === undefined ? name : `${name} [${positional.name}]`;
 }
 
-function optionOf(flag: Flag, { formats = ["text", "json"], meanings = {} }: Command): Options {
+function optionOf(flag: Flag, { formats = FORMATS, meanings = {} }: Command): Options {
   const { name, alias, type, description, target, isOwn } = flag;
   const preset = defaultText(flag);
   return {

@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { systemReason } from "../../kube/files/diagnostic.ts";
-import { COMPLETION_ARGUMENT, type Command } from "../command.ts";
-import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "../output.ts";
+import { COMPLETION_ARGUMENT, type Command, textArgument } from "../command.ts";
+import { asYaml, EXIT, errorText, exitCodeOf, type Output, type ProgramContext } from "../output.ts";
 import { type ProgressStream, terminalProgress } from "../terminal.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 
@@ -21,10 +21,12 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     if (choice.kind !== "run") return await printAbout(choice, context);
     command = choice.command;
     const { run } = await command.load();
-    const { exitCode, output = "", notices = [] } = await run(choice.argv, progress);
+    const isYaml = textArgument(choice.argv, "output") === "yaml";
+    const argv = isYaml ? { ...choice.argv, output: ["json"] } : choice.argv;
+    const { exitCode, output = "", notices = [] } = await run(argv, progress);
     progress.clear();
     for (const notice of notices) context.stderr.write(`${notice}\n`);
-    await writeAll(context.stdout, output);
+    await writeAll(context.stdout, isYaml ? await asYaml(output) : output);
     return exitCode;
   } catch (error) {
     progress.clear();
@@ -59,10 +61,7 @@ async function printAbout(
 }
 
 /** Writes a command's output, piece by piece as it comes, until the reader of a pipe has seen enough. */
-async function writeAll(
-  stream: NodeJS.WritableStream,
-  output: NonNullable<CommandResult["output"]>,
-): Promise<void> {
+async function writeAll(stream: NodeJS.WritableStream, output: Output): Promise<void> {
   if (typeof output === "string" || output instanceof Uint8Array) {
     await write(stream, output);
     return;

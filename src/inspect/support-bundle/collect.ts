@@ -6,7 +6,8 @@ import { printConfiguration } from "../../config/configuration-file.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { listTable, nftVersion } from "../../kernel/nft-listings.ts";
+import { listTable } from "../../kernel/nft-listings.ts";
+import { hostVersions } from "../../kernel/versions.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { DaemonAnswers, DaemonObjects } from "../../sync/daemon-protocol.ts";
@@ -110,18 +111,11 @@ function unavailable(error: unknown): string {
 }
 
 async function versions({ version, daemon, socketProblem }: BundleRequest, nft: Nft): Promise<string> {
-  const read = (path: string) =>
-    hostFiles.read(path).then(
-      (text) => text.trim(),
-      () => "unknown",
-    );
   return jsonText({
     command: version,
     daemon: daemon?.state.version ?? socketProblem ?? "no daemon answers",
-    node: process.version,
-    nft: await nftVersion(nft).catch(unavailable),
-    kernel: await read("/proc/sys/kernel/osrelease"),
-    system: await read("/etc/os-release"),
+    ...(await hostVersions(nft)),
+    system: await hostFiles.read("/etc/os-release").then((text) => text.trim(), unavailable),
   });
 }
 

@@ -14,7 +14,8 @@ describe("completion", () => {
   test.each([
     ["zsh for a user of zsh", [], "/usr/bin/zsh", "#compdef nft-proxy"],
     ["bash for a user of bash", [], "/bin/bash", "complete -o bashdefault"],
-    ["bash for a user of another shell", [], "/usr/bin/fish", "complete -o bashdefault"],
+    ["fish for a user of fish", [], "/usr/bin/fish", "complete -c nft-proxy"],
+    ["bash for a user of another shell", [], "/usr/bin/ksh", "complete -o bashdefault"],
     ["bash where no shell is known", [], undefined, "complete -o bashdefault"],
     ["the shell that is asked for, whatever the user's is", ["zsh"], "/bin/bash", "#compdef nft-proxy"],
   ])("prints the script of %s", async (_which, shell, own, contains) => {
@@ -22,9 +23,9 @@ describe("completion", () => {
   });
 
   test("refuses another shell", async () => {
-    await expect(script(["fish"], "/bin/bash")).rejects.toMatchObject({
+    await expect(script(["ksh"], "/bin/bash")).rejects.toMatchObject({
       code: "BAD_ARGUMENT",
-      message: expect.stringMatching(/^the shell must be bash or zsh, not .?fish.?$/),
+      message: expect.stringMatching(/^the shell must be bash, zsh or fish, not .?ksh.?$/),
     });
   });
 });

@@ -41,6 +41,9 @@ describe("help", () => {
     expect(await helpOf("fleet")).toMatch(
       /^ {2}-n, --namespace +The namespace of the pods; kube-system by default +\[string\]$/m,
     );
+    expect(await helpOf("fleet")).toMatch(
+      /^ {2}-o, --output +Output format: text, json or yaml +\[string\]$/m,
+    );
     expect(await helpOf("dump")).toMatch(/^ {2}-o, --output +Output format: json or nft +\[string\]$/m);
     expect(await helpOf("run", true)).toMatch(/--conntrack-min +Minimum of tracked connections/);
     expect(await helpOf("run", true)).toContain("[number] [default: 131072]");

@@ -1,0 +1,66 @@
+import { ageText } from "../../base/duration.ts";
+import { messageOf } from "../../base/errors.ts";
+import { isDenied, type RunningDaemon, runningDaemon } from "../../inspect/daemon-socket/daemon-client.ts";
+import { NftProgram } from "../../kernel/nft.ts";
+import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
+import { outputFormat } from "../argument-values.ts";
+import { type Argv, textArgument } from "../command.ts";
+import { commandOptions } from "../options.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+
+/** The output of `--output json`: schemas/version.schema.json. */
+export interface Versions extends HostVersions {
+  readonly nftProxy: string;
+  readonly daemon: DaemonVersion;
+}
+
+/** The running daemon, or the reason why its version is unknown. */
+type DaemonVersion =
+  | {
+      readonly version: string;
+      readonly nodeName: string;
+      readonly socket: string;
+      readonly uptimeSeconds: number;
+    }
+  | { readonly problem: string };
+
+/** `version`: this program, the running daemon, nft, the kernel and Node.js. Changes nothing. */
+export async function run(argv: Argv): Promise<CommandResult> {
+  const format = outputFormat(argv, ["text", "json"]);
+  const { options, notices } = commandOptions(argv);
+  const daemon = await runningDaemon(options.daemonSocket).catch(messageOf);
+  const daemonPath = typeof daemon === "object" ? daemon.state.options.nftPath : undefined;
+  const path = textArgument(argv, "nft-path") ?? daemonPath ?? options.nftPath;
+  const versions: Versions = {
+    nftProxy: __VERSION__,
+    daemon:
+      typeof daemon === "object" ? versionOf(daemon) : { problem: daemon ?? absence(options.daemonSocket) },
+    ...(await hostVersions(new NftProgram({ path }))),
+  };
+  const output = format === "json" ? `${JSON.stringify(versions, null, 2)}\n` : versionsText(versions);
+  return { exitCode: EXIT.ok, output, notices };
+}
+
+function absence(socket: string): string {
+  if (socket === "") return "not asked";
+  return isDenied(socket) ? `only root may ask it at ${socket}` : `none answers at ${socket}`;
+}
+
+function versionOf({ socket, state: { version, nodeName, startedAt, now } }: RunningDaemon): DaemonVersion {
+  return { version, nodeName, socket, uptimeSeconds: Math.round((now - startedAt) / 1000) };
+}
+
+/** The versions for people, a line each. */
+export function versionsText({ nftProxy, daemon, nft, kernel, nodejs }: Versions): string {
+  const running =
+    "problem" in daemon
+      ? daemon.problem
+      : `${daemon.version} on ${daemon.nodeName}, up for ${ageText(daemon.uptimeSeconds)}`;
+  return [
+    `nft-proxy  ${nftProxy}`,
+    `daemon     ${running}`,
+    `nft        ${nft}`,
+    `kernel     ${kernel}`,
+    `Node.js    ${nodejs}\n`,
+  ].join("\n");
+}
