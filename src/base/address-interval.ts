@@ -12,7 +12,7 @@ export function addressWidth(family: Family): number {
   return family === "ip" ? 32 : 128;
 }
 
-/** A valid address as a number. */
+/** Converts a valid address to a number. */
 export function addressNumber(family: Family, address: string): bigint {
   if (family === "ip") {
     let number = 0;
@@ -22,21 +22,21 @@ export function addressNumber(family: Family, address: string): bigint {
   return (parseIPv6(address) ?? []).reduce((number, group) => (number << 16n) | BigInt(group), 0n);
 }
 
-/** The address of a number, in the form nft prints. */
+/** Formats an address as nft prints it. */
 export function addressText(family: Family, number: bigint): string {
   if (family === "ip") return [24n, 16n, 8n, 0n].map((shift) => (number >> shift) & 255n).join(".");
   const shifts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];
   return formatIPv6(shifts.map((shift) => Number((number >> shift) & 0xffffn)));
 }
 
-/** The addresses that share the first `length` bits with `address`. */
+/** Returns the interval of the addresses whose first `length` bits are those of `address`. */
 export function prefixInterval(family: Family, address: bigint, length: number): AddressInterval {
   const hostBits = BigInt(addressWidth(family) - length);
   const first = (address >> hostBits) << hostBits;
   return { first, last: first + (1n << hostBits) - 1n };
 }
 
-/** The length of the prefix that covers exactly this interval; undefined when none does. */
+/** Returns the length of the prefix that covers exactly this interval; undefined if there is none. */
 export function prefixLength(family: Family, { first, last }: AddressInterval): number | undefined {
   const size = last - first + 1n;
   const hostBits = size.toString(2).length - 1;
@@ -44,7 +44,7 @@ export function prefixLength(family: Family, { first, last }: AddressInterval): 
   return isPrefix ? addressWidth(family) - hostBits : undefined;
 }
 
-/** An interval as nft prints it: `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`. */
+/** Formats an interval as nft prints it: `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`. */
 export function intervalText(family: Family, interval: AddressInterval): string {
   const first = addressText(family, interval.first);
   const length = prefixLength(family, interval);
@@ -52,7 +52,7 @@ export function intervalText(family: Family, interval: AddressInterval): string 
   return length === addressWidth(family) ? first : `${first}/${length}`;
 }
 
-/** Reads the text of {@link intervalText}. */
+/** Parses the text of {@link intervalText}. */
 export function parseInterval(family: Family, text: string): AddressInterval {
   const [first = "", last] = text.split("-");
   if (last !== undefined) return { first: addressNumber(family, first), last: addressNumber(family, last) };
@@ -60,7 +60,10 @@ export function parseInterval(family: Family, text: string): AddressInterval {
   return prefixInterval(family, addressNumber(family, address), Number(length ?? addressWidth(family)));
 }
 
-/** The same addresses in the fewest intervals: ascending, what overlaps or touches joined. */
+/**
+ * Merges intervals that overlap or touch. Returns the same addresses in as few intervals as possible,
+ * ascending.
+ */
 export function joinIntervals(intervals: readonly AddressInterval[]): AddressInterval[] {
   const sorted = [...intervals].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   const joined: AddressInterval[] = [];

@@ -1,21 +1,24 @@
-/** A timer that was started; `cancel` is harmless when it has fired. */
+/** A started timer. `cancel` does nothing after it has fired. */
 export interface Timer {
   cancel(): void;
 }
 
-/** The only way to time for code that waits, so that tests can own it. */
+/** The source of time for code that waits, so that tests can control it. */
 export interface Clock {
-  /** Wall clock, milliseconds since 1970-01-01 UTC: for times that are shown. It jumps when it is set, by NTP too. */
+  /**
+   * Wall clock, milliseconds since 1970-01-01 UTC, for times that are displayed. Jumps when it is set, also
+   * by NTP.
+   */
   now(): number;
-  /** Milliseconds since some moment in the past: for lengths of time and for when something is due. Never jumps. */
+  /** Monotonic clock, milliseconds, for durations and deadlines. Never jumps. */
   monotonic(): number;
-  /** Runs `callback` once, `milliseconds` from now. Does not keep the process alive by itself. */
+  /** Calls `callback` once after `milliseconds`. Does not keep the process running. */
   after(milliseconds: number, callback: () => void): Timer;
 }
 
 /**
- * The wall-clock time of a moment on the monotonic clock, as the wall clock goes now: the length of time from it to now
- * is true even when the wall clock was set in between.
+ * Converts a time of the monotonic clock to the wall clock, so that its distance from now is correct even if
+ * the wall clock was set in between.
  * @param at milliseconds on the monotonic clock
  * @returns whole milliseconds since 1970
  */

@@ -43,8 +43,8 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Formats milliseconds as Go prints a duration: `1h0m0s`, `1m30s`, `250ms`, `0s`. {@link parseDuration} returns the same
- * number again, with nanosecond precision. Source: https://pkg.go.dev/time#Duration.String
+ * Formats milliseconds as Go prints a duration: `1h0m0s`, `1m30s`, `250ms`, `0s`. {@link parseDuration}
+ * returns the same number, with nanosecond precision. Source: https://pkg.go.dev/time#Duration.String
  */
 export function formatDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
@@ -59,7 +59,7 @@ export function formatDuration(milliseconds: number): string {
   return total < HOUR ? `${sign}${minutes}` : `${sign}${total / HOUR}h${minutes}`;
 }
 
-/** The units of {@link durationText} from the largest down, in seconds. */
+/** Units of {@link durationText} in seconds, largest first. */
 const PRINTED_UNITS: readonly (readonly [name: string, seconds: number])[] = [
   ["d", 86_400],
   ["h", 3600],
@@ -68,9 +68,9 @@ const PRINTED_UNITS: readonly (readonly [name: string, seconds: number])[] = [
 ];
 
 /**
- * Formats seconds as nft prints timeouts and kubectl prints ages, without the units of which there are none: `1d2h3m4s`.
- * @param seconds a fraction is cut off; what is below 0 counts as 0
- * @param units how many units to print, beginning with the largest one that is needed; what is below them is cut off
+ * Formats seconds as nft prints timeouts and kubectl prints ages, without units of value 0: `1d2h3m4s`.
+ * @param seconds rounded down; negative values count as 0
+ * @param units maximum number of units, starting with the largest; smaller ones are omitted
  */
 export function durationText(seconds: number, units: number = PRINTED_UNITS.length): string {
   let rest = Math.max(Math.floor(seconds), 0);
@@ -89,7 +89,7 @@ export function ageText(seconds: number): string {
   return durationText(seconds, 2);
 }
 
-/** Formats milliseconds in one unit, as a sentence has it: `12 s`, `3 min`, `5 h`, `2 d`. */
+/** Formats milliseconds in one unit, for sentences: `12 s`, `3 min`, `5 h`, `2 d`. */
 export function durationWords(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 120) return `${seconds} s`;
@@ -97,7 +97,7 @@ export function durationWords(milliseconds: number): string {
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** Beyond 2^53 nanoseconds (104 days), whole milliseconds stay exact. */
+/** Whole milliseconds stay exact beyond 2^53 nanoseconds (104 days). */
 function toMilliseconds(nanoseconds: bigint): number {
   if (nanoseconds <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(nanoseconds) / 1e6;
   return Number(nanoseconds / MILLISECOND) + Number(nanoseconds % MILLISECOND) / 1e6;

@@ -1,4 +1,4 @@
-/** The kind of an error: a word that scripts and tests can rely on. */
+/** The kind of an error, a stable word for scripts and tests. */
 export type ErrorCode =
   | "BAD_ARGUMENT"
   | "BAD_CONFIG"
@@ -16,17 +16,17 @@ export type ErrorCode =
 
 /** The optional parts of an {@link AppError}. */
 export interface ErrorDetails {
-  /** How the reader can solve the problem, one sentence. */
+  /** How the user can solve the problem, one sentence. */
   readonly hint?: string;
-  /** The error underneath, kept for logs at debug level. */
+  /** The underlying error, for logs at debug level. */
   readonly cause?: unknown;
-  /** The facts behind the message: file and path, stderr, the transaction. Short values; they are printed. */
+  /** Evidence for the message: file and path, stderr, the transaction. Short values, as they are printed. */
   readonly evidence?: Readonly<Record<string, string>>;
 }
 
 /**
- * A failure that a user can meet: printed as message, evidence and hint, never with a stack.
- * Impossible states throw plain errors instead.
+ * A failure that a user may encounter. Printed as message, evidence and hint, never with a stack. Impossible
+ * states throw plain errors instead.
  */
 export class AppError extends Error {
   readonly code: ErrorCode;
@@ -43,8 +43,8 @@ export class AppError extends Error {
 }
 
 /**
- * Returns the message of anything that was thrown, without its stack: never "". Node reports a connection that failed at
- * each of a name's addresses as an AggregateError without a message of its own.
+ * Returns the message of any thrown value, without its stack and never "". If a connection fails at each
+ * address of a name, Node throws an AggregateError without a message of its own.
  */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error) || "unknown error";
@@ -52,7 +52,10 @@ export function messageOf(error: unknown): string {
   return error instanceof AggregateError ? error.errors.map(messageOf).join("; ") || error.name : error.name;
 }
 
-/** Makes an unhandled member of a closed union a compile error. @throws Error if such a value arrives nevertheless */
+/**
+ * Makes an unhandled member of a closed union a compile error. @throws Error if such a value occurs at run
+ * time
+ */
 export function assertNever(value: never): never {
   throw new Error(`unhandled case: ${JSON.stringify(value)}`);
 }

@@ -1,12 +1,15 @@
 import type { Clock } from "./clock.ts";
 import type { LogFields, Logger } from "./logger.ts";
 
-/** So many reasons are logged until a success: some messages have a part that differs each time. */
+/**
+ * Maximum number of different reasons that are logged until a success; some messages have a part that always
+ * differs.
+ */
 const MOST_REASONS = 10;
 
 /**
- * Logs the failures of something that is tried again and again: until it succeeds, each reason once; then how many
- * failures there were and for how long.
+ * Logs failures of a repeated operation: each reason once until it succeeds, then the number of failures and
+ * their duration.
  */
 export class FailureLog {
   readonly #logger: Logger;
@@ -16,13 +19,13 @@ export class FailureLog {
   readonly #level: "warn" | "error";
   readonly #reasons = new Set<string>();
   #count = 0;
-  /** When the first failure came, on the monotonic clock. */
+  /** Time of the first failure on the monotonic clock, milliseconds. */
   #since = 0;
 
   /**
-   * @param failed the message of a failure: "cannot read the files"
-   * @param recovered the message of the first success after failures: "the files can be read again"
-   * @param level of a failure; repetitions are logged at debug level, the end of the failures at info
+   * @param failed message of a failure: "cannot read the files"
+   * @param recovered message of the first success after failures: "the files can be read again"
+   * @param level level of a failure; repetitions are logged at debug level, the recovery at info
    */
   constructor(
     logger: Logger,
@@ -38,12 +41,12 @@ export class FailureLog {
     this.#level = level;
   }
 
-  /** Whether the last try failed. */
+  /** Whether the last attempt failed. */
   get isFailing(): boolean {
     return this.#count > 0;
   }
 
-  /** Logs a failure with its reason as the field `error`, and further fields. */
+  /** Logs a failure, with its reason in the field `error`. */
   add(reason: string, fields: LogFields = {}): void {
     if (this.#count++ === 0) this.#since = this.#clock.monotonic();
     const all = { error: reason, ...fields };
@@ -55,7 +58,7 @@ export class FailureLog {
     this.#logger[this.#level](all, `${this.#failed} (logged once)`);
   }
 
-  /** Logs the end of the failures, with further fields, if there were any since the last success. */
+  /** Logs the recovery if there were failures since the last success. */
   end(fields: LogFields = {}): void {
     if (this.#count === 0) return;
     const seconds = Math.round(this.#clock.monotonic() - this.#since) / 1000;
@@ -65,18 +68,19 @@ export class FailureLog {
   }
 }
 
-/** So many lines of one kind are logged within one window, milliseconds. */
+/** Maximum number of lines of one kind within a window (milliseconds). */
 const MAX_LINES = 20;
 const WINDOW = 600_000;
 
-/** Keeps lines of one kind from flooding the log, as when another program changes our rules again and again. */
+/** Limits log lines of one kind, for example while another program changes our rules repeatedly. */
 export class LogLimit {
   #startedAt = Number.NEGATIVE_INFINITY;
   #lines = 0;
 
   /**
-   * Counts a line that is due at `now`, milliseconds.
-   * @returns the fields to log it with, which announce a pause in the last line before one; undefined in the pause
+   * Counts a line at the time `now`, milliseconds.
+   * @returns fields to log with the line, of which the last before a pause announces it; undefined if the
+   * line must not be logged
    */
   fields(now: number): Readonly<Record<string, string>> | undefined {
     if (now - this.#startedAt >= WINDOW) {
@@ -85,6 +89,6 @@ export class LogLimit {
     }
     this.#lines++;
     if (this.#lines > MAX_LINES) return undefined;
-    return this.#lines === MAX_LINES ? { hint: "further ones are not logged for some minutes" } : {};
+    return this.#lines === MAX_LINES ? { hint: "further lines are not logged for some minutes" } : {};
   }
 }

@@ -1,10 +1,10 @@
-/** An address family, under the word nft has for its table family. */
+/** An address family, named like nft's table family. */
 export type Family = "ip" | "ip6";
 
-/** Both families, in the order in which everything is done and printed. */
+/** Both families, in the order of all processing and output. */
 export const FAMILIES: readonly Family[] = ["ip", "ip6"];
 
-/** The families as people, metrics and the API call them (core/v1 IPFamily). */
+/** Names of the families for users, metrics and the API (core/v1 IPFamily). */
 export const FAMILY_NAMES: ByFamily<"IPv4" | "IPv6"> = { ip: "IPv4", ip6: "IPv6" };
 
 /** One value for each family. */

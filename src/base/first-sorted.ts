@@ -1,6 +1,6 @@
 /**
- * The first of some items in the order of their keys: of 100,000 the first 20, without sorting all of them.
- * @param most how many
+ * Returns the first items in the order of their keys without sorting all, for example 20 of 100,000.
+ * @param most maximum number of items
  */
 export function firstSorted<T>(items: Iterable<T>, most: number, keyOf: (item: T) => string): T[] {
   if (most === Number.POSITIVE_INFINITY) {

@@ -1,11 +1,11 @@
-/** Items by a key of each, keys and items in the order in which they came (Node 20 has no `Map.groupBy`). */
+/** Groups items by key; keys and items keep their order (Node 20 has no `Map.groupBy`). */
 export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) addToGroup(groups, keyOf(item), item);
   return groups;
 }
 
-/** Adds an item to the group of a key: for items that have several keys, or are no more than a part of what is grouped. */
+/** Adds an item to the group of a key. For items with several keys, or groups of parts of items. */
 export function addToGroup<K, T>(groups: Map<K, T[]>, key: K, item: T): void {
   const group = groups.get(key);
   if (group === undefined) groups.set(key, [item]);

@@ -7,14 +7,14 @@ const COLON = 58;
 /** The last 32 bits of an address may be written as an IPv4 address (RFC 4291 section 2.2). */
 const DOTTED_TAIL = /^(.*:)(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
 
-/** The value of a hexadecimal digit by its character code, -1 for anything else. */
+/** Value of a hexadecimal digit by its character code; -1 for other characters. */
 function hexDigit(code: number): number {
   if (code >= ZERO && code <= NINE) return code - ZERO;
   const lower = code | 0x20;
   return lower >= LOWER_A && lower <= LOWER_F ? lower - LOWER_A + 10 : -1;
 }
 
-/** Rewrites `::1.2.3.4` as `::102:304`; undefined when the dotted part is no IPv4 address. */
+/** Rewrites `::1.2.3.4` as `::102:304`; undefined if the dotted part is not an IPv4 address. */
 function withoutDots(text: string): string | undefined {
   const match = DOTTED_TAIL.exec(text);
   if (match === null) return undefined;
@@ -25,7 +25,7 @@ function withoutDots(text: string): string | undefined {
   return `${match[1]}${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
-/** Puts the zeros that `::` stands for at `gap`; undefined unless eight groups come of it. */
+/** Inserts the zeros of `::` at `gap`; undefined if the result does not have eight groups. */
 function fillGap(groups: number[], gap: number): number[] | undefined {
   if (gap < 0) return groups.length === 8 ? groups : undefined;
   if (groups.length > 7) return undefined;
@@ -34,10 +34,10 @@ function fillGap(groups: number[], gap: number): number[] | undefined {
 }
 
 /**
- * The eight 16-bit groups of an IPv6 address, undefined when `text` is not one. Takes what inet_pton(3)
- * takes, so neither a zone (`%eth0`) nor a prefix length.
+ * Parses an IPv6 address into eight 16-bit groups; undefined if `text` is not one. Accepts the same texts as
+ * inet_pton(3), so neither a zone (`%eth0`) nor a prefix length.
  *
- * One pass over character codes: this sees every endpoint address of a cluster.
+ * One pass over character codes, because this runs for every endpoint address of a cluster.
  */
 export function parseIPv6(text: string): number[] | undefined {
   if (text.includes(".")) {
@@ -71,7 +71,7 @@ export function parseIPv6(text: string): number[] | undefined {
   return fillGap(groups, gap);
 }
 
-/** The first longest run of at least two zero groups (RFC 5952 section 4.2). */
+/** Finds the first longest run of at least two zero groups (RFC 5952 section 4.2). */
 function longestZeros(groups: readonly number[]): { start: number; length: number } {
   let best = { start: -1, length: 1 };
   for (let start = 0; start < groups.length; start += 1) {
@@ -84,8 +84,8 @@ function longestZeros(groups: readonly number[]): { start: number; length: numbe
 }
 
 /**
- * Writes eight groups as nft prints them, which is inet_ntop(3) of glibc: RFC 5952, and with dots when the
- * first 96 bits, and no more, are zero (`::0.1.0.2`).
+ * Formats eight groups as nft prints them, which is inet_ntop(3) of glibc: RFC 5952, and with dots if exactly
+ * the first 96 bits are zero (`::0.1.0.2`).
  */
 export function formatIPv6(groups: readonly number[]): string {
   const zeros = longestZeros(groups);

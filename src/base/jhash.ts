@@ -2,9 +2,9 @@
 const INITIAL = 0xdeadbeef;
 
 /**
- * Jenkins' hash as the kernel computes it on little-endian machines.
+ * Computes Jenkins' hash as the kernel does on little-endian machines.
  * Source: https://elixir.bootlin.com/linux/v6.18/source/include/linux/jhash.h
- * @param key the bytes that are hashed
+ * @param key bytes to hash
  * @param seed 32 bits
  * @returns 32 bits, unsigned
  */
@@ -25,12 +25,12 @@ export function jhash(key: Uint8Array, seed: number): number {
 }
 
 /**
- * Maps a hash to 0..modulus-1. nft's `mod` is no remainder but this.
+ * Maps a hash to 0..modulus-1 as nft's `mod` does, which is not a remainder.
  * Source: include/linux/kernel.h, reciprocal_scale; net/netfilter/nft_hash.c
  * @param hash 32 bits, unsigned
  */
 export function scaleHash(hash: number, modulus: number): number {
-  // The product stays under 2^53 as long as the modulus has at most 21 bits.
+  // The product is below 2^53 if the modulus has at most 21 bits.
   return Math.floor((hash * modulus) / 2 ** 32);
 }
 
@@ -40,7 +40,7 @@ interface Words {
   c: number;
 }
 
-/** Adds the next 12 bytes; those behind the end count as zero. */
+/** Adds the next 12 bytes; bytes beyond the end count as zero. */
 function add(words: Words, key: Uint8Array, at: number): void {
   words.a = (words.a + word(key, at)) | 0;
   words.b = (words.b + word(key, at + 4)) | 0;

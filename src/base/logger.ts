@@ -1,7 +1,7 @@
 /** Fields of a log line besides its message; values must be JSON. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** The log that the layers below the command line write to. pino satisfies it. */
+/** The log for the layers below the command line. pino implements it. */
 export interface Logger {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

@@ -1,17 +1,20 @@
 import type { Clock } from "./clock.ts";
 
-/** How often something may happen. */
+/** Rate limit of one namespace. */
 export interface TokenLimits {
-  /** So many at once, of each namespace. */
+  /** Maximum burst. */
   readonly burst: number;
-  /** How long until there may be one more, milliseconds. */
+  /** Time until the next token, milliseconds. */
   readonly refillMs: number;
 }
 
-/** So many namespaces have tokens of their own at a time: all others share some. A full bucket needs no memory. */
+/**
+ * Maximum number of namespaces with tokens of their own at a time; the others share one bucket. A full bucket
+ * takes no memory.
+ */
 const MOST_NAMESPACES = 100;
 
-/** The name of the tokens that are shared: no namespace has it. */
+/** Name of the shared bucket; no namespace has this name. */
 const OTHERS = "*";
 
 interface Bucket {
@@ -19,7 +22,7 @@ interface Bucket {
   refilledAt: number;
 }
 
-/** Limits something for each namespace by itself, so that none takes the place of another. */
+/** Limits a rate for each namespace separately, so that no namespace uses up the share of another. */
 export class NamespaceTokens {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #limits: TokenLimits;
@@ -30,7 +33,7 @@ export class NamespaceTokens {
     this.#limits = limits;
   }
 
-  /** Takes a token of a namespace. @returns how many are left; undefined where there was none */
+  /** Takes a token of a namespace. @returns the number of tokens left; undefined if there was none */
   take(namespace: string): number | undefined {
     const bucket = this.#bucketOf(namespace);
     this.#refill(bucket);

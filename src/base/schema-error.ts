@@ -1,6 +1,6 @@
 import { alternatives, quoted } from "./text.ts";
 
-/** The fields in use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
+/** The fields that we use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
 export interface SchemaError {
   /** JSON pointer to the invalid value (RFC 6901). */
   readonly instancePath: string;
@@ -12,8 +12,8 @@ export interface SchemaError {
 }
 
 /**
- * The validator options of every schema: without validation of the schema itself, which takes 20 to 40 ms, without
- * optimised code generation, which takes longer than it saves, and with the code kept for the bundle.
+ * Validator options of every schema. The schema itself is not validated (that takes 20 to 40 ms), code
+ * generation is not optimised (that takes longer than it saves), and the code is kept for the bundle.
  */
 export const VALIDATOR_OPTIONS = {
   allowUnionTypes: true,
@@ -38,13 +38,16 @@ export function joinPath(path: string, key: string | number): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-/** The keys of a path that {@link joinPath} made, indices as digits. */
+/** Splits a path of {@link joinPath} into keys; indices are digits. */
 export function splitPath(path: string): string[] {
   const keys = path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g);
   return [...keys].map(([, index, key, plain]) => index ?? plain ?? (JSON.parse(key ?? '""') as string));
 }
 
-/** Returns the path of an invalid value and the reason, which is the schema's description for a pattern. */
+/**
+ * Returns the path of an invalid value and the reason. For a pattern, the reason is the description in the
+ * schema.
+ */
 export function describeSchemaError(error: SchemaError): { readonly path: string; readonly reason: string } {
   return { path: pathOfPointer(error.instancePath), reason: reasonOf(error) };
 }
@@ -79,7 +82,9 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: "a string",
 };
 
-/** Formats allowed values or types: `TCP, UDP or SCTP`. Null and "" are omitted: the API takes them for "not given". */
+/**
+ * Formats allowed values or types: `TCP, UDP or SCTP`. Omits null and "", which mean "not given" in the API.
+ */
 function choice(values: readonly unknown[]): string {
   const names = values.filter((value) => value !== null && value !== "" && value !== "null").map(String);
   return alternatives(names.map((name) => TYPE_NAMES[name] ?? name));

@@ -1,14 +1,14 @@
-/** More different values than a large cluster has nodes, zones or sizes of Services. */
+/** Maximum number of different values: more than a large cluster has nodes, zones or sizes of Services. */
 const MOST_VALUES = 20_000;
 
 /**
- * Keeps one copy of equal values: hundreds of thousands of endpoints name a few thousand nodes, and every copy takes
- * memory. Beyond 20,000 different values it starts over.
+ * Keeps one copy of equal values: hundreds of thousands of endpoints name a few thousand nodes, and every
+ * copy takes memory. Starts over beyond 20,000 different values.
  */
 export class SharedValues<T> {
   readonly #values = new Map<string, T>();
 
-  /** Returns the value that was first given with this key, by which equal values are known. */
+  /** Returns the first value that was given with this key. The key identifies equal values. */
   share(key: string, value: T): T {
     const known = this.#values.get(key);
     if (known !== undefined) return known;
@@ -19,8 +19,8 @@ export class SharedValues<T> {
 }
 
 /**
- * Returns a copy of a list in memory of exactly its length. A list that was made by `push`, `flatMap` or with a spread has
- * room for up to 16 more items, 8 bytes each (V8): for the lists of 40,000 Services that is 20 MB.
+ * Returns a copy of a list without spare capacity. A list made by `push`, `flatMap` or with a spread has room
+ * for up to 16 more items, 8 bytes each (V8); for the lists of 40,000 Services that is 20 MB.
  */
 export function exactList<T>(list: readonly T[]): readonly T[] {
   return list.slice();

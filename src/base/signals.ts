@@ -1,4 +1,7 @@
-/** A signal that is aborted with the first of two, for its reason; of one that is absent, the other. */
+/**
+ * Returns a signal that is aborted with the first of two, for its reason. If one is absent, returns the
+ * other.
+ */
 export function firstOf(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
   return other === undefined ? one : AbortSignal.any([one, other]);
 }

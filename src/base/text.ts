@@ -1,9 +1,9 @@
-/** A host as it stands before a port and in a URL: an IPv6 address in brackets, everything else as it is. */
+/** Formats a host for a URL or in front of a port: an IPv6 address gets brackets. */
 function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** An address and a port: `10.0.0.1:80`, `[fd00::1]:80`. */
+/** Formats an address and a port: `10.0.0.1:80`, `[fd00::1]:80`. */
 export function socketText(address: string, port: number | string): string {
   return `${bracketed(address)}:${port}`;
 }
@@ -13,15 +13,18 @@ export function alternatives(texts: readonly string[]): string {
   return joined(texts, "or");
 }
 
-/** The most that {@link listText} gives unless it is told otherwise. */
+/** Default maximum of {@link listText}. */
 const MOST_LISTED = 5;
 
-/** Formats what belongs together: `a, b and c`; of more than `most`, the first and how many others: `a, b and 7 more`. */
+/**
+ * Formats a list: `a, b and c`; beyond `most` items, the first ones and the number of the others: `a, b and 7
+ * more`.
+ */
 export function listText(texts: readonly string[], most = MOST_LISTED): string {
   return listTextOf(texts, (text) => text, most);
 }
 
-/** As {@link listText}, and makes no more texts than it gives. */
+/** As {@link listText}, but only formats the items that are shown. */
 export function listTextOf<T>(items: readonly T[], textOf: (item: T) => string, most = MOST_LISTED): string {
   const texts = items.slice(0, most).map(textOf);
   return joined(items.length > most ? [...texts, `${items.length - most} more`] : texts, "and");
@@ -31,31 +34,37 @@ function joined(texts: readonly string[], word: "and" | "or"): string {
   return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} ${word} ${texts.at(-1)}`;
 }
 
-/** A number with its noun: `1 endpoint`, `2 endpoints`. */
+/** Formats a number with its noun: `1 endpoint`, `2 endpoints`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Rounds a figure for people: three significant digits, and never less than the whole number: `0.157`, `12.3`, `1234`. */
+/**
+ * Rounds a number for display to three significant digits, but never beyond the integer part: `0.157`,
+ * `12.3`, `1234`.
+ */
 export function rounded(figure: number): number {
   return Math.abs(figure) >= 100 ? Math.round(figure) : Number(figure.toPrecision(3));
 }
 
-/** Control characters (C0, DEL, C1), line separators, and what turns the direction of text around. */
+/** Control characters (C0, DEL, C1), line separators, and characters that change the text direction. */
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 
 /**
- * Writes characters that would move a terminal's cursor, or change how the rest of a line is shown, as JSON escapes
- * them: `\u009b`. So JSON stays the same JSON.
+ * Escapes characters that move a terminal's cursor or change the display of the rest of a line, as JSON does:
+ * `\u009b`. So JSON text stays equivalent.
  */
 export function escapeUnprintable(text: string): string {
   return text.replace(UNPRINTABLE, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-/** Characters of a value that {@link quoted} shows. */
+/** Maximum number of characters that {@link quoted} shows. */
 const SHOWN = 80;
 
-/** Formats a value for a message: a scalar as JSON, at most 80 characters of it, safe for a terminal; "an array" or "an object". */
+/**
+ * Formats a value for a message: a scalar as JSON, cut to 80 characters and safe for a terminal; otherwise
+ * "an array" or "an object".
+ */
 export function quoted(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";
@@ -64,7 +73,7 @@ export function quoted(value: unknown): string {
   return value.length > SHOWN ? `${text}...` : text;
 }
 
-/** The value of a text in JSON; undefined where it is none. */
+/** Parses JSON; undefined if it is malformed. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -75,5 +84,5 @@ export function parsedJson(text: string): unknown {
 
 declare const brand: unique symbol;
 
-/** Text of one kind that must not be mixed up with other text. */
+/** A text type that cannot be assigned to other text types. */
 export type Branded<Kind extends string> = string & { readonly [brand]: Kind };

@@ -1,7 +1,7 @@
-/** Collections are nested too deeply to be composed. */
+/** Collections are nested too deeply. */
 export class TooDeepError extends Error {}
 
-/** The part of yaml's Parser that is used here; its stack holds the open collections. */
+/** The part of yaml's Parser that we use. Its stack holds the open collections. */
 export interface TokenParser<Token> {
   readonly stack: readonly unknown[];
   next(lexeme: string): Iterable<Token>;
@@ -9,10 +9,10 @@ export interface TokenParser<Token> {
 }
 
 /**
- * The tokens of a YAML (or JSON) text for the composer, as Parser.parse gives them.
- * @param lexemes of the text, from yaml's Lexer
- * @throws TooDeepError in place of a document that nests collections deeper than that many levels; see
- *   {@link nestsDeeperThan}
+ * Yields the tokens of a YAML (or JSON) text for the composer, as Parser.parse does.
+ * @param lexemes lexemes of the text, from yaml's Lexer
+ * @throws TooDeepError instead of yielding a document that nests collections too deeply; see {@link
+ * nestsDeeperThan}
  */
 export function* shallowTokens<Token>(
   parser: TokenParser<Token>,
@@ -26,16 +26,16 @@ export function* shallowTokens<Token>(
   yield* parser.end();
 }
 
-/** The document itself is on the stack, too, and the scalar that is being read. */
+/** The document itself and the current scalar are also on the stack. */
 function isTooDeep({ stack }: TokenParser<unknown>, levels: number): boolean {
   return stack.length > levels + 2;
 }
 
 /**
- * Whether YAML (or JSON) nests collections deeper than that many levels; stops reading where it does. Call it before
- * a text from outside is composed: composing recurses, and where it exhausts the stack while V8 compiles a
- * regular expression, the whole process dies (yaml 2.9, Node 20: "RegExpCompiler Allocation failed").
- * @param lexemes of the text, from yaml's Lexer
+ * Whether YAML (or JSON) nests collections deeper than a number of levels; stops reading there. Check text
+ * from outside before composing it: composing recurses, and if it exhausts the stack while V8 compiles a
+ * regular expression, the process dies (yaml 2.9, Node 20: "RegExpCompiler Allocation failed").
+ * @param lexemes lexemes of the text, from yaml's Lexer
  */
 export function nestsDeeperThan(
   parser: TokenParser<unknown>,
@@ -44,7 +44,7 @@ export function nestsDeeperThan(
 ): boolean {
   for (const lexeme of lexemes) {
     for (const _ of parser.next(lexeme)) {
-      // Only the number of open collections counts; the tokens are made only because the parser works that way.
+      // Only the number of open collections matters; the parser cannot work without making the tokens.
     }
     if (isTooDeep(parser, levels)) return true;
   }

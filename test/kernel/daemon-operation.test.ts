@@ -56,7 +56,7 @@ describe("health", () => {
     // Before nft has failed, a slow sync is reason enough.
     await expect
       .poll(async () => JSON.parse((await lab.get(10256, "/healthz")).body).reasons?.join())
-      .toMatch(/the kernel has not been what the cluster wants for \d+ s: .*No buffer space/);
+      .toMatch(/the rules have been out of date for \d+ s: .*No buffer space/);
     const health = await lab.get(10256, "/healthz");
     expect(health.status).toBe(503);
     const { healthy, status } = JSON.parse(health.body);

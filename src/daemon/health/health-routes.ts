@@ -21,7 +21,7 @@ export interface HealthRoutesOptions {
 export interface SyncProgress {
   /** When the rules were last compared with the kernel; undefined before. */
   readonly verifiedAt: number | undefined;
-  /** Since when the kernel has lacked a change; undefined while it is up to date. */
+  /** Time since which the rules have been out of date; undefined while they are up to date. */
   readonly pendingSince: number | undefined;
   /** How many service ports have no rules because the kernel refuses them. */
   readonly quarantined: number;

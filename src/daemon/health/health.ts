@@ -12,11 +12,11 @@ const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
 
 /** How one family stands. Times are milliseconds since 1970. */
 export interface FamilyHealth {
-  /** When the kernel was last what the cluster wants; undefined before the first sync. */
+  /** Time at which the rules were last up to date; undefined before the first sync. */
   readonly lastSynced: number | undefined;
-  /** Since when the kernel has not been what the cluster wants; undefined when it is. */
+  /** Time since which the rules have been out of date; undefined if they are up to date. */
   readonly pendingSince: number | undefined;
-  /** What keeps it from being so, "" when nothing but time is known to. */
+  /** Why they are out of date; "" if no reason but time is known. */
   readonly problem: string;
   /** Why the kernel refuses the tables of this family; absent when it does not. The other family is programmed. */
   readonly excluded?: string;
@@ -42,7 +42,7 @@ export interface FamilyVerdict {
 
 /** The verdict on the proxy and its node. */
 export interface HealthReport {
-  /** The kernel is what the cluster wants, or has not been different from it for too long. */
+  /** The rules are up to date, or have not been out of date for too long. */
   readonly proxyHealthy: boolean;
   /** As proxyHealthy, but a proxy that is still waiting for its first sync is live: a restart would not help it. */
   readonly live: boolean;
@@ -56,8 +56,8 @@ export interface HealthReport {
 }
 
 /**
- * Judges a snapshot at `now`. Unhealthy means: the kernel has not been what the cluster wants for `threshold`
- * milliseconds or longer. Idle is healthy, however long nothing changed.
+ * Judges a snapshot at `now`. Unhealthy means that the rules have been out of date for at least `threshold`
+ * milliseconds. An idle proxy is healthy, however long nothing has changed.
  */
 export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number): HealthReport {
   const verdicts: Partial<Record<Family, FamilyVerdict>> = {};
@@ -104,7 +104,7 @@ function judgeFamily(
   const what =
     lastSynced === undefined
       ? `nothing has been programmed in the ${seconds} s since the start`
-      : `the kernel has not been what the cluster wants for ${seconds} s`;
+      : `the rules have been out of date for ${seconds} s`;
   return {
     healthy: false,
     lastSynced,

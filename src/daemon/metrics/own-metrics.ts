@@ -31,7 +31,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   /** `table`: ours was gone or emptied; `element`: something in it differed. */
   nft_proxy_drift_repairs_total: {
     kind: "counter",
-    help: "Repairs of what others changed",
+    help: "Repairs of changes by other programs",
     labels: ["kind"],
     zero: [{ kind: "table" }, { kind: "element" }],
     on: { synced: ({ report }) => ofDrift(report, ({ kind }) => one(1, { kind })) },
@@ -143,7 +143,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
     kind: "gauge",
-    help: "Since when the kernel has lacked a change, 0 while it is up to date",
+    help: "Time since which the rules have been out of date, 0 while they are up to date",
     scrape: ({ health }) => one((health.pendingSince ?? 0) / 1000),
   },
   nft_proxy_refused_packets_total: {

@@ -2,11 +2,13 @@ import { type HttpAnswer, isOwnLivez, type ProxyHealth, readHealth } from "../ht
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HealthFact } from "./host-facts.ts";
 
-/** The state of the daemon that should run on this host, from its two servers. */
+/** The state of the daemon that should run on this host, from its socket and its health checks. */
 export interface DaemonFact {
-  /** Its socket; absent where no daemon of this network namespace answers there. */
+  /** The daemon on its socket; absent if no daemon of this network namespace answers there. */
   readonly socket?: DaemonSocketFact;
-  /** Why something that listens on its socket gives no usable answer, one sentence; absent where nothing does. */
+  /**
+   * Why a listener on the socket gives no usable answer, one sentence; absent if there is no such listener.
+   */
   readonly socketProblem?: string;
   readonly health: HealthFact;
 }
@@ -16,11 +18,14 @@ export interface DaemonSocketFact {
   readonly path: string;
   /** Why its last sync failed; absent after a success. */
   readonly problem?: string;
-  /** The resources that it does not follow, with the reasons; absent when it follows all. */
+  /** Resources that it does not follow, with the reasons; absent if it follows all. */
   readonly unfollowed?: string;
 }
 
-/** Judges whether a daemon runs, and how it fares. `hasTables`: our tables are in the kernel; undefined when unknown. */
+/**
+ * Checks whether a daemon runs and works.
+ * @param hasTables whether our tables are in the kernel; undefined if unknown
+ */
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { health } = fact;
   const answers = health.kind === "answers" ? health : undefined;
@@ -37,19 +42,19 @@ export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): H
 
 interface Facts extends DaemonFact {
   readonly hasTables: boolean | undefined;
-  /** Where the health checks were asked, "" where they are off. */
+  /** URL of the health checks, "" if they are off. */
   readonly url: string;
   readonly isOff: boolean;
-  /** Why the health checks do not answer; absent where they do, and where they are off. */
+  /** Why the health checks do not answer; absent if they do, and if they are off. */
   readonly silence?: string;
   readonly answers?: { readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
-  /** What /healthz tells; undefined where another program than a service proxy answers. */
+  /** Contents of /healthz; undefined if another program than a service proxy answers. */
   readonly body?: ProxyHealth | undefined;
   /** Whether another service proxy answers the health checks. */
   readonly isOther: boolean;
 }
 
-const LOOK = "look into its log, and at nft-proxy diff";
+const LOOK = "check its log and the output of nft-proxy diff";
 const isAbsent = ({ socket, answers }: Facts) => socket === undefined && answers === undefined;
 
 const ROWS: readonly Row<Facts>[] = (
@@ -59,17 +64,17 @@ const ROWS: readonly Row<Facts>[] = (
       when: ({ socketProblem, answers }) => socketProblem !== undefined && answers === undefined,
       found: ({ socketProblem, silence, url }) =>
         `${socketProblem}${silence === undefined ? "" : `, and its health checks do not answer at ${url}`}`,
-      means: "the rules stay as they are while it hangs",
-      action: "keep its log, then restart it",
+      means: "rules are not updated while it hangs",
+      action: "save its log, then restart it",
     },
     { level: "ok", when: (facts) => isAbsent(facts) && !facts.hasTables, found: absenceText },
     {
       level: "warning",
       when: isAbsent,
       found: absenceText,
-      means: "rules of nft-proxy are in the kernel, and no daemon keeps them current",
+      means: "rules of nft-proxy are in the kernel, and no daemon updates them",
       action:
-        "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
+        "start the daemon again (see its log for why it ended), or remove its rules with nft-proxy cleanup",
     },
     {
       level: "warning",
@@ -77,21 +82,21 @@ const ROWS: readonly Row<Facts>[] = (
       found: ({ socket, url, silence }) =>
         `the daemon answers at ${socket?.path}, but its health checks do not at ${url} (${silence})`,
       means: "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
-      action: "its log tells why it cannot listen there",
+      action: "see its log for why it cannot listen there",
     },
     {
       level: "warning",
       when: ({ answers, body }) => answers !== undefined && body === undefined,
       found: ({ answers, url }) =>
         `another program than a service proxy answers at ${url} (HTTP ${answers?.healthz.status})`,
-      means: "load balancers that ask there are misled",
+      means: "load balancers that check this address get a wrong answer",
       action: "choose another --healthz-bind-address",
     },
     {
       level: "warning",
       when: ({ isOther, socket }) => isOther && socket !== undefined,
       found: (facts) => `${otherProxyText(facts)}, beside the daemon at ${facts.socket?.path}`,
-      means: "both program rules, and load balancers are told of the other one's health",
+      means: "both program rules, and load balancers see the health of the other one",
       action: "stop kube-proxy on this node",
     },
     {
@@ -105,7 +110,7 @@ const ROWS: readonly Row<Facts>[] = (
       when: ({ isOther }) => isOther,
       found: otherProxyText,
       means:
-        "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate",
+        "tables of nft-proxy are also in the kernel; without its daemon they are out of date, but still translate",
       action:
         "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",
     },
@@ -115,7 +120,7 @@ const ROWS: readonly Row<Facts>[] = (
       found: (facts) => `${daemonText(facts)}, and there are no tables of nft-proxy`,
       means:
         "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
-      action: "ask again in some seconds; if they do not appear, check its log",
+      action: "run doctor again in some seconds; if there are still none, check its log",
     },
     {
       level: "fault",
@@ -128,7 +133,7 @@ const ROWS: readonly Row<Facts>[] = (
       level: "warning",
       when: ({ socket }) => socket?.problem !== undefined,
       found: daemonText,
-      means: ({ socket }) => `its last sync failed, and the kernel lacks changes: ${socket?.problem}`,
+      means: ({ socket }) => `its last sync failed, so the rules are out of date: ${socket?.problem}`,
       action: LOOK,
     },
     {
@@ -136,9 +141,8 @@ const ROWS: readonly Row<Facts>[] = (
       when: ({ socket }) => socket?.unfollowed !== undefined,
       found: daemonText,
       means: ({ socket }) =>
-        `it does not follow the cluster, and keeps the last known objects: ${socket?.unfollowed}`,
-      action:
-        "check that this node reaches the API server, and that its credentials may list and watch these",
+        `it cannot watch these resources and uses the last known objects: ${socket?.unfollowed}`,
+      action: "check that this node reaches the API server, and that its credentials may list and watch them",
     },
     {
       level: "warning",
@@ -148,7 +152,7 @@ const ROWS: readonly Row<Facts>[] = (
         `load balancers are told to avoid this node: ${reasonsText(facts) || "no reason given"}`,
     },
     {
-      // A family that the kernel refuses is no reason for load balancers to avoid the node.
+      // Load balancers need not avoid the node if the kernel refuses one family.
       level: "warning",
       when: (facts) => reasonsText(facts) !== "",
       found: daemonText,
@@ -177,10 +181,12 @@ function reasonsText({ body }: Facts): string {
   return body?.reasons?.join("; ") ?? "";
 }
 
-/** `last synced 12 s ago`, of the family that was synced first; families that are not served have never been. */
+/**
+ * `last synced 12 s ago`, for the family with the oldest sync. Families that are not served are never synced.
+ */
 function lastSyncText({ currentTime, status = {} }: ProxyHealth): string {
   const times = Object.values(status).map(({ lastUpdated }) => Date.parse(lastUpdated));
-  // Go's zero time, for never.
+  // Go's zero time means never.
   const synced = times.filter((time) => time > 0);
   if (synced.length === 0) return "has not synced yet";
   return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - Math.min(...synced)) / 1000))} s ago`;

@@ -28,18 +28,23 @@ import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy
 import { judgeClusterCidr, judgeSettings, SETTING_PATHS, type UsedFamilies } from "./settings-check.ts";
 import { judgeSystem } from "./system-check.ts";
 
-/** What is known before a host is examined, and what is asked for. */
+/** What the caller already knows, and what to check. */
 export interface ExaminationOptions {
-  /** The options are the defaults alone: they are not judged, as the daemon's may be others. */
+  /** The options are only defaults, so they are not checked: those of the daemon may differ. */
   readonly areDefaults?: boolean;
-  /** Why the daemon gave no usable answer on its socket; it is not asked again, as a daemon that hangs takes 10 s. */
+  /**
+   * Why the daemon gave no usable answer on its socket. It is not asked again, because a hanging daemon takes
+   * 10 s.
+   */
   readonly socketProblem?: string | undefined;
-  /** Also judge what changes for the clients of these when nft-proxy takes this node over from kube-proxy. */
+  /**
+   * Also report what changes for clients of these Services when nft-proxy replaces kube-proxy on this node.
+   */
   readonly migrating?: MigrationFacts["objects"] | undefined;
 }
 
 /**
- * Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing.
+ * Checks a host for everything that our rules need, and for everything that breaks them. Changes nothing.
  * @throws AppError HOST as {@link hostFamilies}
  */
 export async function examineHost(
@@ -69,19 +74,19 @@ export async function examineHost(
   ];
 }
 
-/** The families of the cluster's pods, by the options; undefined when these name none. */
+/** Returns the families of the cluster's pods according to the options; undefined if these name none. */
 function usedFamilies({ clusterCIDRs }: ProxyOptions): UsedFamilies {
   const used = FAMILIES.filter((family) => clusterCIDRs[family].length > 0);
   return used.length === 0 ? undefined : used;
 }
 
-/** Where kube-proxy tells its mode by default: with a bindAddress of IPv4, and of IPv6. */
+/** Default addresses of kube-proxy's mode, for a bindAddress of IPv4 and of IPv6. */
 const KUBE_PROXY_ADDRESSES: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((address) => ({
   address,
   port: METRICS_PORT,
 }));
 
-/** Daemon health: what the daemon of this network namespace tells on its socket and by its health checks. */
+/** Reads the state of the daemon of this network namespace from its socket and its health checks. */
 async function daemonFact(
   host: DoctorHost,
   { healthzBindAddress, daemonSocket }: ProxyOptions,
@@ -108,7 +113,7 @@ function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): D
   };
 }
 
-/** What only a migration depends on. */
+/** Facts that only a migration needs. */
 async function kubeProxyFacts(
   host: DoctorHost,
   { metricsBindAddress }: ProxyOptions,
@@ -123,7 +128,7 @@ async function kubeProxyFacts(
   };
 }
 
-/** The size of the conntrack table that the options make, 0 when they leave it alone. */
+/** Returns the conntrack table size that the options set; 0 if they do not change it. */
 async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOptions): Promise<number> {
   const made = conntrackSettings(conntrack, await onlineCores(files, 1));
   return made.find(({ path }) => path.endsWith("/nf_conntrack_max"))?.value ?? 0;

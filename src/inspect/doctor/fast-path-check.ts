@@ -2,16 +2,19 @@ import { counted, listText } from "../../base/text.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
-/** What is known where the fast path is asked for. */
+/** Facts about a host with the fast path enabled. */
 export interface FastPathFacts extends Pick<HostFacts, "chains"> {
-  /** What nft or the kernel lack for it; undefined for nothing. */
+  /** Features for it that nft or the kernel lack; undefined if none. */
   readonly missing: { readonly message: string; readonly hint?: string | undefined } | undefined;
 }
 
-/** The hooks that packets of an offloaded connection do not come to. Those of the ingress hook come before ours. */
+/** Hooks that packets of an offloaded connection do not pass. The ingress hook runs before ours. */
 const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "postrouting"]);
 
-/** Service proxies; bridges, and ARP, have nothing to do with what the node forwards. */
+/**
+ * Tables that are not affected: those of service proxies, and of families that do not see forwarded IP
+ * packets.
+ */
 const UNCONCERNED = /^ip6? (?:nft-proxy|kube-proxy)$|^(?:arp|bridge|netdev) /;
 
 const ROWS: readonly Row<FastPathFacts>[] = [
@@ -20,15 +23,15 @@ const ROWS: readonly Row<FastPathFacts>[] = [
     level: "warning",
     when: ({ missing }) => missing !== undefined,
     found: ({ missing }) => missing?.message,
-    means: "the daemon works as without --fast-path",
+    means: "the daemon runs without the fast path",
     action: ({ missing }) => missing?.hint,
   },
   {
     check: "fast-path",
     level: "warning",
     when: ({ chains }) => chains === undefined,
-    found: "unknown: the chains of this host could not be listed",
-    means: "those of other software that miss packets on the fast path would not be seen",
+    found: "unknown: cannot list the chains of this host",
+    means: "chains of other software that miss packets on the fast path are not reported",
     action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
   },
   {
@@ -42,9 +45,8 @@ const ROWS: readonly Row<FastPathFacts>[] = [
       return `${counted(names.length, "base chain")} of other software ${names.length === 1 ? "misses" : "miss"} packets on the fast path: ${listText(names)}`;
     },
     means:
-      "they see the first packets of a connection to a Service alone: what they decide by each packet (rates, quotas, marks, counters, policies for established connections) does not hold for the others",
-    action:
-      "leave --fast-path off if that matters, or name interfaces with --fast-path-interfaces for which it does not",
+      "they only see the first packets of a connection to a Service: rules for each packet (rates, quotas, marks, counters, policies for established connections) do not apply to later ones",
+    action: "if that matters, leave --fast-path off, or select other interfaces with --fast-path-interfaces",
   },
   {
     check: "fast-path",
@@ -53,7 +55,7 @@ const ROWS: readonly Row<FastPathFacts>[] = [
   },
 ];
 
-/** Whether the fast path can be used, and what it keeps from other software. */
+/** Checks whether the fast path can be used, and which chains of other software miss packets. */
 export function judgeFastPath(facts: FastPathFacts): HostFinding[] {
   return judge(ROWS, facts);
 }

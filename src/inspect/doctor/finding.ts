@@ -35,22 +35,22 @@ export type CheckName =
   | "migration-port-ranges"
   | "migration-conflict";
 
-/** The judgement on one fact. */
+/** The result of a check. */
 export interface HostFinding {
   readonly check: CheckName;
   readonly level: Level;
-  /** The fact that was found, one sentence or less, without a full stop. */
+  /** The fact, at most one sentence, without a full stop. */
   readonly found: string;
-  /** Its meaning for Services; absent when there is nothing to add. */
+  /** Its effect on Services; absent if there is nothing to add. */
   readonly means?: string;
   /** The action to take; absent when there is none. */
   readonly action?: string;
 }
 
-/** A text of a judgement, which may depend on the facts. */
+/** A text of a result, which may depend on the facts. */
 type RowText<Facts> = string | ((facts: Facts) => string | undefined);
 
-/** A judgement that applies where `when` holds, and everywhere without it. */
+/** A result that applies if `when` returns true, or always without it. */
 export interface Row<Facts> {
   readonly check: CheckName;
   readonly level: Level;
@@ -60,12 +60,12 @@ export interface Row<Facts> {
   readonly action?: RowText<Facts>;
 }
 
-/** The findings of all rows that apply. */
+/** Returns the results of all rows that apply. */
 export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
   return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => findingOf(row, facts));
 }
 
-/** The findings of those rows that are the first of their check to apply. */
+/** Returns the result of the first row that applies of each check. */
 export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
   const judged = new Set<CheckName>();
   return rows.flatMap((row) => {
@@ -89,7 +89,7 @@ function findingOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): H
 
 const LEVELS: readonly Level[] = ["ok", "warning", "fault"];
 
-/** The worst level among findings, `ok` of none. */
+/** Returns the worst level; `ok` for no findings. */
 export function worstLevel(findings: readonly Pick<HostFinding, "level">[]): Level {
   const worst = Math.max(0, ...findings.map(({ level }) => LEVELS.indexOf(level)));
   return LEVELS[worst] ?? "ok";

@@ -20,7 +20,7 @@ export interface DoctorHost {
   /** A whole file as bytes. Rejects with the system's error. */
   bytes(path: string): Promise<Buffer>;
   readonly run: RunProcess;
-  /** We run in a pod: programs are the image's, not the host's. */
+  /** Whether we run in a pod: programs are then those of the image, not the host's. */
   readonly isInPod: boolean;
   /** As {@link getAnswer}. */
   readonly get: (url: string) => Promise<HttpAnswer>;
@@ -35,48 +35,48 @@ export const doctorHost: DoctorHost = {
   get: getAnswer,
 };
 
-/** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
+/** Numbers in /proc/sys by path; settings that this kernel lacks are absent. */
 export type Settings = ReadonlyMap<string, number>;
 
-/** What is found on a host, whatever the options; nothing of it is judged yet. */
+/** Facts about a host that do not depend on the options; not judged yet. */
 export interface HostFacts {
-  /** The families that the kernel has. */
+  /** Families that the kernel supports. */
   readonly families: readonly Family[];
   readonly nft: NftFact;
-  /** The host's own nft beside ours; undefined in a pod, which does not see the host's programs. */
+  /** The host's own nft beside ours; undefined in a pod, which cannot run programs of the host. */
   readonly hostNfts: readonly HostNft[] | undefined;
   readonly kernel: KernelFact;
   /** The text of /proc/self/status; undefined when it cannot be read. */
   readonly processStatus: string | undefined;
-  /** The settings of /proc/sys that were asked for. */
+  /** The settings in /proc/sys that were asked for. */
   readonly settings: Settings;
   /** The names of this network namespace's interfaces. */
   readonly interfaces: ReadonlySet<string>;
-  /** The output of `conntrack --version`; undefined when it does not run. */
+  /** Output of `conntrack --version`; undefined if it does not run. */
   readonly conntrackVersion: string | undefined;
-  /** The version of socat, such as `1.8.0.3`; undefined when it does not run. */
+  /** Version of socat, such as `1.8.0.3`; undefined if it does not run. */
   readonly socatVersion: string | undefined;
   /** Everybody's chains, without their rules; undefined when nft cannot list them. */
   readonly chains: readonly ForeignChain[] | undefined;
-  /** Tables of other software with sets that nft takes long to read; empty when they cannot be listed. */
+  /** Tables of other software with very many sets; empty if they cannot be counted. */
   readonly costlyTables: readonly CostlyTable[];
-  /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
+  /** Names in /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables. */
   readonly legacyTables: readonly string[];
-  /** The scheduler of each virtual server in /proc/net/ip_vs. */
+  /** Scheduler of each virtual server in /proc/net/ip_vs. */
   readonly ipvsSchedulers: readonly string[];
 }
 
-/** The result of probing nft for the features that our transactions need. */
+/** Result of probing nft for the features that our transactions need. */
 export interface NftFact {
-  /** As it is configured: a path or a name. */
+  /** The configured path or name. */
   readonly path: string;
   /** The line of `nft --version`; undefined when it did not print one. */
   readonly version: string | undefined;
-  /** Why it cannot be used; undefined when it can. */
+  /** Why it cannot be used; undefined if it can. */
   readonly problem?: { readonly message: string; readonly hint: string | undefined };
 }
 
-/** An nft of the host that may be another than ours. */
+/** An nft of the host that may differ from ours. */
 export interface HostNft {
   readonly path: string;
   /** The line of `nft --version`. */
@@ -91,16 +91,16 @@ export interface KernelFact {
   readonly config: string | undefined;
 }
 
-/** A chain of anybody's, as `nft -j list chains` shows it: without its rules. */
+/** A chain of any software, without its rules, from `nft -j list chains`. */
 export interface ForeignChain {
   /** Family and name of its table, such as `ip kube-proxy`. */
   readonly table: string;
   readonly name: string;
-  /** Absent for a chain that is only jumped to. */
+  /** Absent for a chain that is not a base chain. */
   readonly base?: { readonly hook: string; readonly prio: number; readonly policy: string };
 }
 
-/** The state of the health checks; `url` is where they were asked. */
+/** The state of the health checks at `url`. */
 export type HealthFact =
   | { readonly kind: "off" }
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
@@ -117,7 +117,7 @@ const HOST_NFT = "/usr/sbin/nft";
 
 /**
  * Gathers all facts of a host. Changes nothing.
- * @param settingPaths the settings of /proc/sys to read
+ * @param settingPaths settings in /proc/sys to read
  * @throws AppError HOST as {@link hostFamilies}
  */
 export async function gatherFacts(
@@ -141,7 +141,7 @@ export async function gatherFacts(
   };
 }
 
-/** Asks our nft for its version and for every feature that we need. Never rejects. */
+/** Probes the version and the required features of our nft. Never rejects. */
 export async function gatherNft(nft: Nft): Promise<NftFact> {
   const version = await nftVersion(nft).catch(() => undefined);
   try {
@@ -153,7 +153,9 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   }
 }
 
-/** Asks our nft for what the fast path needs. Returns what is missing; undefined for nothing. Never rejects. */
+/**
+ * Probes the features for the fast path. Returns those that are missing; undefined if none. Never rejects.
+ */
 export async function gatherMissingFastPath(
   nft: Nft,
 ): Promise<{ message: string; hint: string | undefined } | undefined> {
@@ -165,7 +167,7 @@ export async function gatherMissingFastPath(
   }
 }
 
-/** The host's own nft beside ours, where there is one; undefined in a pod. */
+/** Returns the host's own nft beside ours, if there is one; undefined in a pod. */
 export async function gatherHostNft(
   { run, isInPod }: DoctorHost,
   ourPath: string,
@@ -175,7 +177,10 @@ export async function gatherHostNft(
   return version === undefined ? [] : [{ path: HOST_NFT, version }];
 }
 
-/** The version in the output of `socat -V`, such as `socat version 1.8.0.3 on ...`; undefined when it does not run. */
+/**
+ * Returns the version of socat from `socat -V` (`socat version 1.8.0.3 on ...`); undefined if it does not
+ * run.
+ */
 export async function gatherSocatVersion({ run }: Pick<DoctorHost, "run">): Promise<string | undefined> {
   const text = await versionOf(run, ["socat", "-V"]);
   return text === undefined ? undefined : (/^socat version (\S+)/m.exec(text)?.[1] ?? "of unknown version");
@@ -186,7 +191,7 @@ async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readon
   return exitCode === 0 ? stdout.trim() : undefined;
 }
 
-/** The kernel's release and, where it can be read, its build configuration. */
+/** Reads the kernel's release and, if readable, its build configuration. */
 export async function gatherKernel({ files, bytes }: DoctorHost): Promise<KernelFact> {
   const release = await files.read("/proc/sys/kernel/osrelease").then(
     (text) => text.trim(),
@@ -199,7 +204,7 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
   return { release, config };
 }
 
-/** The values of these settings of /proc/sys. */
+/** Reads settings in /proc/sys. */
 export async function gatherSettings({ files }: DoctorHost, paths: readonly string[]): Promise<Settings> {
   const settings = new Map<string, number>();
   for (const path of paths) {
@@ -218,7 +223,7 @@ export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined
   }
 }
 
-/** The chains of a listing, of every family. Throws NFT_OUTPUT for a shape that nft never prints. */
+/** Returns the chains of a listing, of every family. Throws NFT_OUTPUT for a form that nft never prints. */
 export function foreignChains({ objects }: Listing): ForeignChain[] {
   return objects.flatMap((object) => {
     const [kind, body] = asTagged(object, "listed object");
@@ -230,13 +235,16 @@ export function foreignChains({ objects }: Listing): ForeignChain[] {
   });
 }
 
-/** The interfaces of this network namespace; unlike /sys/class/net, which may be that of another one's mount. */
+/**
+ * Reads the interfaces of this network namespace. /sys/class/net is not used, as it may belong to another
+ * namespace.
+ */
 export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlySet<string>> {
   const text = await files.read("/proc/net/dev").catch(() => "");
   return new Set([...text.matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
 }
 
-/** The traces of other service proxies outside of nftables. */
+/** Reads traces of other service proxies outside of nftables. */
 export async function gatherTraces({
   files,
 }: DoctorHost): Promise<Pick<HostFacts, "legacyTables" | "ipvsSchedulers">> {
@@ -250,8 +258,8 @@ export async function gatherTraces({
 }
 
 /**
- * The mode of a kube-proxy on this host, by its answer to `GET /proxyMode` at one of these URLs; undefined when none answers.
- * nft-proxy answers "nftables", too: that tells nothing.
+ * Returns the mode of a kube-proxy on this host from `GET /proxyMode` at one of these URLs; undefined if none
+ * answers. "nftables" is ignored, because nft-proxy answers the same.
  */
 export async function gatherProxyMode(
   { get }: DoctorHost,
@@ -265,7 +273,10 @@ export async function gatherProxyMode(
   return undefined;
 }
 
-/** Asks the health checks of the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */
+/**
+ * Reads the health checks of the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never
+ * rejects.
+ */
 export async function gatherHealth({ get }: DoctorHost, base: string): Promise<HealthFact> {
   try {
     const [healthz, livez] = [await get(`${base}/healthz`), await get(`${base}/livez`)];

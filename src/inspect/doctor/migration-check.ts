@@ -9,20 +9,20 @@ import { type NodePortFacts, nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
 import { ARP_SETTINGS, settingName } from "./settings-check.ts";
 
-/** The Services of a cluster, and what this node makes of them. */
+/** The Services of a cluster, and their processing on this node. */
 export interface MigratingServices extends Pick<NodePortFacts, "services" | "nodeContext"> {
   readonly conflicts: readonly Conflict[];
 }
 
-/** What a migration from kube-proxy depends on. */
+/** Facts for a migration from kube-proxy. */
 export interface MigrationFacts extends ProxyTraces, Pick<NodePortFacts, "settings" | "hostAddresses"> {
-  /** The mode that a kube-proxy on this host answers, unless that is nftables, which its tables tell. */
+  /** The mode that a kube-proxy on this host reports; undefined for nftables, which its tables show. */
   readonly answeredMode: "iptables" | "ipvs" | undefined;
-  /** The reason where they are unavailable. */
+  /** The Services, or why they are unavailable. */
   readonly objects: MigratingServices | { readonly problem: string };
 }
 
-/** What changes for this cluster's clients when nft-proxy takes over this node from kube-proxy. */
+/** Reports what changes for this cluster's clients when nft-proxy replaces kube-proxy on this node. */
 export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   const { objects, answeredMode } = facts;
   const modes = [
@@ -48,14 +48,14 @@ const MODE_ROWS: readonly Row<readonly KubeProxyMode[]>[] = [
     check: "migration",
     level: "ok",
     when: (modes) => modes.length > 0,
-    found: (modes) => `kube-proxy's rules are on this host, of mode ${listText(modes)}`,
+    found: (modes) => `kube-proxy has rules on this host (mode ${listText(modes)})`,
   },
   {
     check: "migration",
     level: "warning",
-    found: "unknown: no rules of kube-proxy were found on this host",
+    found: "unknown: there are no rules of kube-proxy on this host",
     means: "changes that depend on kube-proxy's mode are not listed",
-    action: "run this as root on a node on which kube-proxy runs",
+    action: "run this command as root on a node with kube-proxy",
   },
 ];
 
@@ -76,8 +76,8 @@ const AFFINITY_ROWS: readonly Row<readonly Service[]>[] = [
     when: (sticky) => sticky.length > 0,
     found: (sticky) =>
       `${counted(sticky.length, "Service")} with session affinity (${listText(sticky.map(({ name }) => name))})`,
-    means: "each client is given an endpoint anew, once",
-    action: "migrate at a quiet time if sessions are kept in the endpoints",
+    means: "each client is balanced once more and may get another endpoint",
+    action: "migrate at a quiet time if endpoints keep sessions",
   },
 ];
 
@@ -107,8 +107,8 @@ const RANGE_ROWS: readonly Row<RangedServices>[] = [
     when: ({ ranged }) => ranged.length > 0,
     found: rangedText,
     means: ({ portRanges }) =>
-      `nodes serve them once they have nft-proxy${portRanges === "all" ? "" : ", but not at addresses of their own"}; kube-proxy does not know them`,
-    action: "send connections to these ports only to nodes that are migrated",
+      `only nodes with nft-proxy serve them${portRanges === "all" ? "" : ", but not at addresses of their own"}; kube-proxy does not`,
+    action: "send connections to these ports only to migrated nodes",
   },
 ];
 
@@ -122,19 +122,18 @@ const CONFLICT_ROWS: readonly Row<Conflict>[] = [
     check: "migration-conflict",
     level: "warning",
     found: ({ frontend, winner, losers }) =>
-      `${frontendText(frontend)} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
-    means: ({ winner }) =>
-      `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
+      `${frontendText(frontend)} is claimed by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
+    means: ({ winner }) => `${winner.service.name}, the oldest, will get it; kube-proxy chooses arbitrarily`,
     action: "remove the address and port from the others",
   },
 ];
 
-/** The tables of iptables and ip6tables that have FORWARD, with the program that changes each. */
+/** Tables of iptables and ip6tables with the chain FORWARD, and the program that changes each. */
 const PROGRAMS: Readonly<Record<string, string>> = { "ip filter": "iptables", "ip6 filter": "ip6tables" };
 
 /**
- * What nobody accepts any more when kube-proxy's rules are gone: its iptables and ipvs modes accept what they masquerade,
- * and established connections, in a chain of FORWARD. Docker and ufw make that drop by default.
+ * Connections that no rule accepts without kube-proxy: its iptables and ipvs modes accept masqueraded and
+ * established connections in a chain of FORWARD, whose policy Docker and ufw set to drop.
  */
 const FORWARD_ROWS: readonly Row<{ readonly table: string; readonly facts: MigrationFacts }>[] = [
   {
@@ -150,17 +149,17 @@ const FORWARD_ROWS: readonly Row<{ readonly table: string; readonly facts: Migra
     means:
       "once kube-proxy's rules are gone, these are dropped unless other rules, such as the CNI plugin's, accept them",
     action: ({ table }) =>
-      `let it accept them: ${PROGRAMS[table]} -A FORWARD -m conntrack --ctstate DNAT,RELATED,ESTABLISHED -j ACCEPT`,
+      `make it accept them: ${PROGRAMS[table]} -A FORWARD -m conntrack --ctstate DNAT,RELATED,ESTABLISHED -j ACCEPT`,
   },
 ];
 
-/** What changes with the end of ipvs mode: the Services' addresses on the node's own interface. */
+/** Changes when ipvs mode ends, which has the addresses of Services on an interface of the node. */
 const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
   {
     check: "migration-cluster-ips",
     level: "ok",
-    found: "cluster IPs are no addresses of this node any more",
-    means: "their ports that no Service has are refused; under ipvs they reached this host's own programs",
+    found: "cluster IPs will no longer be addresses of this node",
+    means: "ports that no Service has will be refused; with ipvs they reach programs of this host",
   },
   {
     check: "migration-strict-arp",
@@ -169,7 +168,7 @@ const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
     found: (facts) =>
       listText(arpSettings(facts).map((path) => `${settingName(path)} is ${facts.settings.get(path)}`)),
     means:
-      "strictARP, which load balancers such as MetalLB ask for with ipvs, is not needed: no interface has the Services' addresses",
+      "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
     action: "set them to 0 once kube-proxy is gone, unless other software needs them",
   },
 ];
@@ -180,11 +179,11 @@ function arpSettings({ settings }: MigrationFacts): string[] {
 
 interface SchedulerChange {
   readonly ipvs: string;
-  /** The virtual servers that have it. */
+  /** Number of virtual servers that use it. */
   readonly count: number;
-  /** Our scheduler that is like it. */
+  /** Our equivalent scheduler. */
   readonly same: string | undefined;
-  /** The scheduler that is configured here; undefined when unknown. */
+  /** The configured scheduler; undefined if unknown. */
   readonly configured: string | undefined;
 }
 
@@ -206,7 +205,7 @@ const SCHEDULER_ROWS: readonly Row<SchedulerChange>[] = [
       `connections will be balanced by ${configured ?? "random, unless configured otherwise"}`,
     action: ({ ipvs, same }) =>
       same === undefined
-        ? `nothing here is like ${ipvs}; choose of ${alternatives(SCHEDULERS)} with --scheduler or the annotation nft-proxy.io/scheduler`
+        ? `nft-proxy has no equivalent of ${ipvs}; choose ${alternatives(SCHEDULERS)} with --scheduler or the annotation nft-proxy.io/scheduler`
         : `set nftProxy.scheduler (--scheduler) to ${same}, or the annotation nft-proxy.io/scheduler on the Services that need it`,
   },
 ];

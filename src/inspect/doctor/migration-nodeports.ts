@@ -8,15 +8,18 @@ import type { HostFacts } from "./host-facts.ts";
 import type { KubeProxyMode } from "./other-proxy-check.ts";
 import { ROUTE_LOCALNET } from "./settings-check.ts";
 
-/** What the NodePorts' addresses depend on. */
+/** Facts for the addresses of NodePorts. */
 export interface NodePortFacts extends Pick<HostFacts, "settings"> {
-  /** Every address of this host, canonical; undefined when they cannot be read. */
+  /** All addresses of this host, canonical; undefined if they cannot be read. */
   readonly hostAddresses: readonly string[] | undefined;
   readonly services: readonly Service[];
   readonly nodeContext: NodeContext;
 }
 
-/** Where NodePorts will not answer any more: iptables and ipvs mode serve more addresses by default. */
+/**
+ * Reports the addresses on which NodePorts will no longer answer: iptables and ipvs mode serve more addresses
+ * by default.
+ */
 export function nodePortChanges(modes: readonly KubeProxyMode[], facts: NodePortFacts): HostFinding[] {
   const { settings, hostAddresses, services, nodeContext } = facts;
   const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
@@ -30,7 +33,10 @@ export function nodePortChanges(modes: readonly KubeProxyMode[], facts: NodePort
   ];
 }
 
-/** The addresses of the host on which NodePorts will not answer; undefined when the host's addresses are unknown. */
+/**
+ * Addresses of the host on which NodePorts will no longer answer; undefined if the host's addresses are
+ * unknown.
+ */
 interface AddressChange {
   readonly ported: readonly Service[];
   readonly lost: readonly string[] | undefined;
@@ -41,13 +47,13 @@ const ADDRESS_ROWS: readonly Row<AddressChange>[] = [
     check: "migration-nodeport-addresses",
     level: "warning",
     when: ({ lost }) => lost === undefined,
-    found: ({ ported }) => `unknown: this host's addresses on which ${namesOf(ported)} will not answer`,
+    found: ({ ported }) => `unknown: the addresses of this host on which ${namesOf(ported)} will not answer`,
   },
   {
     check: "migration-nodeport-addresses",
     level: "ok",
     when: ({ lost }) => lost?.length === 0,
-    found: ({ ported }) => `${namesOf(ported)} answer on the addresses on which they answered`,
+    found: ({ ported }) => `${namesOf(ported)} will answer on the same addresses as before`,
   },
   {
     check: "migration-nodeport-addresses",
@@ -69,7 +75,7 @@ const LOOPBACK_ROWS: readonly Row<Pick<NodePortFacts, "nodeContext"> & Pick<Addr
     found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
     means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
     action:
-      "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
+      "if a program of the node needs it, such as a container runtime with a local registry, add localhost to nodePortAddresses (TCP)",
   },
   {
     check: "migration-nodeport-loopback",
@@ -81,7 +87,7 @@ const LOOPBACK_ROWS: readonly Row<Pick<NodePortFacts, "nodeContext"> & Pick<Addr
     check: "migration-nodeport-loopback",
     level: "warning",
     found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
-    means: "localhost in nodePortAddresses serves TCP alone",
+    means: "localhost in nodePortAddresses only serves TCP",
   },
 ];
 
@@ -93,14 +99,14 @@ function namesOf(ported: readonly Service[]): string {
   return `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
 }
 
-/** The Services with NodePorts of other protocols than TCP. */
+/** Returns the Services with NodePorts of other protocols than TCP. */
 function withoutTcp(ported: readonly Service[]): Service[] {
   return ported.filter(({ ports }) =>
     ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
   );
 }
 
-/** In ipvs mode, the Services' own addresses are addresses of the interface kube-ipvs0. */
+/** In ipvs mode, the addresses of Services are on the interface kube-ipvs0, so they are excluded. */
 function lostAddresses(
   ported: readonly Service[],
   { services, nodeContext }: NodePortFacts,
@@ -114,7 +120,7 @@ function lostAddresses(
     .sort(compareAddresses);
 }
 
-/** The host's addresses of a family on which kube-proxy serves NodePorts and nft-proxy does not. */
+/** Returns the host's addresses of a family on which kube-proxy serves NodePorts and nft-proxy does not. */
 function unserved({ family, nodePorts }: FamilyContext, hostAddresses: readonly string[]): string[] {
   if (nodePorts.kind === "all") return [];
   return hostAddresses.filter(

@@ -6,7 +6,7 @@ import type { HostFacts } from "./host-facts.ts";
 /** kube-proxy's modes on Linux. */
 export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
 
-/** Traces that service proxies leave on a host. */
+/** Traces of service proxies on a host. */
 export type ProxyTraces = Pick<HostFacts, "chains" | "legacyTables" | "ipvsSchedulers" | "interfaces">;
 
 /** The interface of kube-proxy's ipvs mode, with the addresses of all Services. */
@@ -21,11 +21,11 @@ const REPLACED = "if it has been replaced: stop it on this node, then";
 const ROWS: readonly Row<ProxyTraces>[] = (
   [
     {
-      // Without a listing, kube-proxy's nftables and iptables modes cannot be seen.
+      // Without a listing, rules of kube-proxy's nftables and iptables modes are not visible.
       level: "warning",
       when: ({ chains }) => chains === undefined,
-      found: "unknown: the chains of this host could not be listed",
-      means: "rules of kube-proxy's nftables and iptables modes would not be seen",
+      found: "unknown: cannot list the chains of this host",
+      means: "rules of kube-proxy's nftables and iptables modes are not reported",
       action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
     },
     {
@@ -83,7 +83,7 @@ const ROWS: readonly Row<ProxyTraces>[] = (
       when: ({ interfaces }) => interfaces.has("bpfout.cali"),
       found: "the interface bpfout.cali of Calico's eBPF data plane is there",
       means: BOTH,
-      action: "set bpfEnabled to false (FelixConfiguration), or go without nft-proxy",
+      action: "set bpfEnabled to false (FelixConfiguration), or remove nft-proxy",
     },
     {
       level: "ok",
@@ -96,14 +96,14 @@ const ROWS: readonly Row<ProxyTraces>[] = (
   ] satisfies readonly Omit<Row<ProxyTraces>, "check">[]
 ).map((row) => ({ check: "other-proxy", ...row }));
 
-/** Whether another service proxy's rules work beside ours. */
+/** Checks for rules of other service proxies beside ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
   const found = judgeAll(ROWS, traces);
   if (found.length > 0) return found;
   return [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
 }
 
-/** The modes of kube-proxy that certainly left these traces. */
+/** Returns the modes of kube-proxy that certainly left these traces. */
 export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
   const found: Readonly<Record<KubeProxyMode, readonly unknown[]>> = {
     iptables: iptablesTables(traces),
@@ -117,21 +117,22 @@ function nftablesTables({ chains = [] }: ProxyTraces): string[] {
   return [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
 }
 
-/** The tables that have a chain, each once. */
+/** Returns the tables with a chain of this name. */
 function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
   return [...new Set(chains.flatMap(({ table, name }) => (name === chain ? [table] : [])))];
 }
 
 /**
- * kube-proxy's ipvs mode has a chain KUBE-SERVICES as well, beside KUBE-NODE-PORT; that of iptables mode is KUBE-NODEPORTS.
- * Source: {@link https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
+ * Returns the tables of iptables mode. ipvs mode also has a chain KUBE-SERVICES, beside KUBE-NODE-PORT;
+ * iptables mode has KUBE-NODEPORTS. Source: {@link
+ * https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
  */
 function iptablesTables(traces: ProxyTraces): string[] {
   const [own, ipvs] = [tablesWith("KUBE-NODEPORTS", traces), tablesWith("KUBE-NODE-PORT", traces)];
   return tablesWith("KUBE-SERVICES", traces).filter((table) => own.includes(table) || !ipvs.includes(table));
 }
 
-/** The traces of kube-proxy's ipvs mode that no other software leaves. */
+/** Returns traces of kube-proxy's ipvs mode that no other software leaves. */
 function ipvsTraces(traces: ProxyTraces): string[] {
   const tables = tablesWith("KUBE-NODE-PORT", traces);
   return [
@@ -144,7 +145,7 @@ function virtualServers({ ipvsSchedulers }: ProxyTraces): string[] {
   return ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
 }
 
-/** The tables of Felix in its nftables mode, and the prefix of its chains in iptables' tables. */
+/** Tables of Felix in nftables mode, and the prefix of its chains in iptables' tables. */
 const FELIX_TABLE = /^ip6? calico$/;
 const FELIX_CHAIN = /^cali-/;
 
@@ -162,7 +163,7 @@ const FELIX = {
       ...(tables.length > 0 ? [`nftables (${tables.join(", ")})`] : []),
       ...(hasIptables ? ["iptables (chains cali-*)"] : []),
     ].join(" and ")}`,
-  means: "with nftablesMode Auto it chooses by kube-proxy's tables, and falls back to iptables without them",
+  means: "with nftablesMode Auto it uses iptables once kube-proxy's tables are gone",
   action:
     "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
 } as const;
@@ -173,8 +174,8 @@ const CALICO_ROWS: readonly Row<FelixTraces>[] = [
 ];
 
 /**
- * Whether Calico's Felix depends on a choice that it makes by kube-proxy's tables: with `nftablesMode: Auto` it uses
- * nftables when it finds them, and iptables when they are gone (https://github.com/projectcalico/calico/issues/11629).
+ * Reports which tables Calico's Felix uses. With `nftablesMode: Auto` it uses nftables if kube-proxy's tables
+ * exist, and iptables without them (https://github.com/projectcalico/calico/issues/11629).
  */
 export function judgeCalico(chains: HostFacts["chains"]): HostFinding[] {
   const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
@@ -195,7 +196,7 @@ const COSTLY_ROWS: readonly Row<CostlyTable>[] = [
   },
 ];
 
-/** Whether tables of other software make transactions slow. */
+/** Reports tables of other software that make transactions slow. */
 export function judgeCostlyTables(tables: readonly CostlyTable[]): HostFinding[] {
   return tables.flatMap((table) => judge(COSTLY_ROWS, table));
 }

@@ -4,14 +4,14 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { type CheckName, type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
-/** The families that the cluster has; undefined when that is not known. */
+/** Families of the cluster; undefined if unknown. */
 export type UsedFamilies = readonly Family[] | undefined;
 
-/** What the settings of the host are judged by. */
+/** Facts for the settings of the host. */
 export interface SettingsFacts
   extends Pick<HostFacts, "families" | "settings" | "interfaces" | "conntrackVersion"> {
   readonly used: UsedFamilies;
-  /** The size of the conntrack table that the options make, 0 when they leave it alone. */
+  /** Conntrack table size that the options set; 0 if they do not change it. */
   readonly wantedConnections: number;
 }
 
@@ -19,30 +19,30 @@ const NET = "/proc/sys/net";
 const CONNTRACK_MAX = `${NET}/netfilter/nf_conntrack_max`;
 const CONNTRACK_COUNT = `${NET}/netfilter/nf_conntrack_count`;
 
-/** The setting by which kube-proxy's iptables mode serves NodePorts on 127.0.0.1. */
+/** With this setting kube-proxy's iptables mode serves NodePorts on 127.0.0.1. */
 export const ROUTE_LOCALNET = `${NET}/ipv4/conf/all/route_localnet`;
 
-/** The settings that kube-proxy's `strictARP` changes. */
+/** Settings that kube-proxy's `strictARP` changes. */
 export const ARP_SETTINGS: readonly string[] = ["arp_ignore", "arp_announce"].map(
   (name) => `${NET}/ipv4/conf/all/${name}`,
 );
 
-/** Whether bridges hand packets to the IP hooks, by family; absent without the module br_netfilter. */
+/** Settings that pass bridged packets to the IP hooks, by family; absent without the module br_netfilter. */
 const BRIDGE_SETTINGS: Readonly<Record<Family, string>> = {
   ip: `${NET}/bridge/bridge-nf-call-iptables`,
   ip6: `${NET}/bridge/bridge-nf-call-ip6tables`,
 };
 
-/** Bridges that CNI plugins connect pods with: the bridge plugin's and Flannel's, kubenet's, kube-router's. */
+/** Bridges of CNI plugins with pods: the bridge plugin's and Flannel's, kubenet's, kube-router's. */
 const POD_BRIDGES: readonly string[] = ["cni0", "cbr0", "kube-bridge"];
 
-/** A setting whose value tells good from bad by itself. */
+/** A setting that is judged by its value alone. */
 interface SettingRow {
   readonly check: CheckName;
   readonly path: string;
   readonly family: Family;
   readonly bad: (value: number) => boolean;
-  /** A bad value is a fault where the cluster has the family, and nothing where it has not. */
+  /** A bad value is a fault if the cluster has the family, and no problem otherwise. */
   readonly isOfCluster?: true;
   readonly judgement: Pick<HostFinding, "level" | "means" | "action">;
 }
@@ -80,7 +80,7 @@ const SETTING_ROWS: readonly SettingRow[] = [
     judgement: {
       level: "warning",
       means:
-        "other hosts on the link may reach what listens on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy does not need it",
+        "other hosts on the link may reach programs that listen on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy does not need it",
       action: "set net.ipv4.conf.all.route_localnet=0 once kube-proxy is gone",
     },
   },
@@ -92,12 +92,12 @@ const SETTING_ROWS: readonly SettingRow[] = [
     judgement: {
       level: "ok",
       means:
-        "strict: packets are dropped that arrive by another interface than answers leave by; a node with several uplinks may need 2 (loose)",
+        "strict: drops packets that arrive on another interface than their answers would use; a node with several uplinks may need 2 (loose)",
     },
   },
 ];
 
-/** The paths of all settings that are judged. */
+/** Paths of all settings that are read. */
 export const SETTING_PATHS: readonly string[] = [
   ...SETTING_ROWS.map(({ path }) => path),
   ...Object.values(BRIDGE_SETTINGS),
@@ -106,7 +106,10 @@ export const SETTING_PATHS: readonly string[] = [
   ...ARP_SETTINGS,
 ];
 
-/** Whether the host forwards packets, has no needlessly open settings, and room for tracked connections. */
+/**
+ * Checks that the host forwards packets, has no needlessly open settings, and has room for tracked
+ * connections.
+ */
 export function judgeSettings(facts: SettingsFacts): HostFinding[] {
   return [
     ...SETTING_ROWS.flatMap((row) => judgeSetting(row, facts)),
@@ -132,14 +135,15 @@ function badSetting(
   return { level: "ok", means: `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR` };
 }
 
-/** The name that sysctl gives a path: `net.ipv4.ip_forward`. */
+/** Returns sysctl's name of a path: `net.ipv4.ip_forward`. */
 export function settingName(path: string): string {
   return path.replace("/proc/sys/", "").replaceAll("/", ".");
 }
 
 /**
- * Whether pods on one bridge reach each other through Services. The answer of an endpoint goes back by the bridge: it must
- * pass the IP hooks, or it keeps the endpoint's address, which the client does not expect. kube-proxy needs it as well.
+ * Checks whether pods on one bridge reach each other through Services. The answer of an endpoint returns
+ * through the bridge. Unless it passes the IP hooks, it keeps the endpoint's address, which the client does
+ * not expect. kube-proxy also needs this.
  */
 const BRIDGE_ROWS: readonly Row<SettingsFacts>[] = [
   {
@@ -159,7 +163,8 @@ const BRIDGE_ROWS: readonly Row<SettingsFacts>[] = [
         : "the module br_netfilter is not loaded";
       return `pods are on the bridge ${listText(podBridges(facts))}, and ${why}`;
     },
-    means: "a pod gets no answer from a Service's endpoint on the same bridge: it bypasses the rules",
+    means:
+      "a pod gets no answer from an endpoint on the same bridge through a Service: the answer bypasses the rules",
     action: (facts) =>
       `load br_netfilter (modules-load.d), and set ${listText(bypassing(facts).map((path) => `${settingName(path)}=1`))} (sysctl.d)`,
   },
@@ -169,7 +174,10 @@ function podBridges({ interfaces }: SettingsFacts): string[] {
   return POD_BRIDGES.filter((name) => interfaces.has(name));
 }
 
-/** The settings by which bridged packets bypass the rules. Of a cluster that is not known to have IPv6, IPv4's alone. */
+/**
+ * Returns settings that make bridged packets bypass the rules; only IPv4's unless the cluster is known to
+ * have IPv6.
+ */
 function bypassing({ settings, used }: SettingsFacts): string[] {
   const families = FAMILIES.filter((family) => (used ?? ["ip"]).includes(family));
   return families.map((family) => BRIDGE_SETTINGS[family]).filter((path) => settings.get(path) !== 1);
@@ -179,8 +187,7 @@ const ROOM = {
   check: "conntrack-table",
   found: (facts: SettingsFacts) => `${countText(facts)} connections are tracked`,
 } as const;
-const GROW =
-  "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
+const GROW = "raise net.netfilter.nf_conntrack_max (sysctl.d), or run `nft-proxy run --init-only` as root";
 
 const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
   {
@@ -213,7 +220,7 @@ const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
   {
     ...ROOM,
     level: "warning",
-    means: ({ wantedConnections }) => `the configuration asks for room for ${wantedConnections}`,
+    means: ({ wantedConnections }) => `the configuration asks for ${wantedConnections}`,
     action: GROW,
   },
   {
@@ -245,7 +252,7 @@ function countText(facts: SettingsFacts): string {
   return `${count} of ${max}`;
 }
 
-/** Whether traffic of pods can be told from other traffic, by the mode that the options choose. */
+/** Checks whether the mode of the options can distinguish traffic of pods. */
 export function judgeClusterCidr(options: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostFinding[] {
   return options.detectLocal.kind === "cluster-cidr" ? judge(CLUSTER_CIDR_ROWS, options) : [];
 }
@@ -260,9 +267,9 @@ const CLUSTER_CIDR_ROWS: readonly Row<Pick<ProxyOptions, "clusterCIDRs">>[] = [
   {
     check: "cluster-cidr",
     level: "warning",
-    found: "detect-local-mode is ClusterCIDR, and there is no cluster CIDR",
+    found: "detect-local-mode is ClusterCIDR, but there is no cluster CIDR",
     means:
-      "traffic of pods cannot be told from other traffic: none to cluster IPs is masqueraded, and pods get no short cut to external addresses",
+      "traffic of pods cannot be distinguished: no traffic to cluster IPs is masqueraded, and pods do not use the short cut for external addresses",
     action: "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
   },
 ];

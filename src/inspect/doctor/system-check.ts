@@ -2,13 +2,15 @@ import type { Family } from "../../base/family.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 
-/** The facts on which the programs, the kernel and the rights of this process are judged. */
+/** Facts about the programs, the kernel and the rights of this process. */
 export type SystemFacts = Pick<
   HostFacts,
   "families" | "nft" | "hostNfts" | "kernel" | "processStatus" | "socatVersion"
 >;
 
-/** Whether the programs, the kernel and the rights of this process are what our transactions need. */
+/**
+ * Checks that the programs, the kernel and the rights of this process are sufficient for our transactions.
+ */
 export function judgeSystem(facts: SystemFacts): HostFinding[] {
   const ours = versionNumber(facts.nft.version ?? "");
   const hosts = facts.hostNfts ?? [];
@@ -20,7 +22,7 @@ export function judgeSystem(facts: SystemFacts): HostFinding[] {
   ];
 }
 
-/** The oldest nft that lists maps declared by typeof, as nft-proxy declares them; 0.9.8 crashes (both tried). */
+/** Oldest nft that can list maps declared by typeof, as ours are; 0.9.8 crashes (both tried). */
 const LISTS_TYPEOF = "1.0.6";
 
 const NFT_ROWS: readonly Row<SystemFacts>[] = [
@@ -41,9 +43,9 @@ const NFT_ROWS: readonly Row<SystemFacts>[] = [
     check: "host-nft",
     level: "ok",
     when: ({ hostNfts }) => hostNfts === undefined,
-    found: "unknown: a pod does not see the host's own nft",
-    means: `before ${LISTS_TYPEOF} it may crash when it lists nft-proxy's tables, and with it whatever runs it`,
-    action: "where the host has one, run `nft --version` on the host",
+    found: "unknown: a pod cannot run the host's own nft",
+    means: `before ${LISTS_TYPEOF} it may crash when it lists nft-proxy's tables, as may programs that use it`,
+    action: "run `nft --version` on the host if it has one",
   },
   {
     check: "host-nft",
@@ -54,7 +56,7 @@ const NFT_ROWS: readonly Row<SystemFacts>[] = [
 ];
 
 interface ComparedNft extends HostNft {
-  /** Numbers and dots, as far as they are known. */
+  /** Numbers and dots; undefined if unknown. */
   readonly ours: string | undefined;
   readonly number: string | undefined;
 }
@@ -73,8 +75,8 @@ const HOST_NFT_ROWS: readonly Row<ComparedNft>[] = [
     check: "host-nft",
     level: "warning",
     found: nftText,
-    means: `it may crash when it lists nft-proxy's tables, and with it whatever runs it: 0.9.8 does, ${LISTS_TYPEOF} does not`,
-    action: `upgrade nftables on the host to ${LISTS_TYPEOF} or newer; until then, let no program list all tables with it`,
+    means: `it may crash when it lists nft-proxy's tables, as may programs that use it: 0.9.8 does, ${LISTS_TYPEOF} does not`,
+    action: `upgrade nftables on the host to ${LISTS_TYPEOF} or newer; until then, do not list all tables with it`,
   },
 ];
 
@@ -90,18 +92,18 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
     level: "fault",
     found: "the program socat is not installed",
     means:
-      "nft-proxy reads nftables by netlink through socat; without it, what others change is repaired at the next full resync, deleted tables alone at once",
+      "nft-proxy reads nftables through socat; without it, only deleted tables are repaired at once, other changes at the next full resync",
     action: "install socat",
   },
 ];
 
-/** See docs/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
+/** Oldest tested kernel: see docs/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
 const OLDEST_TRIED = "5.10";
 
-/** The first kernel that deletes a chain right after the last element that pointed to it. */
+/** First kernel that can delete a chain right after the last element that pointed to it. */
 const DELETES_AT_ONCE = "6.2";
 
-/** The build options that must be set, and the family that needs them if it is only one. */
+/** Build options that must be set, with the family if only one needs it. */
 const BUILD_OPTIONS: readonly { readonly symbol: string; readonly family?: Family }[] = [
   { symbol: "NF_TABLES" },
   { symbol: "NF_CONNTRACK" },
@@ -142,13 +144,13 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     means: ({ kernel }) =>
       isAtLeast(kernelVersion(kernel) ?? "", DELETES_AT_ONCE)
         ? undefined
-        : `before ${DELETES_AT_ONCE}, stale chains are removed a moment later; nothing waits for it`,
+        : `before ${DELETES_AT_ONCE}, stale chains are deleted a moment later, without any effect`,
   },
   {
     check: "kernel-modules",
     level: "ok",
     when: ({ kernel }) => kernel.config === undefined,
-    found: "the kernel's build configuration is unreadable",
+    found: "cannot read the kernel's build configuration",
     means: "relying on nft's probe",
   },
   {
@@ -158,13 +160,13 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     found: ({ families }) => `all ${neededOptions(families).length} needed are built in or modules`,
   },
   {
-    // Options are renamed and merged from one kernel to the next: a probe that finds every feature is to be believed.
+    // Options are renamed and merged between kernels, so a successful probe is trusted more.
     check: "kernel-modules",
     level: "warning",
     when: ({ nft }) => nft.problem === undefined,
     found: (facts) => `built without ${missingOptions(facts).join(", ")}`,
     means:
-      "nft's probe found every feature anyway; what it does not probe, such as listing connections, may fail",
+      "nft's probe found every feature anyway; features that it does not probe, such as listing connections, may fail",
     action: BUILD_ACTION,
   },
   {
@@ -184,14 +186,14 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     check: "capabilities",
     level: "ok",
     when: ({ processStatus }) => (((effectiveCapabilities(processStatus) ?? 0n) >> NET_ADMIN) & 1n) === 1n,
-    found: "CAP_NET_ADMIN is there",
+    found: "this process has CAP_NET_ADMIN",
   },
   {
     check: "capabilities",
     level: "fault",
-    found: "CAP_NET_ADMIN is missing",
-    means: "the kernel lets this process neither program nor list rules",
-    action: "run as root, or give the container the capability NET_ADMIN and the host's network",
+    found: "this process lacks CAP_NET_ADMIN",
+    means: "it can neither program nor list rules",
+    action: "run as root, or in a container with the capability NET_ADMIN and the host's network",
   },
   {
     check: "ipv6",
@@ -203,7 +205,7 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     check: "ipv6",
     level: "ok",
     found: "this kernel has no IPv6",
-    means: "IPv6 addresses of Services are not served; nothing else is missing in a cluster without IPv6",
+    means: "IPv6 addresses of Services are not served; a cluster without IPv6 needs nothing else",
   },
 ];
 
@@ -215,14 +217,17 @@ function neededOptions(families: readonly Family[]) {
   return BUILD_OPTIONS.filter(({ family }) => family === undefined || families.includes(family));
 }
 
-/** The build options that the kernel lacks, such as `CONFIG_NFT_NAT`, as far as it tells. */
+/**
+ * Returns build options that the kernel lacks, such as `CONFIG_NFT_NAT`; none if its configuration is
+ * unknown.
+ */
 function missingOptions({ kernel, families }: Pick<HostFacts, "kernel" | "families">): string[] {
   return neededOptions(families)
     .map(({ symbol }) => `CONFIG_${symbol}`)
     .filter((option) => !new RegExp(`^${option}=[ym]$`, "m").test(kernel.config ?? ""));
 }
 
-/** The effective capabilities in the text of /proc/self/status. */
+/** Parses the effective capabilities in the text of /proc/self/status. */
 function effectiveCapabilities(status: string | undefined): bigint | undefined {
   const digits = /^CapEff:\s*([\da-f]+)$/m.exec(status ?? "")?.[1];
   return digits === undefined ? undefined : BigInt(`0x${digits}`);
@@ -232,7 +237,7 @@ function versionNumber(version: string): string | undefined {
   return /\bv?(\d+\.\d+(?:\.\d+)*)/.exec(version)?.[1];
 }
 
-/** Whether a version of numbers and dots is `least` or newer. */
+/** Whether a version of numbers and dots is at least `least`. */
 export function isAtLeast(version: string, least: string): boolean {
   const [has, needs] = [version, least].map((text) => text.split(".").map(Number));
   for (const [index, number] of (needs ?? []).entries()) {

@@ -10,29 +10,35 @@ import type { SourceErrorKind } from "../../kube/source.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 import { compareNodes, type FleetNode, type FleetPod, nodeStatus } from "./node-status.ts";
 
-/** Where the pods are, and how they are asked. */
+/** The pods and how to query them. */
 export interface FleetRequest {
   readonly client: ApiClient;
   readonly namespace: string;
-  /** The label selector of the pods. */
+  /** Label selector of the pods. */
   readonly selector: string;
   readonly healthPort: number;
   readonly metricsPort: number;
-  /** Milliseconds for one answer through the pod proxy; 4 s if not given. */
+  /** Timeout of one request through the pod proxy, milliseconds; default 4 s. */
   readonly answerWithin?: number;
 }
 
-/** Requests at one time: an API server takes some hundreds of long ones (max-requests-inflight 400). */
+/**
+ * Maximum number of concurrent requests; an API server accepts some hundreds of long ones
+ * (max-requests-inflight 400).
+ */
 const AT_ONCE = 200;
 
-/** Milliseconds for an answer through the pod proxy. With {@link AT_ONCE}, 1,000 dead nodes take 20 s. */
+/**
+ * Default timeout of a request through the pod proxy, milliseconds. With {@link AT_ONCE}, 1,000 dead nodes
+ * take 20 s.
+ */
 const ANSWER_WITHIN = 4000;
 
-/** Milliseconds without data after which a list fails. */
+/** Time without data after which a list fails, milliseconds. */
 const LIST_SILENCE = 15_000;
 
-const MUST_BE_ALLOWED = "listing nodes and pods, and `get` of pods/proxy, must be allowed";
-const NAMED_BY = "--kubeconfig or --master names the API server";
+const MUST_BE_ALLOWED = "this needs permission to list nodes and pods, and to `get` pods/proxy";
+const NAMED_BY = "name the API server with --kubeconfig or --master";
 const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
   unauthorized: MUST_BE_ALLOWED,
   forbidden: MUST_BE_ALLOWED,
@@ -40,14 +46,14 @@ const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
   timeout: NAMED_BY,
 };
 
-/** Nodes that cannot run nft-proxy have these labels: those with Windows, of virtual kubelets, and of AWS Fargate. */
+/** Excludes nodes that cannot run nft-proxy: those with Windows, of virtual kubelets, and of AWS Fargate. */
 const NODE_SELECTOR =
   "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate";
 
 /**
- * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy. Nodes that
- * cannot run it are ignored.
- * @throws AppError API_UNAVAILABLE when nodes or pods cannot be listed
+ * Returns the state of nft-proxy on every node, the worst first, queried through the API server's pod proxy.
+ * Ignores nodes that cannot run it.
+ * @throws AppError API_UNAVAILABLE if nodes or pods cannot be listed
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   const { client, namespace, selector } = request;
@@ -105,7 +111,7 @@ async function proxied(
   }
 }
 
-/** Runs {@link AT_ONCE} of the tasks at one time; the results are in the order of the items. */
+/** Runs at most {@link AT_ONCE} of the tasks concurrently. Results are in the order of the items. */
 async function inParallel<Item, Result>(
   items: readonly Item[],
   run: (item: Item) => Promise<Result>,
@@ -124,8 +130,8 @@ async function inParallel<Item, Result>(
 }
 
 /**
- * The pods that stand for their nodes: those that end or have ended only where a node has no other, as while a DaemonSet
- * replaces its pods.
+ * Returns the pods to query. Pods that are ending or have ended are only included if a node has no other, as
+ * while a DaemonSet replaces its pods.
  */
 function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
   const current = new Set(pods.filter((pod) => !isEnding(pod)).map(({ spec }) => spec?.nodeName));
@@ -154,11 +160,11 @@ function troubleOf({ metadata, status = {} }: V1Pod): string {
 }
 
 /**
- * Asks all nodes (`gather`) until they are healthy or the time is over. An API server that has answered may restart
- * meanwhile, and is asked again.
- * @param patience milliseconds after which the nodes are given as they are
- * @param pause told of the nodes; waits until they are to be asked again
- * @throws what `gather` throws at first, and when the time is over
+ * Queries all nodes (`gather`) until they are healthy or the time is over. An API server that has answered
+ * once may restart meanwhile, and is queried again.
+ * @param patience maximum time in milliseconds; then the nodes are returned as they are
+ * @param pause gets the nodes, and waits until the next query
+ * @throws the error of the first `gather`, and of one after the time is over
  */
 export async function untilHealthy(
   gather: () => Promise<readonly FleetNode[]>,
@@ -178,7 +184,7 @@ export async function untilHealthy(
   return nodes;
 }
 
-/** Whether every node's nft-proxy works. */
+/** Whether nft-proxy is healthy on every node. */
 export function areHealthy(nodes: readonly FleetNode[]): boolean {
   return nodes.every(({ state }) => state === "healthy");
 }

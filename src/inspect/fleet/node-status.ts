@@ -1,7 +1,7 @@
 import { listText, parsedJson } from "../../base/text.ts";
 import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
 
-/** Whether a node's nft-proxy works, the worst state first. */
+/** States of nft-proxy on a node, the worst first. */
 export const FLEET_STATES = [
   "no-pod",
   "unreachable",
@@ -13,37 +13,43 @@ export const FLEET_STATES = [
   "healthy",
 ] as const;
 
-/** The state of one node's nft-proxy; stable words for scripts. */
+/** The state of nft-proxy on one node; stable words for scripts. */
 export type FleetState = (typeof FLEET_STATES)[number];
 
-/** One node's nft-proxy, as it reports itself. Seconds are relative to the node's own clock. */
+/** nft-proxy on one node, as it reports itself. Seconds are relative to the node's own clock. */
 export interface FleetNode {
   readonly node: string;
-  /** "" without one. */
+  /** "" if there is none. */
   readonly pod: string;
   readonly state: FleetState;
-  /** Why it is not healthy; absent when it is. */
+  /** Why it is not healthy; absent if it is. */
   readonly reason?: string;
-  /** Seconds since the kernel was last compared with the desired state; absent before. */
+  /** Seconds since the kernel was last compared with the desired state; absent before that. */
   readonly verifiedAgo?: number;
-  /** Seconds for which the kernel has lacked a change, 0 while it is up to date; absent where it does not answer. */
+  /**
+   * Seconds for which the rules have been out of date, 0 if they are up to date; absent if it does not
+   * answer.
+   */
   readonly outOfSyncFor?: number;
-  /** Service ports without rules, as the kernel refuses them; absent where it does not answer. */
+  /** Service ports without rules because the kernel refuses them; absent if it does not answer. */
   readonly quarantined?: number;
-  /** The rest is from its metrics; absent when the metrics address is out of reach. */
+  /** Values from its metrics; absent if the metrics address cannot be reached. */
   readonly metrics?: FleetMetrics;
 }
 
-/** What the metrics of a node tell. */
+/** Values from the metrics of a node. */
 export interface FleetMetrics {
   readonly version: string;
-  /** Repairs of what others changed, since the start. */
+  /** Repairs of changes made by others, since the start. */
   readonly driftRepairs: number;
   /** Packets of new connections that the rules refused or dropped, since the start. */
   readonly refused: number;
-  /** Seconds from a change to its rules in the kernel that 99 % stay below; absent without a change, or beside the next. */
+  /**
+   * 99th percentile of the time from a change to its rules in the kernel, seconds. Absent without a change,
+   * and if `lagP99Above` is there.
+   */
   readonly lagP99?: number;
-  /** Seconds that more than 1 % of the changes took longer than: more than is measured. */
+  /** Upper limit of the measured range, seconds, if the 99th percentile is above it. */
   readonly lagP99Above?: number;
 }
 
@@ -51,11 +57,11 @@ export interface FleetMetrics {
 export interface FleetPod {
   readonly name: string;
   readonly node: string;
-  /** Why it may not answer, such as `its pod is Pending (ErrImagePull)`; "" when nothing is known to be wrong. */
+  /** Why it may not answer, such as `its pod is Pending (ErrImagePull)`; "" if no problem is known. */
   readonly trouble: string;
 }
 
-/** Sorts the worst first, then by name. */
+/** Compares nodes: the worst first, then by name. */
 export function compareNodes(a: FleetNode, b: FleetNode): number {
   const rank = FLEET_STATES.indexOf(a.state) - FLEET_STATES.indexOf(b.state);
   if (rank !== 0) return rank;
@@ -66,21 +72,24 @@ export function compareNodes(a: FleetNode, b: FleetNode): number {
   return a.node < b.node ? -1 : 1;
 }
 
-/** Seconds: twice the default time between full comparisons, which a busy cluster may have to wait for. Older is unverified. */
+/**
+ * Maximum age of a verification, seconds: twice the default time between full comparisons, which a busy
+ * cluster may delay.
+ */
 const VERIFIED_WITHIN = 7200;
 
-/** Seconds. In a busy cluster a change is always about to be programmed; older than this, a node is called out of sync. */
+/** Time after which a node is out of sync, seconds. In a busy cluster some change is always pending. */
 const SYNCED_WITHIN = 5;
 
-/** The most characters of a foreign answer that are shown. */
+/** Maximum number of characters of a foreign answer that are shown. */
 const SHOWN = 200;
 
-/** The parts of a FleetNode that /livez tells. */
+/** Fields of a FleetNode from /livez. */
 type LivezFacts = Required<Pick<FleetNode, "outOfSyncFor" | "quarantined">> & Pick<FleetNode, "verifiedAgo">;
 
 /**
- * Judges a node from what its /livez and its /metrics answered by way of the API server's pod proxy.
- * @param livez undefined when there was no answer, as `metrics`
+ * Returns the state of a node from the answers of its /livez and /metrics through the API server's pod proxy.
+ * @param livez undefined without an answer, like `metrics`
  */
 export function nodeStatus(
   { node, name, trouble }: FleetPod,
@@ -131,28 +140,30 @@ function judge(
   const verdicts = Object.values(families);
   const isNothingServed = verdicts.length > 0 && verdicts.every(({ healthy }) => healthy === false);
   const lost =
-    unfollowed.length === 0
-      ? []
-      : [`it does not follow ${listText(unfollowed)}: it keeps the last known ones`];
+    unfollowed.length === 0 ? [] : [`it cannot watch ${listText(unfollowed)} and uses the last known ones`];
   const reason = [...reasons, ...lost].join("; ");
-  // Before its first sync a daemon answers 200: a restart would not help it.
+  // A daemon answers 200 before its first sync, because a restart would not help.
   if (status !== 200 || isNothingServed)
     return { state: "unhealthy", reason: reason || `HTTP status ${status}` };
   if (reason !== "") return { state: "degraded", reason };
   if (outOfSyncFor > SYNCED_WITHIN) {
-    return { state: "out-of-sync", reason: `the kernel has lacked a change for ${outOfSyncFor} s` };
+    return { state: "out-of-sync", reason: `the rules have been out of date for ${outOfSyncFor} s` };
   }
   if (quarantined > 0) {
     const ports = quarantined === 1 ? "1 service port" : `${quarantined} service ports`;
     return { state: "quarantine", reason: `the kernel refuses ${ports}` };
   }
-  if (verifiedAgo === undefined) return { state: "unverified", reason: "the kernel was not verified yet" };
+  if (verifiedAgo === undefined)
+    return { state: "unverified", reason: "the kernel has not been verified yet" };
   if (verifiedAgo > VERIFIED_WITHIN)
     return { state: "unverified", reason: `last verified ${verifiedAgo} s ago` };
   return { state: "healthy" };
 }
 
-/** Describes an answer that is not nft-proxy's: the API server's own, another service proxy's, or another program's. */
+/**
+ * Describes an answer that is not nft-proxy's but that of the API server, another service proxy or another
+ * program.
+ */
 function foreignAnswer({ status, body }: HttpAnswer, health: ProxyHealth | undefined): string {
   if (health !== undefined) return "another service proxy, such as kube-proxy, answers its health checks";
   const { message } = (parsedJson(body) ?? {}) as { readonly message?: unknown };
@@ -166,7 +177,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** The metrics of one nft-proxy from a text in Prometheus' format; undefined for those of another program. */
+/** Parses the metrics of one nft-proxy in Prometheus' text format; undefined for those of another program. */
 function metricsOf(text: string): FleetMetrics | undefined {
   const samples = text.split("\n").flatMap(sampleOf);
   const of = (name: string) => samples.filter((sample) => sample.name === `nft_proxy_${name}`);
@@ -191,7 +202,7 @@ function sampleOf(line: string): Sample[] {
   return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
 }
 
-/** The upper bound of the bucket of a histogram that has the 99th percentile of the lag. */
+/** Returns the upper bound of the histogram bucket with the 99th percentile of the lag. */
 function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
   const sorted = buckets
     .map(({ labels, value }) => ({

@@ -18,35 +18,38 @@ import { getAnswer } from "../http-answer.ts";
 import { listingNft, liveTables } from "../load/kernel-tables.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
-/** What a support bundle is collected from. */
+/** The sources of a support bundle. */
 export interface BundleRequest {
   readonly options: ProxyOptions;
-  /** The node's name. */
+  /** Name of the node. */
   readonly nodeName: string;
-  /** Absent when no daemon answers on this host. */
+  /** Absent if no daemon answers on this host. */
   readonly daemon?: RunningDaemon;
-  /** Why something that listens on the daemon's socket gives no usable answer. */
+  /** Why a listener on the daemon's socket gives no usable answer. */
   readonly socketProblem?: string;
-  /** The product's version. */
+  /** Version of nft-proxy. */
   readonly version: string;
 }
 
 /** The files of a support bundle. */
 export interface Bundle {
   readonly files: readonly BundleFile[];
-  /** Tells the moment of the kernel's tables where it is not this one; one line each. */
+  /** Says when the kernel's tables were read if they are not current; one line each. */
   readonly notices: readonly string[];
-  /** The objects whose rules the kernel's tables are; absent where these are not the daemon's. */
+  /** The objects of the kernel's tables; absent if these are not the daemon's. */
   readonly objects?: DaemonObjects | undefined;
 }
 
 type Collect = () => Promise<string>;
 
-/** Collects everything for a report. A part that cannot be had is a file that says why. Changes nothing. */
+/**
+ * Collects everything for a report. A part that is unavailable becomes a file with the reason. Changes
+ * nothing.
+ */
 export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   const { options, daemon, socketProblem } = request;
   const nft = listingNft(options.nftPath);
-  // The daemon may have to wait until it can list them: everything else is collected meanwhile.
+  // The daemon may have to wait before it can list them; everything else is collected meanwhile.
   const tables = liveTables({ options, ...(daemon === undefined ? {} : { daemon }) }).catch(() => undefined);
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
@@ -82,9 +85,9 @@ function fileOf(name: string, text: string): BundleFile {
 }
 
 /**
- * The names in a bundle that tell something about the cluster. Objects may come and go while its files are collected: those
- * of the kernel's moment and those of now are named.
- * @throws AppError HOST, or an error, when the daemon does not give its objects
+ * Returns the names in a bundle that say something about the cluster. Objects may come and go while its files
+ * are collected, so this includes those of the kernel's tables and current ones.
+ * @throws AppError HOST, or an error, if the daemon does not return its objects
  */
 export async function bundleNames(
   { daemon, nodeName }: BundleRequest,
@@ -136,7 +139,10 @@ function logText(lines: readonly string[]): string {
   return lines.join("");
 }
 
-/** A table with its elements, as the desired ones are; what nft lists of one that is not understood, without elements. */
+/**
+ * Formats a table with its elements like the desired ones; nft's listing without elements if it is not
+ * understood.
+ */
 async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft): Promise<string> {
   if (ruleset === undefined) return (await listTable(nft, family)) ?? "no such table\n";
   const table = ruleset[family];
@@ -167,12 +173,12 @@ function namesOf(
   };
 }
 
-/** Two empty blocks end an archive; nanotar leaves them out where its last record is full. */
+/** Two empty blocks end an archive; nanotar omits them if its last record is full. */
 const ARCHIVE_END = Buffer.alloc(1024);
 
 /**
- * A gzipped tar archive of files that only their owner can read.
- * @param modified milliseconds since 1970, of every file
+ * Creates a gzipped tar archive of files that only their owner can read.
+ * @param modified modification time of every file, milliseconds since 1970
  */
 export function archiveOf(files: readonly BundleFile[], modified: number): Uint8Array {
   const attrs = { mode: "600", uid: 0, gid: 0, mtime: modified };

@@ -1,6 +1,6 @@
 import { canonicalAddress, familyOf, isLoopback, isUnspecified } from "../../model/ip.ts";
 
-/** Names by their kind, which stands in the pseudonyms. */
+/** Names by kind, which is part of the pseudonyms. */
 export type NamesByKind = Readonly<Record<string, readonly string[]>>;
 
 /** A text file of a support bundle. */
@@ -10,17 +10,20 @@ export interface BundleFile {
   readonly text: string;
 }
 
-/** A DNS label with a letter, and a DNS subdomain with one: numbers beside a slash are no names. */
+/** A DNS label and a DNS subdomain with at least one letter: numbers beside a slash are not names. */
 const LABEL = "(?=[\\d-]*[a-z])[a-z\\d][a-z\\d-]*";
 const SUBDOMAIN = "(?=[\\d.-]*[a-z])[a-z\\d](?:[a-z\\d.-]*[a-z\\d])?";
 
-/** `shop/cart`, `shop/cart:http/tcp`; not a part of a path. */
+/** `shop/cart`, `shop/cart:http/tcp`; not part of a path. */
 const QUALIFIED = new RegExp(
   `(?<![\\w./:-])(${LABEL})/(${SUBDOMAIN})(?::([a-z\\d-]*)/(?:tcp|udp|sctp))?`,
   "g",
 );
 
-/** The hash of source ranges, in the names of their chain and set: whoever has it can try which addresses give it. */
+/**
+ * The hash of source ranges in the names of their chain and set: anyone who has it can search for addresses
+ * with this hash.
+ */
 const RANGES = /\b(?:firewall|source-ranges)-([\da-f]{20})\b/g;
 
 /** A label of a metric. */
@@ -29,10 +32,10 @@ const METRIC_LABEL = /\b(namespace|service|port)="([^"]*)"/g;
 /** `node=worker-1` and `"node":"worker-1"`. */
 const NODE = /\bnode(?:=|":")([\w.-]+)/g;
 
-/** `nearest=["worker-1","worker-2"]`, as the log names Nodes beside one that is missing. */
+/** `nearest=["worker-1","worker-2"]`: names in the log that are similar to a missing Node. */
 const NEAREST_NODES = /\bnearest"?[=:]\[([^\]]*)\]/g;
 
-/** Hosts in URLs, in errors of name resolution and of certificates, and in the metrics of requests. */
+/** Hosts in URLs, in errors about name resolution and certificates, and in metrics of requests. */
 const HOSTS = [
   /https?:\/\/([a-z][\w.-]*)/gi,
   /\bgetaddrinfo \w+ ([\w.-]+)/g,
@@ -41,8 +44,8 @@ const HOSTS = [
 ];
 
 /**
- * The names in the files of a support bundle, which the cluster's objects may not have: those of deleted objects in the log,
- * and all where no daemon answers.
+ * Finds names in the files of a support bundle that the cluster's objects may not have: those of deleted
+ * objects in the log, and all names if no daemon answers.
  */
 export function foundNames(files: readonly BundleFile[]): NamesByKind {
   const found: Record<string, string[]> = {
@@ -75,7 +78,10 @@ function addLogNames(text: string, add: (kind: string, name?: string) => void): 
   }
 }
 
-/** Names that every cluster has, and words of nft-proxy's own formats: redacting them would tell nothing and hide much. */
+/**
+ * Names that every cluster has, and words of nft-proxy's own formats. Redacting them would protect nothing
+ * and hide much.
+ */
 const PUBLIC: ReadonlySet<string> = new Set([
   ...[
     "default",
@@ -93,14 +99,14 @@ const PUBLIC: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * An IPv4 address, also at the end of an IPv6 address, or text that may be an IPv6 address, also with a port as Node prints
- * it: `fd00::1:32020`. {@link addressPseudonym} decides.
+ * An IPv4 address, also at the end of an IPv6 address; or text that may be an IPv6 address, also with a port
+ * as Node prints it: `fd00::1:32020`. {@link addressPseudonym} decides.
  */
 const ADDRESS = /(?<![\w:.])[\da-f]*(?::[\da-f]*){2,}(?![\w:]|\.\d)|\b\d{1,3}(?:\.\d{1,3}){3}\b/gi;
 
 /**
- * A function that replaces names and addresses in texts by pseudonyms, the same one for the same name in every text:
- * `service-3`, `ip4-12`. Loopback and unspecified addresses, names that every cluster has, and numbers stay.
+ * Returns a function that replaces names and addresses in texts with pseudonyms, always the same for a name:
+ * `service-3`, `ip4-12`. Keeps loopback and unspecified addresses, names that every cluster has, and numbers.
  */
 export function redactor(names: NamesByKind): (text: string) => string {
   const pseudonyms = new Map<string, string>();
@@ -112,7 +118,7 @@ export function redactor(names: NamesByKind): (text: string) => string {
   const addresses = new Map<string, string>();
   const pattern = namesPattern([...pseudonyms.keys()]);
   return (text) => {
-    // Addresses first: a short name may stand between the colons of one.
+    // Addresses first, because a short name may occur between the colons of one.
     const redacted = text.replace(ADDRESS, (found) => addressPseudonym(found, addresses));
     return pattern === undefined
       ? redacted
@@ -120,12 +126,15 @@ export function redactor(names: NamesByKind): (text: string) => string {
   };
 }
 
-/** Whether a name tells something and can be replaced: a single letter may be a unit, a number a value of JSON. */
+/** Whether a name must and can be replaced: a single letter may be a unit, a number a value of JSON. */
 function isTelling(name: string): boolean {
   return name.length > 1 && /[a-z]/i.test(name) && !PUBLIC.has(name);
 }
 
-/** The longest name first, so that no name is replaced within another. Keys of JSON objects are no names. */
+/**
+ * The longest name comes first, so that no name is replaced inside another. Keys of JSON objects are not
+ * names.
+ */
 function namesPattern(names: readonly string[]): RegExp | undefined {
   if (names.length === 0) return undefined;
   const sorted = [...names].sort((a, b) => b.length - a.length);

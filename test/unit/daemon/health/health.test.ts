@@ -85,7 +85,7 @@ describe("health", () => {
     const parts = synced(NOW - 100_000);
     parts.runner.pendingSince = NOW - 60_000;
     parts.tracker.failed({ error: new Error("nft: Could not process rule") });
-    const reason = "the kernel has not been what the cluster wants for 60 s: nft: Could not process rule";
+    const reason = "the rules have been out of date for 60 s: nft: Could not process rule";
     for (const path of ["/healthz", "/livez"] as const) {
       const { status, body } = await ask(parts, path);
       expect(status).toBe(503);

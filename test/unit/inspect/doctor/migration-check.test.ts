@@ -57,7 +57,7 @@ const checksOf = (diagnostics: readonly HostFinding[]) => diagnostics.map(({ che
 test("after iptables mode, NodePorts of other addresses and of loopback are named", () => {
   const found = judge({ traces: IPTABLES });
   const names = "NodePorts of 2 Services (shop/web and default/dns)";
-  expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode iptables");
+  expect(only(found, "migration")).toBe("ok: kube-proxy has rules on this host (mode iptables)");
   expect(only(found, "migration-nodeport-addresses")).toBe(
     `warning: ${names} will not answer on 198.51.100.1`,
   );
@@ -95,12 +95,12 @@ test("after iptables mode without route_localnet, NodePorts on loopback are not 
 test("after ipvs mode, each scheduler is named with its counterpart, and strictARP is explained", () => {
   const settings = new Map(ARP_SETTINGS.map((path, index) => [path, index + 1]));
   const found = judge({ traces: IPVS, settings });
-  expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode ipvs");
+  expect(only(found, "migration")).toBe("ok: kube-proxy has rules on this host (mode ipvs)");
   expect(found.filter(({ check }) => check === "migration-scheduler")).toMatchObject([
     {
       level: "warning",
       found: "1 IPVS virtual server with scheduler lc",
-      action: expect.stringContaining("nothing"),
+      action: expect.stringContaining("no equivalent"),
     },
     {
       level: "warning",
@@ -142,7 +142,7 @@ test("where FORWARD drops by default, the chain of kube-proxy that accepts Servi
 
 test("IPVS of other software than kube-proxy is not taken for its ipvs mode", () => {
   const found = judge({ traces: { ...NO_TRACES, ipvsSchedulers: ["wlc"] } });
-  expect(only(found, "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
+  expect(only(found, "migration")).toMatch(/^warning: unknown: there are no rules of kube-proxy/);
 });
 
 test("Services with ranges of ports are named, which kube-proxy does not serve", () => {
@@ -157,9 +157,9 @@ test("Services with ranges of ports are named, which kube-proxy does not serve",
     )?.means;
   };
   expect(meansWith("virtual")).toContain(
-    "once they have nft-proxy, but not at addresses of their own; kube-proxy",
+    "only nodes with nft-proxy serve them, but not at addresses of their own; kube-proxy does not",
   );
-  expect(meansWith("all")).toContain("once they have nft-proxy; kube-proxy");
+  expect(meansWith("all")).toContain("only nodes with nft-proxy serve them; kube-proxy");
   expect(meansWith("off")).toContain("--port-ranges is off");
 });
 
@@ -173,22 +173,22 @@ test("after nftables mode, only session affinity and contested addresses change"
   expect(checksOf(found)).toEqual(["migration", "migration-affinity", "migration-conflict"]);
   expect(only(found, "migration-affinity")).toBe("warning: 1 Service with session affinity (shop/cart)");
   expect(only(found, "migration-conflict")).toBe(
-    "warning: 10.96.0.9:80/tcp is wanted by shop/old and shop/new",
+    "warning: 10.96.0.9:80/tcp is claimed by shop/old and shop/new",
   );
 });
 
 test("the mode that kube-proxy answers is used when its rules cannot be seen", () => {
-  expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
-  expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/of mode ipvs$/);
+  expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/\(mode iptables\)$/);
+  expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/\(mode ipvs\)$/);
   expect(only(judge({ answeredMode: undefined }), "migration")).toMatch(
-    /^warning: unknown: no rules of kube-proxy/,
+    /^warning: unknown: there are no rules of kube-proxy/,
   );
 });
 
 test("without objects, what depends on the cluster's Services is reported as unknown", () => {
   const found = judge({ traces: IPTABLES, objects: { problem: "no API server" } });
   expect(found.map(({ found: text }) => text)).toEqual([
-    "kube-proxy's rules are on this host, of mode iptables",
+    "kube-proxy has rules on this host (mode iptables)",
     "unknown: the cluster's Services (no API server)",
   ]);
 });

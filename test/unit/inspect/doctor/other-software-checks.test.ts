@@ -36,7 +36,11 @@ describe("judgeOtherProxies", () => {
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
     ["nothing", {}, []],
-    ["chains that could not be listed", { chains: undefined }, ["unknown: the chains of this host"]],
+    [
+      "chains that could not be listed",
+      { chains: undefined },
+      ["unknown: cannot list the chains of this host"],
+    ],
     ["our own tables", { chains: [base("ip nft-proxy", "input", "accept")] }, []],
     [
       "kube-proxy's nftables mode",
@@ -220,7 +224,7 @@ describe("the daemon", () => {
       { health: silent },
       true,
       "warning",
-      "no daemon keeps them",
+      "no daemon updates them",
     ],
     [
       "silent but for its socket is a warning about its health checks alone",
@@ -234,7 +238,7 @@ describe("the daemon", () => {
       { health: silent, socketProblem: "the daemon at /run/x gives no usable answer: no answer within 10 s" },
       true,
       "fault",
-      "no answer within 10 s, and its health checks do not answer at http://127.0.0.1:10256 the rules stay",
+      "no answer within 10 s, and its health checks do not answer at http://127.0.0.1:10256 rules are not updated",
     ],
     [
       "healthy, whose socket speaks another version, is ok",
@@ -249,7 +253,7 @@ describe("the daemon", () => {
       { health: off, socket: failing },
       true,
       "warning",
-      "the kernel lacks changes: nft is busy",
+      "so the rules are out of date: nft is busy",
     ],
     [
       "without health checks and socket is a warning while there are tables",
@@ -270,14 +274,14 @@ describe("the daemon", () => {
       { health: answers(200, 200, ours), socket: failing },
       true,
       "warning",
-      "the kernel lacks changes: nft is busy",
+      "so the rules are out of date: nft is busy",
     ],
     [
       "healthy that does not follow the API server is a warning",
       { health: answers(200, 200, ours), socket: { ...socket, unfollowed: "services (HTTP status 401)" } },
       true,
       "warning",
-      "keeps the last known objects: services (HTTP status 401)",
+      "uses the last known objects: services (HTTP status 401)",
     ],
     [
       "before its first sync is ok",
@@ -339,7 +343,7 @@ describe("the daemon", () => {
       { health: answers(200, 200, kubeProxy) },
       true,
       "warning",
-      "without its daemon they are stale",
+      "without its daemon they are out of date",
     ],
     [
       "that has lost its port to kube-proxy is named with it",

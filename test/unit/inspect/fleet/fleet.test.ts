@@ -195,7 +195,7 @@ test.each<[string, Omit<Pod, "node">, string]>([
   [
     "that does not follow the API server is degraded",
     { livez: livez(200, 5, { unfollowed: ["services", "nodes"] }) },
-    "degraded: it does not follow services and nodes: it keeps the last known ones",
+    "degraded: it cannot watch services and nodes and uses the last known ones",
   ],
   [
     "whose Node is unknown is degraded",
@@ -261,7 +261,7 @@ test.each<[string, Omit<Pod, "node">, string]>([
 test("a node before its first verification is unverified", async () => {
   const body = JSON.stringify({ currentTime: ago(0), lastVerified: "0001-01-01T00:00:00Z" });
   const [node] = await gatherOf([{ node: "node-a", livez: { status: 200, body } }]);
-  expect(node).toMatchObject({ state: "unverified", reason: "the kernel was not verified yet" });
+  expect(node).toMatchObject({ state: "unverified", reason: "the kernel has not been verified yet" });
 });
 
 test("pods that end or have ended stand for their node only where it has no other", async () => {
