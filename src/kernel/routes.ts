@@ -5,7 +5,7 @@ import {
   prefixInterval,
 } from "../base/address-interval.ts";
 import type { ByFamily, Family } from "../base/family.ts";
-import { familyOf } from "../model/ip.ts";
+import { familyOf, isLoopback } from "../model/ip.ts";
 import type { HostFiles } from "./host.ts";
 
 interface Route extends AddressInterval {
@@ -50,6 +50,48 @@ const ADDRESS_BITS = { ip: 32, ip6: 128 } as const satisfies ByFamily<number>;
 /** fe80::/10 and ff00::/8. */
 function isOfEveryLink(family: Family, address: bigint): boolean {
   return family === "ip6" && (address >> 118n === 0x3fan || address >> 120n === 0xffn);
+}
+
+/** A packet that the kernel has to route. */
+export interface RoutedPacket {
+  /** The interface that it came in by, "" for the node's own. */
+  readonly input: string;
+  readonly source: string;
+  readonly destination: string;
+}
+
+/**
+ * Why the kernel refuses to route a packet, in its own order of checks: martian addresses, the route, forwarding, the
+ * reverse path filter. Rules of policy routing (`ip rule`) are not considered.
+ * Source: ip_route_input_slow and fib_validate_source, Linux 6.18
+ * @param nodeAddresses the addresses of this host
+ * @returns the reason, for a message; undefined where these checks do not refuse it
+ */
+export async function routingRefusal(
+  files: HostFiles,
+  { input, source, destination }: RoutedPacket,
+  nodeAddresses: ReadonlySet<string>,
+): Promise<string | undefined> {
+  const family = familyOf(destination);
+  const settings = `/proc/sys/net/${family === "ip" ? "ipv4" : "ipv6"}/conf`;
+  const setting = async (name: string, of = input) =>
+    Number(await files.read(`${settings}/${of}/${name}`).catch(() => "0"));
+  const interfaceTo = await interfaceLookup(files);
+  const isHere = nodeAddresses.has(destination) || isLoopback(destination);
+  const isForeign = input !== "" && input !== "lo";
+  if (isForeign && isLoopback(source)) return `the source ${source} is a loopback address (martian source)`;
+  if (isForeign && isLoopback(destination))
+    return `${destination} is a loopback address (martian destination)`;
+  if (!isHere && interfaceTo(destination) === undefined) return `no route to ${destination}`;
+  if (!isForeign) return undefined;
+  if (!isHere && (await setting("forwarding")) === 0) return `forwarding is off on ${input}`;
+  if (family === "ip6") return undefined;
+  if (nodeAddresses.has(source)) return `the source ${source} is an address of this node (martian source)`;
+  const filter = Math.max(await setting("rp_filter"), await setting("rp_filter", "all"));
+  const back = interfaceTo(source);
+  if (filter === 0 || back === input || (filter === 2 && back !== undefined)) return undefined;
+  const way = back === undefined ? "has no route back" : `is routed to ${back}, not to ${input}`;
+  return `the reverse path filter (rp_filter=${filter}): ${source} ${way}`;
 }
 
 async function readRoutes(files: HostFiles): Promise<Route[]> {

@@ -68,6 +68,17 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
   expect(await daemon.stop()).toBe(0);
 });
 
+test("refusals without an API server lists what the kernel refused, by the kernel's rules alone", async () => {
+  const without = [process.execPath, bundle, "refusals", socket, "--master=http://127.0.0.1:1"] as const;
+  const { exitCode, stdout, stderr } = await lab.lab.exec(without);
+  expect(exitCode).toBe(0);
+  expect(stderr).toContain("warning: objects unavailable, following the kernel's rules alone: ");
+  expect(stdout).toMatch(/^10\.96\.7\.9:80\/tcp: 4 packets of 1 client, last \d+s ago\n {2}refused: /);
+  expect(stdout).toContain("the reason is unknown: objects unavailable");
+  // Nobody knows then which Service a destination belongs to.
+  expect(await lab.lab.exec([...without, "-n=shop"])).toMatchObject({ exitCode: 1, stdout: "" });
+});
+
 test("refusals gives no first times for packets before the daemon, and none at all without one", async () => {
   expect(
     await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none"),

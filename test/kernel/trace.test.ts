@@ -57,13 +57,16 @@ async function monitorsOf(table: string): Promise<readonly string[]> {
 }
 
 /** Starts a trace; resolves when it is armed. */
-async function start(flags: readonly string[]): Promise<RunningCommand & { readonly stories: NamedStory[] }> {
+async function start(
+  flags: readonly string[],
+  source = objects,
+): Promise<RunningCommand & { readonly stories: NamedStory[] }> {
   const before = await traceTables();
   const command = lab.start("node", [
     process.execPath,
     bundle,
     "trace",
-    objects,
+    source,
     "-o",
     "json",
     ...FLAGS,
@@ -72,7 +75,7 @@ async function start(flags: readonly string[]): Promise<RunningCommand & { reado
   const stories: NamedStory[] = [];
   command.onLine((line) => {
     // Notices are lines of standard error.
-    if (line.startsWith("note: ")) return;
+    if (/^(?:note|warning): /.test(line)) return;
     expect(schemaErrors("trace", JSON.parse(line))).toEqual([]);
     stories.push(JSON.parse(line));
   });
@@ -88,8 +91,9 @@ async function start(flags: readonly string[]): Promise<RunningCommand & { reado
 async function storiesOf(
   flags: readonly string[],
   probe: { from: "pod2" | "ext"; to: string },
+  source?: string,
 ): Promise<NamedStory[]> {
-  const trace = await start([...flags, "--duration=60s"]);
+  const trace = await start([...flags, "--duration=60s"], source);
   await lab.probe([{ id: "only", port: 80, proto: "tcp", n: 1, wait: 0.5, ...probe }]);
   await vi.waitFor(() => expect(trace.stories).not.toEqual([]), PATIENCE);
   trace.kill("SIGTERM");
@@ -132,6 +136,45 @@ describe("trace", () => {
   test("names the chain that rejects a packet to a Service without endpoints", async () => {
     const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
     expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
+  });
+
+  test("tells that a packet without a route left after prerouting, and why", async () => {
+    await lab.exec(["ip", "route", "add", "unreachable", "10.77.0.0/16"]);
+    const [first] = await storiesOf(["--to=10.77.0.1", "--port=80"], { from: "pod2", to: "10.77.0.1" });
+    expect(first).toMatchObject({
+      end: { kind: "stopped", after: "prerouting" },
+      message: "stopped by the kernel after prerouting, outside nftables: no route to 10.77.0.1",
+    });
+    await lab.exec(["ip", "route", "del", "unreachable", "10.77.0.0/16"]);
+  });
+
+  test("tells that the reverse path filter stopped a packet", async () => {
+    const route = (device: string, filter: number) => {
+      const setting = `echo ${filter} > /proc/sys/net/ipv4/conf/pod2/rp_filter`;
+      return lab.exec(["sh", "-c", `${setting}; ip route replace 10.244.1.12 dev ${device}`]);
+    };
+    await route("pod3", 1);
+    const [first] = await storiesOf(["--to=10.96.7.7", "--port=80"], { from: "pod2", to: "10.96.7.7" });
+    expect(first).toMatchObject({
+      end: { kind: "stopped", after: "prerouting" },
+      message: expect.stringContaining(
+        "the reverse path filter (rp_filter=1): 10.244.1.12 is routed to pod3",
+      ),
+    });
+    await route("pod2", 0);
+  });
+
+  test("without an API server names the rules of the kernel, and neither Services nor pods", async () => {
+    const flags = ["--to=10.96.7.7", "--port=80", "--daemon-socket="];
+    const probe = { from: "pod2", to: "10.96.7.7" } as const;
+    const [first] = await storiesOf(flags, probe, "--master=http://127.0.0.1:1");
+    expect(first).toMatchObject({
+      destination: { address: "10.96.7.7", port: 80, name: "" },
+      end: { kind: "passed" },
+      message: "passed every chain of nftables; it goes to 10.244.1.11:8080",
+    });
+    const rules = first?.stages.flatMap((stage) => stage.rules.map(({ means }) => means ?? "")) ?? [];
+    expect(rules).toContain("a Service with endpoints");
   });
 
   test("tells no packets that another program traces, and those that come back over loopback", async () => {

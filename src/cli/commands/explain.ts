@@ -19,7 +19,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const query = explainQueryOf(argv);
   const command = await optionsBesideDaemon(argv);
   progress.step("reading the objects");
-  const loaded = await loadExplainInput(loadRequest(argv, command), query, isSet(argv, "live"));
+  const loaded = await loadExplainInput(
+    loadRequest(argv, command),
+    isSet(argv, "live") ? "live" : "desired",
+    query,
+  );
   const notices = [
     ...command.notices,
     ...pendingNotices(loaded.origin),

@@ -46,7 +46,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices, daemon } = command;
   progress.step("reading the objects");
   const request = loadRequest(argv, command);
-  const loaded = await loadExplainInput(request);
+  // Only the objects tell which Service and namespace a destination belongs to.
+  const needsObjects = filter.namespace !== undefined || filter.service !== undefined;
+  const loaded = await loadExplainInput(request, needsObjects ? "desired" : "live-without-objects");
   const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
   const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
@@ -111,7 +113,7 @@ function inputs(first: ExplainInput, request: LoadRequest): () => Promise<Explai
   if (request.daemon === undefined || request.paths.length > 0) return async () => first;
   let latest = first;
   return async () => {
-    latest = await loadExplainInput(request).then(
+    latest = await loadExplainInput(request, "desired").then(
       ({ input }) => input,
       () => latest,
     );

@@ -1,7 +1,8 @@
 import { parseDuration } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
 import { counted, quoted } from "../../base/text.ts";
-import { loadDesired } from "../../inspect/load/desired.ts";
+import { loadDesired, loadDesiredIfAvailable } from "../../inspect/load/desired.ts";
+import { liveTables } from "../../inspect/load/kernel-tables.ts";
 import {
   endName,
   type NamedRule,
@@ -16,6 +17,7 @@ import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rule
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { NftProgram } from "../../kernel/nft.ts";
+import { routingRefusal } from "../../kernel/routes.ts";
 import { translatedConnections } from "../../kernel/tracked-connections.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { outputFormat, serviceArgument } from "../argument-values.ts";
@@ -34,15 +36,21 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const command = await optionsBesideDaemon(argv);
   const { options, notices } = command;
   progress.step("reading the objects");
-  const desired = await loadDesired(loadRequest(argv, command));
+  const request = loadRequest(argv, command);
+  // Only the objects tell the addresses of a Service.
+  const desired =
+    query.service === undefined
+      ? await loadDesiredIfAvailable(request, "Services and pods are not named")
+      : { ...(await loadDesired(request)), objectsKnown: true };
+  const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
   const { selections, omitted } = selectedPackets(query, desired.state);
-  const nodeAddresses = await allLocalAddresses(hostFiles);
-  const names = new StoryNames(desired.state, desired.cache, new Set(nodeAddresses));
+  const nodeAddresses = new Set(await allLocalAddresses(hostFiles));
+  const named = namerOf(new StoryNames(desired.state, desired.cache, nodeAddresses, ruleset), nodeAddresses);
   const nft = new NftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
   return {
     exitCode: EXIT.ok,
-    output: format === "json" ? jsonLines(stories, names) : texts(stories, names, durationMs),
+    output: format === "json" ? jsonLines(stories, named) : texts(stories, named, durationMs),
     notices: [
       ...notices,
       ...desired.notices,
@@ -64,26 +72,36 @@ function omittedNotices(omitted: number): string[] {
   ];
 }
 
-async function named(story: PacketStory, names: StoryNames): Promise<NamedStory> {
-  return names.named(
-    story,
-    await resetEndpoint(story, (client) => translatedConnections("conntrack", client)),
-  );
+type Namer = (story: PacketStory) => Promise<NamedStory>;
+
+function namerOf(names: StoryNames, nodeAddresses: ReadonlySet<string>): Namer {
+  return async (story) => {
+    const { packet, last = packet, end } = story;
+    const endpoint = await resetEndpoint(story, (client) => translatedConnections("conntrack", client));
+    const isStopped = end.kind === "stopped" && end.after !== undefined;
+    return names.named(
+      story,
+      endpoint,
+      isStopped
+        ? await routingRefusal(hostFiles, { ...last, input: packet.input }, nodeAddresses)
+        : undefined,
+    );
+  };
 }
 
-async function* jsonLines(stories: AsyncIterable<PacketStory>, names: StoryNames): AsyncIterable<string> {
-  for await (const story of stories) yield `${JSON.stringify(await named(story, names))}\n`;
+async function* jsonLines(stories: AsyncIterable<PacketStory>, named: Namer): AsyncIterable<string> {
+  for await (const story of stories) yield `${JSON.stringify(await named(story))}\n`;
 }
 
 async function* texts(
   stories: AsyncIterable<PacketStory>,
-  names: StoryNames,
+  named: Namer,
   durationMs: number,
 ): AsyncIterable<string> {
   const startedAt = performance.now();
   let count = 0;
   for await (const story of stories) {
-    yield `${storyText(await named(story, names))}\n`;
+    yield `${storyText(await named(story))}\n`;
     count += 1;
   }
   // Less than the duration when it was interrupted.

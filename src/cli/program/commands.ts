@@ -97,7 +97,11 @@ export const COMMANDS: readonly Command[] = [
     name: "refusals",
     summary: "List the connections that this host refused or dropped within the last hour, and why",
     flags: ["from", "namespace", "service", "client", "watch", "output"],
-    meanings: { namespace: "Only Services of this namespace", client: "Only this client address" },
+    meanings: {
+      from: "Read the objects from these files; without files, daemon and API server, causes are unknown",
+      namespace: "Only Services of this namespace",
+      client: "Only this client address",
+    },
     examples: [
       ["-n shop", "to Services of one namespace"],
       ["--client 10.244.1.9 --watch", "of one client, as they happen"],
@@ -114,6 +118,8 @@ export const COMMANDS: readonly Command[] = [
     ],
     meanings: {
       namespace: "The namespace of a Service that is named without one",
+      service: "Only packets to this Service, or to one port of it (needs objects)",
+      from: "Read the objects from these files; without files, daemon and API server, there are no names",
       client: "Only packets of this client and, without --to, those to it",
       "from-ip": "Only packets from this source address",
       port: "Only packets to this destination port",

@@ -65,6 +65,36 @@ export async function loadDesired(
   return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
 }
 
+/** {@link Desired}; empty where the objects are unavailable. */
+export interface DesiredIfAvailable extends Desired {
+  /** False where the objects are unavailable. */
+  readonly objectsKnown: boolean;
+}
+
+/** A cluster without objects. */
+const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
+
+/**
+ * As {@link loadDesired}, for commands that can do without a cluster's objects: they get none, and a notice, where no
+ * API server answers.
+ * @param without what the command does without objects, for the notice: `following the kernel's rules alone`
+ */
+export async function loadDesiredIfAvailable(
+  request: LoadRequest,
+  without: string,
+  onService?: (service: unknown) => void,
+): Promise<DesiredIfAvailable> {
+  const { paths, daemon } = request;
+  try {
+    return { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
+  } catch (error) {
+    if (paths.length > 0 || daemon !== undefined || !(error instanceof AppError)) throw error;
+    const nothing = await renderObjects(request, NO_OBJECTS);
+    const notices = [`warning: objects unavailable, ${without}: ${error.message}`];
+    return { ...nothing, notices, objectsKnown: false };
+  }
+}
+
 /**
  * Renders the objects of the request's files.
  * @throws AppError BAD_ARGUMENT without files; UNREADABLE_INPUT; BAD_CONFIG
@@ -93,7 +123,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
 }
 
 /** Renders objects that were read before, for the node and with the options of the request. */
-export async function renderObjects(
+async function renderObjects(
   request: LoadRequest,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
 ): Promise<Desired> {

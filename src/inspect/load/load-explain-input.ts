@@ -1,4 +1,3 @@
-import { AppError } from "../../base/errors.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -18,7 +17,13 @@ import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
-import { type Desired, loadDesired, loadFromFiles, renderObjects } from "./desired.ts";
+import {
+  type Desired,
+  type DesiredIfAvailable,
+  loadDesired,
+  loadDesiredIfAvailable,
+  loadFromFiles,
+} from "./desired.ts";
 import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
 import type { DesiredOrigin, LoadRequest, MissingNode } from "./load-request.ts";
@@ -35,18 +40,26 @@ export interface LoadedExplainInput {
 }
 
 /**
- * Loads the objects from files or the cluster, and the kernel's tables when `isLive`. One connection can be followed
- * through these without objects: then no API server is needed.
+ * The rules that connections are followed through: the desired ones, those in the kernel, or those in the kernel where the
+ * objects are unavailable.
+ */
+export type FollowedRules = "desired" | "live" | "live-without-objects";
+
+/**
+ * Loads the objects from files, the daemon or the cluster, and the kernel's tables where these are followed. With them,
+ * one connection, and refused ones, need no objects: then no API server is needed.
+ * @param query absent for refused connections
  * @throws AppError UNREADABLE_INPUT; BAD_CONFIG; API_UNAVAILABLE; NFT_OUTPUT for tables that cannot be read
  */
 export async function loadExplainInput(
   request: LoadRequest,
+  rules: FollowedRules,
   query?: ExplainQuery,
-  isLive = false,
 ): Promise<LoadedExplainInput> {
   // First, because a daemon gives its objects and tables of one moment.
-  const tables = isLive && query !== undefined ? await liveTables(request) : undefined;
-  const loaded = await loadObjects(request, query, isLive, tables?.objects);
+  const live = rules === "live" ? await liveTables(request) : undefined;
+  const loaded = await loadObjects(request, query, rules, live?.objects);
+  const tables = loaded.objectsKnown ? live : (live ?? (await liveTables(request)));
   const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
   // The kernel's list ids, so that both sides name a list alike.
   if (tables !== undefined) state.adopt(tables.ruleset);
@@ -58,9 +71,7 @@ export async function loadExplainInput(
     ignored: unserved.ignored,
     loadBalancers: unserved.loadBalancers,
     objectsKnown,
-    ...(tables === undefined || query === undefined
-      ? {}
-      : { live: await liveRules(request, tables.ruleset, query) }),
+    ...(tables === undefined ? {} : { live: await liveRules(request, tables.ruleset, query) }),
     ...(request.paths.length > 0 ? {} : vanishedOf(request.daemon)),
   };
   const notices = [...loaded.notices, ...(tables?.notices ?? [])];
@@ -72,19 +83,20 @@ function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished
   return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
 }
 
+const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };
+
 async function liveRules(
   { options, daemon }: LoadRequest,
   ruleset: Ruleset,
-  query: ExplainQuery,
+  query: ExplainQuery | undefined,
 ): Promise<LiveRules> {
+  const interfaceTo = await interfaceLookup(hostFiles);
+  // Only nft-proxy's own tables record refusals.
+  if (query === undefined) return { ruleset, interfaceTo, otherTables: NO_TABLES, affinityEntries: [] };
   const nft = listingNft(options.nftPath);
   // The daemon's syncs wait meanwhile: beside them, nft may list thousands of sets of others without end.
   const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
-  const tables = {
-    ruleset,
-    otherTables: otherTables(listed ?? (await listOtherTables(nft))),
-    interfaceTo: await interfaceLookup(hostFiles),
-  };
+  const tables = { ruleset, otherTables: otherTables(listed ?? (await listOtherTables(nft))), interfaceTo };
   const question = query.kind === "connection" ? query.question : undefined;
   const table = question && ruleset[familyOf(question.to)];
   const spec = table?.sets.get(AFFINITY)?.spec;
@@ -102,16 +114,14 @@ async function liveRules(
   return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
 }
 
-interface LoadedObjects extends Desired {
+interface LoadedObjects extends DesiredIfAvailable {
   readonly unserved: UnservedServices;
-  /** False when the objects are unavailable. */
-  readonly objectsKnown: boolean;
 }
 
 async function loadObjects(
   request: LoadRequest,
   query: ExplainQuery | undefined,
-  isLive: boolean,
+  rules: FollowedRules,
   held: DaemonObjects | undefined,
 ): Promise<LoadedObjects> {
   if (request.paths.length > 0) {
@@ -119,7 +129,8 @@ async function loadObjects(
     return { ...desired, unserved: unservedAmong(writtenServices(desired.files)), objectsKnown: true };
   }
   if (request.daemon !== undefined) return await objectsOfDaemon(request, request.daemon, query, held);
-  return await objectsOfCluster(request, isLive && query?.kind === "connection");
+  const isDispensable = rules === "live" ? query?.kind === "connection" : rules === "live-without-objects";
+  return await objectsOfCluster(request, isDispensable);
 }
 
 async function objectsOfDaemon(
@@ -146,18 +157,9 @@ function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired):
 /** @param isDispensable whether the kernel's rules answer the query without objects */
 async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
   const written: unknown[] = [];
-  try {
-    const desired = await loadDesired(request, undefined, (service) => written.push(service));
-    return { ...desired, unserved: unservedAmong(written), objectsKnown: true };
-  } catch (error) {
-    if (!isDispensable || !(error instanceof AppError)) throw error;
-    const nothing = await renderObjects(request, {
-      services: [],
-      endpointSlices: [],
-      nodes: [],
-      serviceCIDRs: [],
-    });
-    const notices = [`warning: objects unavailable, following the kernel's rules alone: ${error.message}`];
-    return { ...nothing, unserved: unservedAmong([]), notices, objectsKnown: false };
-  }
+  const onService = (service: unknown) => written.push(service);
+  const desired = isDispensable
+    ? await loadDesiredIfAvailable(request, "following the kernel's rules alone", onService)
+    : { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
+  return { ...desired, unserved: unservedAmong(written) };
 }

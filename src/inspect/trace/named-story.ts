@@ -4,14 +4,14 @@ import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connection
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Expression, Statement } from "../../nft/ast/json.ts";
-import { type Chain, TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { type Chain, type Ruleset, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import { podNames } from "../explain/match.ts";
 import { type KnownEffect, stepWords } from "../explain/steps.ts";
 import { portText } from "../explain/words.ts";
-import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
+import type { PacketStory, StoppingHook, TracedRule, TraceEnd } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
 /** One end of a packet. */
@@ -59,11 +59,19 @@ export interface NamedStory {
 /** Names addresses, rules and ends from the objects. */
 export class StoryNames {
   readonly #state: RulesetState;
+  readonly #ruleset: Ruleset;
   readonly #nodeAddresses: ReadonlySet<string>;
   readonly #pods: ReadonlyMap<string, string>;
 
-  constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
+  /** @param ruleset nft-proxy's tables, which give the meaning of rules; those of the state if absent */
+  constructor(
+    state: RulesetState,
+    cache: ObjectCache,
+    nodeAddresses: ReadonlySet<string>,
+    ruleset: Ruleset = state.ruleset,
+  ) {
     this.#state = state;
+    this.#ruleset = ruleset;
     this.#nodeAddresses = nodeAddresses;
     this.#pods = podNames(cache);
   }
@@ -71,10 +79,11 @@ export class StoryNames {
   /**
    * A story with its names.
    * @param endpoint the endpoint of a packet that was reset, where it is known
+   * @param stopReason why the kernel stopped a packet outside nftables, where it is known
    */
-  named(story: PacketStory, endpoint?: FlowEnd): NamedStory {
-    const { packet, startedAt, end } = story;
-    const stages = namedStages(story, this.#state, (one) => this.#destination(one));
+  named(story: PacketStory, endpoint?: FlowEnd, stopReason?: string): NamedStory {
+    const { packet, last = packet, startedAt, end } = story;
+    const stages = namedStages(story, this.#ruleset, (one) => this.#destination(one));
     return {
       time: new Date(startedAt).toISOString(),
       protocol: packet.protocol,
@@ -86,7 +95,7 @@ export class StoryNames {
       end,
       message: isResetForVanished(story)
         ? resetText(this.#destination(packet), endpoint)
-        : endText(end, stages.findLast(({ destination }) => destination !== undefined)?.destination),
+        : endText(end, sameDestination(packet, last) ? undefined : this.#destination(last), stopReason),
     };
   }
 
@@ -104,7 +113,7 @@ export class StoryNames {
 
 function namedStages(
   { packet, stages }: PacketStory,
-  { ruleset }: RulesetState,
+  ruleset: Ruleset,
   name: (packet: TracedPacket) => NamedEnd,
 ): NamedStage[] {
   let last = packet;
@@ -183,17 +192,26 @@ function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
   return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}`;
 }
 
-function endText(end: TraceEnd, destination: NamedEnd | undefined): string {
+/** @param destination the one that the packet's was translated to */
+function endText(end: TraceEnd, destination: NamedEnd | undefined, stopReason: string | undefined): string {
+  const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;
+  if (end.kind === "stopped") return `${stoppedText(end.after, stopReason)}${to}`;
   if (end.kind === "unknown") {
     return "outcome unknown: trace messages were lost, or a rule queued it to userspace";
   }
-  if (end.kind === "passed") {
-    const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;
-    return `passed every chain of nftables${to}`;
-  }
+  if (end.kind === "passed") return `passed every chain of nftables${to}`;
   const { kind, family, table, chain, rule } = end;
   const by = rule === "" ? `the policy of chain ${chain}` : `a rule of chain ${chain}`;
   return `${kind} by ${by} in table ${family} ${table}, ${ownerText(table)}`;
+}
+
+/** @param reason absent where routing does not refuse the packet */
+function stoppedText(after: StoppingHook | undefined, reason: string | undefined): string {
+  if (after === undefined)
+    return "stopped in its first hook, outside nftables (by iptables-legacy, for example)";
+  const why =
+    reason ?? "for a reason other than routes and rp_filter, such as its TTL, size or an IPsec policy";
+  return `stopped by the kernel after ${after}, outside nftables: ${why}`;
 }
 
 /** `10.0.0.1:80 (shop/cart-1)`. */

@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import type { Hook } from "../../trace/outcome.ts";
 import type { TracedPacket, TraceLine, TracePlace } from "./trace-line.ts";
 
 /** A rule that a packet matched. */
@@ -22,12 +23,17 @@ export interface TraceStage extends TracePlace {
 
 /** How a packet's way through the chains ended. */
 export type TraceEnd =
-  /** No chain stopped it; the kernel may have, outside of nftables. */
+  /** It passed the chains of its last hook, input or postrouting. */
   | { readonly kind: "passed" }
+  /** The kernel stopped it outside nftables: after it had passed a hook, or in its first hook where `after` is absent. */
+  | { readonly kind: "stopped"; readonly after?: StoppingHook }
   /** Messages of the kernel on it were lost or came too late, or a rule gave it to a program (`queue`). */
   | { readonly kind: "unknown" }
   /** `rule` is "" when the chain's policy decided. */
   | ({ readonly kind: "dropped" | "rejected"; readonly rule: string } & TracePlace);
+
+/** The hooks after which the kernel may stop a packet. */
+export type StoppingHook = "prerouting" | "forward" | "output";
 
 /** One packet's way through the chains of all tables. */
 export interface PacketStory {
@@ -37,6 +43,8 @@ export interface PacketStory {
   /** Counts the stories of a trace, in the order in which they began. */
   readonly sequence: number;
   readonly packet: TracedPacket;
+  /** Its headers after the last hook that it passed, which may be translated; absent where it passed none. */
+  readonly last?: TracedPacket;
   readonly stages: readonly TraceStage[];
   readonly end: TraceEnd;
 }
@@ -89,6 +97,8 @@ interface OpenStory {
   readonly sequence: number;
   readonly packet: TracedPacket;
   readonly stages: TraceStage[];
+  /** The last hook that it passed, and its headers then. */
+  passed?: { readonly hook: Hook; readonly packet: TracedPacket };
   /** By the monotonic clock. */
   lastLineAt: number;
   /** Whether messages of the kernel were lost that may have been about it. */
@@ -109,6 +119,7 @@ const LULL_MS = 200;
 export class StoryCollector {
   readonly #table: string;
   readonly #settingChain: string;
+  readonly #hookEnds: ReadonlyMap<string, Hook>;
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #open = new Map<string, OpenStory>();
   /** The headers of packets in the own table, by id, until it is known whether their trace is ours. */
@@ -121,10 +132,17 @@ export class StoryCollector {
   /**
    * @param table the name of the tables that set the trace, which stories leave out
    * @param settingChain their chain whose rule sets it
+   * @param hookEnds their chains that packets come to at the end of each hook
    */
-  constructor(table: string, settingChain: string, clock: Pick<Clock, "now" | "monotonic">) {
+  constructor(
+    table: string,
+    settingChain: string,
+    hookEnds: Readonly<Record<Hook, string>>,
+    clock: Pick<Clock, "now" | "monotonic">,
+  ) {
     this.#table = table;
     this.#settingChain = settingChain;
+    this.#hookEnds = new Map(Object.entries(hookEnds).map(([hook, chain]) => [chain, hook as Hook]));
     this.#clock = clock;
   }
 
@@ -172,6 +190,15 @@ export class StoryCollector {
 
   #addOwn(line: TraceLine): PacketStory[] {
     const { id } = line;
+    const hook = this.#hookEnds.get(line.chain);
+    if (hook !== undefined) {
+      const story = this.#open.get(id);
+      if (story === undefined) return [];
+      story.lastLineAt = this.#lastLineAt;
+      const packet = line.kind === "packet" ? line.packet : (story.passed?.packet ?? story.packet);
+      story.passed = { hook, packet };
+      return [];
+    }
     if (line.kind === "packet") {
       if (this.#isBack(line.packet)) return this.#begin(id, line.packet);
       if (this.#arrived.size >= MOST_OPEN) this.#arrived.delete(oldest(this.#arrived));
@@ -187,8 +214,8 @@ export class StoryCollector {
   /** Whether a packet has left the node over loopback in one of the stories. Its source may have been translated then. */
   #isBack({ input, protocol, destination, destinationPort }: TracedPacket): boolean {
     if (input !== "lo") return false;
-    return [...this.#open.values()].some(({ packet, stages }) => {
-      const last = stages.findLast((stage) => stage.packet !== undefined)?.packet ?? packet;
+    return [...this.#open.values()].some(({ packet, passed }) => {
+      const last = passed?.packet ?? packet;
       return (
         last.protocol === protocol &&
         last.destination === destination &&
@@ -216,12 +243,24 @@ export class StoryCollector {
     return told;
   }
 
-  #close({ id, startedAt, sequence, packet, stages, mayLack }: OpenStory, end: TraceEnd): PacketStory {
+  /** @param end how it ended by nftables; `passed` where no chain stopped it */
+  #close(story: OpenStory, end: TraceEnd): PacketStory {
+    const { id, startedAt, sequence, packet, passed, stages, mayLack } = story;
     this.#open.delete(id);
     const isKnown = end.kind !== "passed" || (!mayLack && isAccepted(stages));
-    const known: TraceEnd = isKnown ? end : { kind: "unknown" };
-    return { id, startedAt, sequence, packet, stages, end: known };
+    const known = isKnown && end.kind === "passed" ? endAfter(passed?.hook) : end;
+    return {
+      ...{ id, startedAt, sequence, packet, stages },
+      ...(passed === undefined ? {} : { last: passed.packet }),
+      end: isKnown ? known : { kind: "unknown" },
+    };
   }
+}
+
+/** How a packet ended that no chain stopped. @param hook the last one that it passed */
+function endAfter(hook: Hook | undefined): TraceEnd {
+  if (hook === "input" || hook === "postrouting") return { kind: "passed" };
+  return hook === undefined ? { kind: "stopped" } : { kind: "stopped", after: hook };
 }
 
 /** The key that was added first, "" of an empty map. */

@@ -30,6 +30,18 @@ const HOOKS = ["prerouting", "output"] as const;
 /** After fragments are put together (-400), before everything else: raw (-300), connection tracking (-200). */
 const PRIORITY = -350;
 
+/** The hooks that a packet may pass, each with the chain of a trace's table that it comes to after all others there. */
+export const HOOK_ENDS = {
+  prerouting: "prerouting-end",
+  input: "input-end",
+  forward: "forward-end",
+  output: "output-end",
+  postrouting: "postrouting-end",
+} as const;
+
+/** After address translation (-100 and 100) and the helpers of connection tracking (300). */
+const LAST_PRIORITY = 400;
+
 /**
  * A protocol that no packet has (reserved: IANA, "Assigned Internet Protocol Numbers"), and seconds: until a trace is
  * switched on, it tells other containers' traces and daemons that the table is in use.
@@ -49,6 +61,9 @@ export function traceTransaction(
   rate: number,
 ): Transaction {
   const commands = familiesOf(selections).flatMap((family): Command[] => {
+    const base = (name: string, hook: string, prio: number): Command => ({
+      add: { chain: { family, table, name, type: "filter", hook, prio, policy: "accept" } },
+    });
     const rule = (chain: string, expr: readonly (Statement | LimitStatement)[]): Command => ({
       add: { rule: { family, table, chain, expr } },
     });
@@ -70,13 +85,11 @@ export function traceTransaction(
       { add: { chain: { family, table, name: LIMITED_CHAIN } } },
       rule(LIMITED_CHAIN, [{ limit: { rate, per: "second", burst: rate } }, assign(meta("nftrace"), 1)]),
       ...HOOKS.flatMap((hook) => [
-        {
-          add: {
-            chain: { family, table, name: hook, type: "filter", hook, prio: PRIORITY, policy: "accept" },
-          },
-        },
+        base(hook, hook, PRIORITY),
         ...own.map((selection) => rule(hook, selectionRule(selection))),
       ]),
+      // Without rules: the kernel tells of a traced packet that it came there.
+      ...Object.entries(HOOK_ENDS).map(([hook, name]) => base(name, hook, LAST_PRIORITY)),
     ];
   });
   return { nftables: commands };

@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { interfaceLookup } from "../../../src/kernel/routes.ts";
+import { describe, expect, test } from "vitest";
+import { interfaceLookup, type RoutedPacket, routingRefusal } from "../../../src/kernel/routes.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 // As Linux 6.18 prints them on a little-endian machine.
@@ -36,4 +36,52 @@ test("interfaceLookup returns no interface for an address whose route refuses pa
 test("interfaceLookup returns no interface for an address without a route", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({}));
   expect([lookup("192.0.2.1"), lookup("fd00::1")]).toEqual([undefined, undefined]);
+});
+
+describe("routingRefusal", () => {
+  const own = new Set(["192.0.2.2"]);
+  const conf = (family: string, of: string, name: string) => `/proc/sys/net/${family}/conf/${of}/${name}`;
+  const settings = {
+    [conf("ipv4", "cali1", "forwarding")]: "1\n",
+    [conf("ipv6", "cali1", "forwarding")]: "1\n",
+  };
+  const packet = { input: "cali1", source: "10.244.1.11", destination: "192.0.2.3" };
+
+  const refusal = (given: Partial<RoutedPacket>, sysctls: Readonly<Record<string, string>> = {}) => {
+    const [, noDefault = ""] = /^(.*\n)eth0\t00000000.*\n/.exec(IPV4) ?? [];
+    const route = `${noDefault}${IPV4.split("\n").slice(2).join("\n")}`;
+    const files = new FakeHostFiles({
+      "/proc/net/route": route,
+      "/proc/net/ipv6_route": IPV6,
+      ...settings,
+      ...sysctls,
+    });
+    return routingRefusal(files, { ...packet, ...given }, own);
+  };
+
+  test.each<[Partial<RoutedPacket>, Readonly<Record<string, string>>, string | undefined]>([
+    [{}, {}, undefined],
+    [{ destination: "203.0.113.9" }, {}, "no route to 203.0.113.9"],
+    [{ destination: "10.254.1.1" }, {}, "no route to 10.254.1.1"],
+    [{ input: "", destination: "203.0.113.9" }, {}, "no route to 203.0.113.9"],
+    [{ source: "127.0.0.1" }, {}, "the source 127.0.0.1 is a loopback address (martian source)"],
+    [{ destination: "127.0.0.1" }, {}, "127.0.0.1 is a loopback address (martian destination)"],
+    [{ source: "192.0.2.2" }, {}, "the source 192.0.2.2 is an address of this node (martian source)"],
+    [{}, { [conf("ipv4", "cali1", "forwarding")]: "0\n" }, "forwarding is off on cali1"],
+    [{ destination: "192.0.2.2" }, { [conf("ipv4", "cali1", "forwarding")]: "0\n" }, undefined],
+    [
+      { source: "192.0.2.9" },
+      { [conf("ipv4", "cali1", "rp_filter")]: "1\n" },
+      "the reverse path filter (rp_filter=1): 192.0.2.9 is routed to eth0, not to cali1",
+    ],
+    [{ source: "192.0.2.9" }, { [conf("ipv4", "all", "rp_filter")]: "2\n" }, undefined],
+    [
+      { source: "203.0.113.9" },
+      { [conf("ipv4", "all", "rp_filter")]: "2\n" },
+      "the reverse path filter (rp_filter=2): 203.0.113.9 has no route back",
+    ],
+    [{ source: "fd00:244:1::11", destination: "fd00:c0::9" }, {}, undefined],
+  ])("of %j with %j is %j", async (given, sysctls, expected) => {
+    expect(await refusal(given, sysctls)).toBe(expected);
+  });
 });

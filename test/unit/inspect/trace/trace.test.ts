@@ -8,6 +8,7 @@ import { tracePackets } from "../../../../src/inspect/trace/trace-packets.ts";
 import {
   armTransaction,
   endTraceTransaction,
+  HOOK_ENDS,
   selectedPackets,
   type TraceQuery,
   traceTransaction,
@@ -33,7 +34,7 @@ function collectorAt(clock: ManualClock): {
   readonly add: (text: string) => PacketStory[];
   readonly collector: StoryCollector;
 } {
-  const collector = new StoryCollector("tracer", "c", clock);
+  const collector = new StoryCollector("tracer", "c", HOOK_ENDS, clock);
   const add = (text: string): PacketStory[] => {
     if (isLossLine(text)) collector.lose();
     const line = parseTraceLine(text);
@@ -42,16 +43,25 @@ function collectorAt(clock: ManualClock): {
   return { add, collector };
 }
 
+/** The stories of some lines. Each packet passes the end of postrouting, unless a chain stops it. */
 function storiesOf(lines: readonly string[]): PacketStory[] {
   const { add, collector } = collectorAt(new ManualClock());
-  return [...lines.flatMap(add), ...collector.silentFor(0)];
+  const told = lines.flatMap((line) => {
+    const [, id = ""] = /^trace id (\S+) ip6? tracer c rule/.exec(line) ?? [];
+    return [...add(line), ...(id === "" ? [] : add(passing(id)))];
+  });
+  return [...told, ...collector.silentFor(0)];
 }
+
+/** The line of a packet at the end of a hook. */
+const passing = (id: string, hook: keyof typeof HOOK_ENDS = "postrouting") =>
+  `trace id ${id} ip tracer ${HOOK_ENDS[hook]} policy accept `;
 
 function endOf({ packet, end }: PacketStory): string {
   const to = `${packet.protocol} ${packet.destination} ${packet.destinationPort}`;
-  return end.kind === "passed" || end.kind === "unknown"
-    ? `${to} ${end.kind}`
-    : `${to} ${end.kind} by ${end.family} ${end.table} ${end.chain}`;
+  return end.kind === "dropped" || end.kind === "rejected"
+    ? `${to} ${end.kind} by ${end.family} ${end.table} ${end.chain}`
+    : `${to} ${end.kind}`;
 }
 
 describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
@@ -179,7 +189,8 @@ describe("StoryCollector", () => {
 
   test("a packet that comes back over loopback, translated, is told although it is not selected any more", () => {
     const accept = "trace id 00000001 ip x c policy accept ";
-    const lines = [...own("00000001"), packet("00000001", "x", "", "10.0.0.3"), accept];
+    const translated = packet("00000001", "tracer", "", "10.0.0.3").replace(" c ", " output-end ");
+    const lines = [...own("00000001"), packet("00000001", "x"), accept, translated, passing("00000001")];
     const back = [
       packet("00000002", "tracer", "lo", "10.0.0.3"),
       "trace id 00000002 inet fw in policy drop ",
@@ -221,6 +232,7 @@ describe("StoryCollector", () => {
     own("00000003").forEach(add);
     clock.advance(201);
     own("00000004").forEach(add);
+    add(passing("00000004"));
     const told = [dropped, ...collector.silentFor(0)];
     expect(told.map((story) => [story?.id, story?.end.kind])).toEqual([
       ["00000002", "dropped"],
@@ -238,6 +250,18 @@ describe("StoryCollector", () => {
   ])("a way whose last line is %s ends as %s", (line, kind) => {
     const told = storiesOf([...own("00000001"), packet("00000001", "x"), `trace id 00000001 ip x c ${line}`]);
     expect(told.map(({ end }) => end.kind)).toEqual([kind]);
+  });
+
+  test.each<[string, readonly (keyof typeof HOOK_ENDS)[], object]>([
+    ["that reaches the end of input", ["prerouting", "input"], { kind: "passed" }],
+    ["that reaches the end of postrouting", ["prerouting", "forward", "postrouting"], { kind: "passed" }],
+    ["without a route", ["prerouting"], { kind: "stopped", after: "prerouting" }],
+    ["that is gone after forward", ["prerouting", "forward"], { kind: "stopped", after: "forward" }],
+    ["that is gone in its first hook", [], { kind: "stopped" }],
+  ])("a packet %s ends there", (_what, hooks, end) => {
+    const { add, collector } = collectorAt(new ManualClock());
+    for (const line of [...own("00000001"), ...hooks.map((hook) => passing("00000001", hook))]) add(line);
+    expect(collector.silentFor(0)).toMatchObject([{ id: "00000001", end }]);
   });
 
   test("at the end, no more stories begin, and the end of those that are open is not known", () => {
@@ -291,6 +315,7 @@ describe("tracePackets", () => {
       const [, table = ""] = /"(nft-proxy-trace-[\d-]+)"/.exec(applied[0] ?? "") ?? [];
       tell(`trace id ${id} ip ${table} limited packet: iif "eth0" ip saddr 10.0.0.1 ip daddr 10.0.0.2 `);
       tell(`trace id ${id} ip ${table} limited rule meta nftrace set 1 (verdict continue)`);
+      tell(`trace id ${id} ip ${table} input-end policy accept `);
     };
     return { told, ended, pass, applied };
   }
@@ -385,6 +410,33 @@ describe("trace rules", () => {
 });
 
 describe("StoryNames", () => {
+  test.each([
+    [
+      "prerouting",
+      "no route to 10.1.1.1",
+      "stopped by the kernel after prerouting, outside nftables: no route to 10.1.1.1; it goes to 10.1.1.1:8080 (shop/cart-1)",
+    ],
+    ["forward", undefined, "stopped by the kernel after forward, outside nftables: for a reason other than"],
+    [undefined, undefined, "stopped in its first hook, outside nftables"],
+  ] as const)(
+    "tell where the kernel stopped a packet outside nftables: after %s",
+    (after, reason, message) => {
+      const { state } = renderAll(OBJECTS);
+      const headers = (to: string, toPort: number) =>
+        `packet: iif "pod3" ip saddr 10.0.0.9 ip daddr ${to} tcp sport 9 tcp dport ${toPort} tcp flags == syn `;
+      const { add, collector } = collectorAt(new ManualClock());
+      add(`trace id 00000001 ip tracer c ${headers("10.96.0.10", 80)}`);
+      add("trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)");
+      if (after !== undefined)
+        add(`trace id 00000001 ip tracer ${HOOK_ENDS[after]} ${headers("10.1.1.1", 8080)}`);
+      const [story] = collector.silentFor(0);
+      if (story === undefined) throw new Error("no story");
+      const told = new StoryNames(state, cacheOf(OBJECTS), new Set()).named(story, undefined, reason);
+      expect(told.message).toContain(message);
+      expect(schemaErrors("trace", told)).toEqual([]);
+    },
+  );
+
   test("tells what a rule of ours means that counts packets, and nothing of one that we do not make", () => {
     const { state } = renderAll({ ...OBJECTS, node: { clusterCIDRs: ["10.1.0.0/16"] } } as typeof OBJECTS);
     const names = new StoryNames(state, cacheOf(OBJECTS), new Set());
