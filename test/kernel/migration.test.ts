@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { execaSync } from "execa";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { HostFinding } from "../../src/inspect/doctor/finding.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import {
   IPTABLES_VARIANTS,
@@ -178,6 +179,25 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
       await load();
       await apply();
       expect(await translated()).toBe(0);
+    } finally {
+      await clear();
+    }
+  });
+
+  test("is told by doctor --migration what the rules are, with the configuration of EKS", async () => {
+    const config = fileURLToPath(new URL("../fixtures/platforms/eks-config-map.yaml", import.meta.url));
+    const flags = ["--migration", `--config=${config}`, "--hostname-override=node-1", "--output=json"];
+    await load();
+    try {
+      const report = await nftProxy("doctor", ...flags, "--from", townObjects("town"));
+      const found = (JSON.parse(report).findings as HostFinding[]).map((one) => `${one.check}: ${one.found}`);
+      // nft cannot list legacy rules; kube-proxy itself, which does not run here, answers its mode.
+      const rules = {
+        nft: "migration: kube-proxy's rules are on this host, of mode iptables",
+        legacy: "other-proxy: legacy iptables has tables: nat",
+      };
+      expect(found).toContain(rules[variant]);
+      expect(found).toContain("cluster-cidr: detect-local-mode is ClusterCIDR, and there is no cluster CIDR");
     } finally {
       await clear();
     }
