@@ -2,6 +2,7 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
+import type { HostVersions } from "../kernel/versions.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { ObjectOrigin } from "./object-source.ts";
 
@@ -11,6 +12,7 @@ export interface DaemonInput {
   readonly options: ProxyOptions;
   readonly nodeName: string;
   readonly version: string;
+  readonly hostVersions: HostVersions;
   readonly nft: Nft;
   /** Whether a commit is one of this nft's, by the port id of its socket; to be asked once. */
   readonly isOwnCommit: (portId: number) => boolean;

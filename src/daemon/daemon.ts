@@ -65,7 +65,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const host = await system.readHost(current);
   const { families } = host;
   warnWithoutClusterCIDR(current, logger);
-  const metrics = new Metrics(input.version);
+  const metrics = new Metrics();
+  metrics.observe("started", { version: input.version, ...input.hostVersions });
   input.objects.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
   const events = eventRecorder(input, metrics);
   const proxier = createProxier(input, options, host, (name) => events.record(implausibleListEvent(name)));

@@ -6,7 +6,7 @@ import { renderAll } from "./build.ts";
 
 /** The daemon's metrics. */
 export function testMetrics(): Metrics {
-  return new Metrics("1");
+  return new Metrics();
 }
 
 /** The value of the first sample whose name begins with `name` and whose labels contain `labels`; NaN for none. */

@@ -18,10 +18,11 @@ import { hostFiles } from "../../kernel/host.ts";
 import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-limits.ts";
-import { nftVersion, tableNames } from "../../kernel/nft-listings.ts";
+import { tableNames } from "../../kernel/nft-listings.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import { hostVersions } from "../../kernel/versions.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
@@ -84,16 +85,15 @@ async function serve(
       isFastPathMissing ? { ...given, fastPath: false } : given;
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
-    logger.info(
-      { version: __VERSION__, node: nodeName, nft: await nftVersion(nft), dryRun },
-      "nft-proxy starts",
-    );
+    const versions = await hostVersions(nft);
+    logger.info({ version: __VERSION__, node: nodeName, ...versions, dryRun }, "nft-proxy starts");
     objects = await objectOrigin(argv, options, nodeName, nft, logger);
     const daemon = await createDaemon({
       ...opened,
       options: supported(options),
       nodeName,
       version: __VERSION__,
+      hostVersions: versions,
       tables: reader.tables,
       system: hostSystem,
       logger,

@@ -1,6 +1,7 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
 import type { MemoryUsage } from "../../kernel/memory-usage.ts";
+import type { HostVersions } from "../../kernel/versions.ts";
 import type { ApiRequestOutcome } from "../../kube/client/client.ts";
 import type { ObjectSource } from "../../kube/source.ts";
 import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
@@ -22,8 +23,8 @@ export interface Sample {
 
 /** What happens in the daemon that metrics count or time. */
 export interface Occurrences {
-  /** The daemon was made, of this version of the product. */
-  readonly started: { readonly version: string };
+  /** The daemon was made, of this version of nft-proxy. */
+  readonly started: HostVersions & { readonly version: string };
   /** A sync, and the families that were programmed: both change in one transaction and so have the same times. */
   readonly synced: { readonly report: SyncReport; readonly families: readonly Family[] };
   readonly syncFailed: { readonly failure: SyncFailure; readonly families: readonly Family[] };

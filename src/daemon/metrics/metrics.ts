@@ -20,12 +20,10 @@ export class Metrics {
   readonly registry = new Registry();
   readonly #collectors = new Map<Metric, Collector>();
 
-  /** @param version the product's */
-  constructor(version: string) {
+  constructor() {
     for (const [name, metric] of Object.entries(METRICS))
       if (metric.needs === undefined) this.#add(name, metric);
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLING });
-    this.observe("started", { version });
   }
 
   /** Counts or times something that happened. */

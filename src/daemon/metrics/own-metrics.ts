@@ -24,9 +24,12 @@ const NFT_FAILURES = ["refused", "timeout", "missing", "other"] as const;
 export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_build_info: {
     kind: "gauge",
-    help: "The version that runs",
-    labels: ["version"],
-    on: { started: ({ version }) => one(1, { version }) },
+    help: "1, with the versions of nft-proxy, nft, the kernel and Node.js",
+    labels: ["version", "nft", "kernel", "nodejs"],
+    on: {
+      started: ({ version, nft, kernel, nodejs }) =>
+        one(1, { version, nft: /\bv(\d\S*)/.exec(nft)?.[1] ?? nft, kernel, nodejs }),
+    },
   },
   /** `table`: ours was gone or emptied; `element`: something in it differed. */
   nft_proxy_drift_repairs_total: {

@@ -216,7 +216,7 @@ function moreText(count: number): string[] {
 }
 
 function sourcesHtml({ sources, now }: DaemonStatus): Html {
-  return html`<div class="sources"><table><caption>Sources</caption><thead><tr><th>Resource<th>State<th class="number">Objects<th>Last heard<th class="number">Relists<th class="number">Errors</thead><tbody>
+  return html`<div class="sources"><table><caption>Sources</caption><thead><tr><th>Resource<th>State<th class="number">Objects<th>Last heard<th>Last list<th class="number">Relists<th class="number">Errors</thead><tbody>
 ${RESOURCE_NAMES.map((name) => sourceRow(name, sources[name], now))}</tbody></table></div>
 `;
 }
@@ -226,8 +226,8 @@ function sourceRow(name: string, state: SourceState, now: number): Html {
   const total = errors.reduce((sum, [, count]) => sum + count, 0);
   const kinds = errors.map(([kind, count]) => `${kind} ${count}`).join(", ");
   const [tone, message] = sourceWords(state);
-  const heard = state.lastEventAt === 0 ? "never" : `${durationWords(now - state.lastEventAt)} ago`;
-  return html`<tr><td>${name}<td><span class="${tone}">${clipped(message, LONGEST_LINE)}</span><td class="number">${state.objects}<td>${heard}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
+  const ago = (at: number) => (at === 0 ? "never" : `${durationWords(now - at)} ago`);
+  return html`<tr><td>${name}<td><span class="${tone}">${clipped(message, LONGEST_LINE)}</span><td class="number">${state.objects}<td>${ago(state.lastEventAt)}<td>${ago(state.lastSyncAt)}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
 `;
 }
 

@@ -31,7 +31,7 @@ interface KnownMetric {
 
 /** Every metric that the daemon has, by name. */
 function knownMetrics(): Map<string, KnownMetric> {
-  const metrics = new Metrics("1");
+  const metrics = new Metrics();
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
   metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
   const made = metrics.registry.getMetricsAsArray() as unknown as {

@@ -45,7 +45,7 @@ function usedBy(flag: Flag): string {
 }
 
 async function metricRows(): Promise<string[][]> {
-  const metrics = new Metrics("0");
+  const metrics = new Metrics();
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
   metrics.readFrom(
     scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }),

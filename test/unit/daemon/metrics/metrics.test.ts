@@ -47,7 +47,7 @@ describe("metrics", () => {
   test.each(recorded)(
     "%s has the type, labels and buckets of kube-proxy's metric",
     async (name = "", type = "", labels = "", buckets = "") => {
-      const metrics = new Metrics("1.2.3");
+      const metrics = new Metrics();
       metrics.observe("synced", { report: syncReport(), families: ["ip"] });
       metrics.readFrom(scrapedParts({ runner: { lastRequestedAt: 1000 } }));
       const metric = parseExposition(await metrics.registry.metrics()).get(name);
@@ -58,7 +58,7 @@ describe("metrics", () => {
   );
 
   test("those named kubeproxy_ are exactly the recorded ones, and all names have a known prefix", async () => {
-    const names = new Metrics("1").registry.getMetricsAsArray().map(({ name }) => name);
+    const names = new Metrics().registry.getMetricsAsArray().map(({ name }) => name);
     const ofLater = /^kubeproxy_nftables_localhost_nodeport_/;
     const own = names.filter((name) => name.startsWith("kubeproxy_") && !ofLater.test(name));
     expect(own.sort()).toEqual(recorded.map(([name]) => name).sort());
@@ -66,14 +66,22 @@ describe("metrics", () => {
   });
 
   test("start at zero where they count, and those of the process are in base units", async () => {
-    const text = await new Metrics("1.2.3").registry.metrics();
+    const text = await new Metrics().registry.metrics();
     expect(text).toContain('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 0\n');
     expect(text).toMatch(/^process_cpu_seconds_total [\d.]+$/m);
     expect(text).toMatch(/^process_resident_memory_bytes \d{7,}$/m);
     expect(text).toMatch(/^process_start_time_seconds 1\d{9}$/m);
     expect(text).toMatch(/^nodejs_eventloop_lag_p99_seconds [\d.e-]+$/m);
-    expect(text).toContain('nft_proxy_build_info{version="1.2.3"} 1\n');
+  });
+
+  test("of the build have the versions of nft-proxy, nft, the kernel and Node.js", async () => {
+    const metrics = new Metrics();
+    const nft = "nftables v1.1.3 (Commodore Bullmoose #4)";
+    metrics.observe("started", { version: "1.2.3", nft, kernel: "6.18.1", nodejs: "v20.20.2" });
+    expect(await metrics.registry.metrics()).toContain(
+      'nft_proxy_build_info{version="1.2.3",nft="1.1.3",kernel="6.18.1",nodejs="v20.20.2"} 1\n',
+    );
   });
 });
 
@@ -97,7 +105,7 @@ describe("connection metrics", () => {
     const failures = { add: (reason: string) => errors.push(reason), end: () => errors.push("over") };
     const first: ConnectionCounts = { frontends: [], endpoints: undefined };
     const connectionCounts = cachedReading(first, read, 5000, { monotonic: () => time.now }, failures);
-    const metrics = new Metrics("1");
+    const metrics = new Metrics();
     metrics.readFrom(scrapedParts({ connectionCounts }));
     return { scrape: () => metrics.registry.metrics(), time, errors };
   }
@@ -150,7 +158,7 @@ describe("connection metrics", () => {
 });
 
 test("reset packets are counted by family, as 0 where a family has none", async () => {
-  const metrics = new Metrics("1");
+  const metrics = new Metrics();
   metrics.readFrom(scrapedParts({ resetPackets: async () => ({ ip: 3 }) }));
   const text = await metrics.registry.metrics();
   expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv4"} 3\n');
@@ -158,7 +166,7 @@ test("reset packets are counted by family, as 0 where a family has none", async 
 });
 
 test("reflector metrics show the state at the time of each scrape", async () => {
-  const metrics = new Metrics("1");
+  const metrics = new Metrics();
   const states = {
     services: initialState(),
     endpointslices: initialState(),
@@ -186,7 +194,7 @@ test("reflector metrics show the state at the time of each scrape", async () => 
 });
 
 test("requests to the API server are counted and timed as client-go does", async () => {
-  const metrics = new Metrics("1");
+  const metrics = new Metrics();
   metrics.observe("apiRequest", { method: "GET", host: "10.96.0.1:443", code: "200", seconds: 0.2 });
   metrics.observe("apiRequest", { method: "GET", host: "10.96.0.1:443", code: "<error>", seconds: 3 });
   const text = await metrics.registry.metrics();

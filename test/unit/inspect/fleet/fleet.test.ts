@@ -60,8 +60,8 @@ function livez(
 }
 
 function metrics({ drift = 0, refused = 0, slow = 1 } = {}): string {
-  return `# HELP nft_proxy_build_info The version
-nft_proxy_build_info{version="1.2.3"} 1
+  return `# HELP nft_proxy_build_info 1, with the versions
+nft_proxy_build_info{version="1.2.3",nft="1.1.3",kernel="6.18.1",nodejs="v20.20.2"} 1
 nft_proxy_drift_repairs_total{kind="table"} ${drift}
 nft_proxy_drift_repairs_total{kind="element"} 1
 nft_proxy_refused_packets_total{namespace="shop",service="cart",reason="no-endpoints"} ${refused}
