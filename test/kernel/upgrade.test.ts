@@ -6,6 +6,7 @@ import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import type { Probe } from "../support/lab/outcome.ts";
+import { PATIENCE } from "../support/patience.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
@@ -91,7 +92,7 @@ async function serves(): Promise<void> {
       probe("node", "192.0.2.2", 32701),
     ]);
     expect([...outcomes.values()].map(({ result }) => result)).toEqual(["ok", "ok"]);
-  });
+  }, PATIENCE);
 }
 
 const TCP = { proto: "tcp", n: 20, wait: 5 } as const;
@@ -156,7 +157,7 @@ test("ranges of ports are served while this version replaces one that cut them b
     const outcomes = await lab.lab.probe(RANGES);
     expect([...outcomes.values()].map(({ result }) => result)).toEqual(["ok", "ok"]);
   };
-  await vi.waitFor(serves);
+  await vi.waitFor(serves, PATIENCE);
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle), [...PORTS, ...RANGES]), "upgrade").toEqual([]);
     // As above: that version replaces chains and ranges in one step.
