@@ -18,8 +18,8 @@ import {
 interface SyncedServices {
   readonly kind: "nothing" | "partial" | "full";
   readonly rendered: ReadonlySet<ServiceName>;
-  /** What somebody else had changed. */
-  readonly drift: readonly unknown[];
+  /** Somebody else's changes that the sync repaired. */
+  readonly repaired: object | undefined;
 }
 
 /**
@@ -28,9 +28,9 @@ interface SyncedServices {
  */
 export function staleFlowSubscriber(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">) {
   return {
-    synced({ kind, rendered, drift }: SyncedServices): void {
+    synced({ kind, rendered, repaired }: SyncedServices): void {
       const isChanged = ports.update(rendered);
-      if (isChanged || kind === "full" || drift.length > 0) void cleaner.clean();
+      if (isChanged || kind === "full" || repaired !== undefined) void cleaner.clean();
     },
   };
 }

@@ -89,9 +89,8 @@ export class FastPathDevices implements SyncSubscriber {
    * A full sync that found differences, and a repair, may have made the flow tables anew, without devices. Connections to endpoints that
    * vanished must leave the fast path, on which no rule sees them: then the rules reset them.
    */
-  synced({ kind, deltas, drift, unreadable }: SyncReport): void {
-    const isRepair = drift.length > 0 || unreadable !== undefined;
-    if (isRepair || (kind === "full" && deltas.length > 0)) this.#current = undefined;
+  synced({ kind, deltas, repaired }: SyncReport): void {
+    if (repaired !== undefined || (kind === "full" && deltas.length > 0)) this.#current = undefined;
     const vanish = deltas.some(({ elements }) =>
       elements.some(({ spec, added }) => spec.name === VANISHED && added.length > 0),
     );

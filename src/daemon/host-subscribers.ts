@@ -63,9 +63,11 @@ function staleFlowCleaner(
 /**
  * Keeps the NodePorts reserved: an outgoing connection that took one for its own port would get no answers.
  * Source: https://github.com/kubernetes/kubernetes/issues/111682
+ * @param desired the desired state
  * @param isWanted `--reserve-nodeports`; off means that what was reserved before is taken back
  */
 function reservedPorts(
+  desired: () => RulesetState,
   isWanted: () => boolean,
   files: ReservedPortFiles,
   clock: Clock,
@@ -92,7 +94,8 @@ function reservedPorts(
   const isChanged = nodePortsChange();
   let wasWanted = false;
   return {
-    synced({ state, kind }) {
+    synced({ kind }) {
+      const state = desired();
       // Others may have changed the list meanwhile: a full sync looks at it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
@@ -130,7 +133,8 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache } = proxier;
+  const { cache, reconciler } = proxier;
+  const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
     clock,
@@ -144,8 +148,8 @@ export function hostServices(
     subscribers: [
       serviceHealthSubscriber(cache, health),
       staleFlowSubscriber(udpPorts, staleFlowCleaner(udpPorts, proxier, metrics, system, logger)),
-      loopbackNodePorts(loopback),
-      reservedPorts(() => options().reserveNodePorts, system.reservedPorts, clock, logger),
+      loopbackNodePorts(loopback, state),
+      reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
     ],
     close: () => Promise.all([health.close(), loopback.close()]),
   };
@@ -174,11 +178,15 @@ function loopbackProxy(
   });
 }
 
-/** Has the loopback proxy serve the NodePorts that have endpoints. */
-export function loopbackNodePorts(loopback: Pick<LoopbackProxy, "sync">): SyncSubscriber {
+/** Has the loopback proxy serve the NodePorts that have endpoints. @param desired the desired state */
+export function loopbackNodePorts(
+  loopback: Pick<LoopbackProxy, "sync">,
+  desired: () => RulesetState,
+): SyncSubscriber {
   const isChanged = nodePortsChange();
   return {
-    synced({ state, nodeContext }) {
+    synced({ nodeContext }) {
+      const state = desired();
       // Another node context renders all NodePorts again.
       if (isChanged(state)) void loopback.sync(wantedNodePorts(state, nodeContext));
     },

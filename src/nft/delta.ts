@@ -134,7 +134,7 @@ export function unexplained<Delta extends TableDelta>(
 ): Delta[] {
   return found.flatMap((delta) => {
     const own = pending.filter(({ family }) => family === delta.family);
-    if (delta.mode !== "change") return [delta];
+    if (delta.mode !== "change") return own.some(({ mode }) => mode !== "change") ? [] : [delta];
     const chains = new Set(
       own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]),
     );

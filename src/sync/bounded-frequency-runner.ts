@@ -36,22 +36,21 @@ export class BoundedFrequencyRunner {
   readonly #clock: Clock;
   #run: Run | undefined;
   #interval: SyncInterval;
-  #timer: Timer | undefined;
-  /** When the timer fires, on the monotonic clock, as all times but the last request's: health is judged by them. */
-  #timerAt = 0;
+  /** The next run that is due. Times are on the monotonic clock, but for the last request's: health is judged by them. */
+  #due: { readonly at: number; readonly timer: Timer } | undefined;
+  /** The oldest request that no run has begun to answer. */
   #requestedAt: number | undefined;
   /** On the wall clock: it is shown. */
   #lastRequestedAt: number | undefined;
-  /** The first request that the current run answers. */
+  /** The oldest request that the current run answers. */
   #runningFor: number | undefined;
-  #running = false;
-  #stopped = false;
+  /** Resolves when the last run has ended. */
+  #ended: Promise<void> = Promise.resolve();
   #failures = 0;
   #lastRun = { startedAt: Number.NEGATIVE_INFINITY, endedAt: Number.NEGATIVE_INFINITY };
-  /** Of the last runs that succeeded, milliseconds. Without the first, which does everything at once. */
-  #lengths: readonly number[] = [];
+  /** What the last successful runs took, milliseconds, without the first one, which does everything at once. */
+  #durations: readonly number[] = [];
   #hasSucceeded = false;
-  #onIdle: (() => void)[] = [];
 
   constructor(clock: Clock, interval: SyncInterval) {
     this.#clock = clock;
@@ -70,11 +69,12 @@ export class BoundedFrequencyRunner {
   }
 
   /**
-   * Since when a request has waited for a successful run, milliseconds since 1970; undefined when none does. It has waited
-   * for the time from then to now, also when the wall clock was set meanwhile.
+   * Since when a request has waited for a successful run, milliseconds since 1970; undefined if none does. It has waited
+   * for the time from then to now, also if the wall clock was set meanwhile.
    */
   get pendingSince(): number | undefined {
-    return this.#wallTime(this.#runningFor ?? this.#requestedAt);
+    const at = this.#runningFor ?? this.#requestedAt;
+    return at === undefined ? undefined : wallTime(this.#clock, at);
   }
 
   /** When a run was last requested, milliseconds since 1970. */
@@ -84,66 +84,56 @@ export class BoundedFrequencyRunner {
 
   /** Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides. */
   request(urgent = false): void {
-    if (this.#stopped) return;
     this.#requestedAt ??= this.#clock.monotonic();
     this.#lastRequestedAt = this.#clock.now();
-    if (this.#run === undefined || this.#running || this.#failures > 0) return;
-    this.#schedule(urgent ? this.#clock.monotonic() : this.#nextStart());
+    if (this.#runningFor === undefined && this.#failures === 0)
+      this.#schedule(urgent ? this.#clock.monotonic() : this.#nextStart());
   }
 
   /** Starts no more runs; resolves when the current one has ended. */
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#timer?.cancel();
-    if (this.#running) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
-  }
-
-  #wallTime(at: number | undefined): number | undefined {
-    return at === undefined ? undefined : wallTime(this.#clock, at);
+    this.#run = undefined;
+    this.#due?.timer.cancel();
+    await this.#ended;
   }
 
   #schedule(at: number): void {
-    if (this.#timer !== undefined && this.#timerAt <= at) return;
-    this.#timer?.cancel();
-    this.#timerAt = at;
-    this.#timer = this.#clock.after(Math.max(0, at - this.#clock.monotonic()), () => {
-      this.#timer = undefined;
-      void this.#start();
+    const run = this.#run;
+    if (run === undefined || (this.#due !== undefined && this.#due.at <= at)) return;
+    this.#due?.timer.cancel();
+    const timer = this.#clock.after(Math.max(0, at - this.#clock.monotonic()), () => {
+      this.#due = undefined;
+      this.#ended = this.#perform(run);
     });
+    this.#due = { at, timer };
   }
 
-  async #start(): Promise<void> {
-    if (this.#stopped || this.#running || this.#run === undefined) return;
-    this.#running = true;
+  async #perform(run: Run): Promise<void> {
     const startedAt = this.#clock.monotonic();
-    this.#runningFor = this.#requestedAt ?? startedAt;
+    const requestedAt = this.#requestedAt ?? startedAt;
+    this.#runningFor = requestedAt;
     this.#requestedAt = undefined;
-    this.#ended(startedAt, await this.#run());
-  }
-
-  #ended(startedAt: number, succeeded: boolean): void {
-    this.#running = false;
-    this.#lastRun = { startedAt, endedAt: this.#clock.monotonic() };
-    if (succeeded) this.#judge(this.#lastRun.endedAt - startedAt);
-    if (!succeeded) this.#requestedAt = this.#runningFor;
+    const succeeded = await run();
+    const endedAt = this.#clock.monotonic();
     this.#runningFor = undefined;
-    for (const resolve of this.#onIdle.splice(0)) resolve();
-    if (this.#stopped) return;
-    this.#failures = succeeded ? 0 : this.#failures + 1;
-    if (!succeeded) this.#schedule(this.#clock.monotonic() + this.#retryDelay());
-    else if (this.#requestedAt !== undefined) this.#schedule(this.#nextStart());
-  }
-
-  #judge(length: number): void {
-    if (this.#hasSucceeded) this.#lengths = [...this.#lengths, length].slice(-JUDGED_RUNS);
+    this.#lastRun = { startedAt, endedAt };
+    if (!succeeded) {
+      this.#failures++;
+      this.#requestedAt = requestedAt;
+      this.#schedule(endedAt + this.#retryDelay());
+      return;
+    }
+    this.#failures = 0;
+    if (this.#hasSucceeded) this.#durations = [...this.#durations, endedAt - startedAt].slice(-JUDGED_RUNS);
     this.#hasSucceeded = true;
+    if (this.#requestedAt !== undefined) this.#schedule(this.#nextStart());
   }
 
   #nextStart(): number {
     const { startedAt, endedAt } = this.#lastRun;
     const { minPeriodMs } = this.#interval;
     if (minPeriodMs !== "adaptive") return startedAt + minPeriodMs;
-    const shortest = this.#lengths.length === 0 ? 0 : Math.min(...this.#lengths);
+    const shortest = this.#durations.length === 0 ? 0 : Math.min(...this.#durations);
     return endedAt + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, PAUSE_FACTOR * shortest));
   }
 

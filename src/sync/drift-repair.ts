@@ -6,12 +6,11 @@ import type { Logger } from "../base/logger.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
-import { driftText } from "./drift-summary.ts";
 import { ForeignCommits } from "./foreign-changes.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncLoop } from "./sync-loop.ts";
-import type { FullSyncReason } from "./sync-report.ts";
+import { driftText, type FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
 
 /** A change of our tables that somebody else made. */

@@ -11,7 +11,7 @@ import type { SyncReport } from "./sync-report.ts";
 export interface KernelComparerParts {
   readonly tables: TableReader;
   readonly clock: Clock;
-  readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
+  readonly reconciler: Pick<Reconciler, "state" | "unsent">;
 }
 
 /** What a comparison found that no sync of ours explains. */
@@ -29,7 +29,7 @@ export const TRIES = 3;
 
 /** A comparison under way. */
 interface Comparing {
-  /** What syncs of ours changed meanwhile, and what they have still to delete. */
+  /** What our syncs changed meanwhile, and what they had to send. */
   readonly own: Set<TableDelta>;
   inDoubt: boolean;
   readonly stop: AbortController;
@@ -48,7 +48,7 @@ export class KernelComparer {
   /** To be told of each sync that succeeded. */
   synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
     for (const comparing of this.#underWay) {
-      for (const own of [...deltas, ...this.#parts.reconciler.staleDeletions]) comparing.own.add(own);
+      for (const own of [...deltas, ...this.#parts.reconciler.unsent]) comparing.own.add(own);
       comparing.inDoubt ||= kind === "full";
     }
   }
@@ -99,15 +99,14 @@ export class KernelComparer {
   async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
     const { reconciler, tables } = this.#parts;
     const stop = new AbortController();
-    const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false, stop };
+    const comparing: Comparing = { own: new Set(reconciler.unsent), inDoubt: false, stop };
     this.#underWay.add(comparing);
     if (this.#isStopped) stop.abort(new NftStoppedError());
     const found = await compareKernel(tables, reconciler.state.ruleset, firstOf(stop.signal, signal), scope);
     this.#underWay.delete(comparing);
     const { own, inDoubt } = comparing;
     if (found.kind === "unreadable") return { comparison: found, inDoubt };
-    const explained = [...own, ...reconciler.state.pending(), ...reconciler.staleDeletions];
-    const differences = unexplained(found.differences, explained);
+    const differences = unexplained(found.differences, [...own, ...reconciler.unsent]);
     return { comparison: { kind: "compared", differences }, inDoubt };
   }
 }

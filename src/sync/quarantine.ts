@@ -4,7 +4,7 @@ import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
-import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
+import { type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
@@ -240,78 +240,4 @@ export async function refusedFamily(
   const [family, refused] = areAccepted.ip ? (["ip6", { ip6 }] as const) : (["ip", { ip }] as const);
   // What had everything refused may have ended between both.
   return (await accepts(refused)) ? undefined : family;
-}
-
-/** The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over them. */
-export class RefusedRules {
-  #servicePorts: ReadonlyMap<ServicePortKey, string> = new Map();
-  /** Those of the service ports over which nft fails, each with the reason. */
-  #failing: ReadonlyMap<ServicePortKey, string> = new Map();
-  #families: ReadonlyMap<Family, string> = new Map();
-  #isRetryDue = false;
-
-  /** Service ports without rules, in quarantine, each with the reason. */
-  get servicePorts(): ReadonlyMap<ServicePortKey, string> {
-    return this.#servicePorts;
-  }
-
-  /** Families without tables, with the kernel's reason. */
-  get families(): ReadonlyMap<Family, string> {
-    return this.#families;
-  }
-
-  /** Puts service ports that are refused into quarantine. */
-  quarantine(keys: readonly ServicePortKey[], reason: string): void {
-    this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
-  }
-
-  /** As {@link RefusedRules.quarantine}, for service ports over which nft fails. */
-  quarantineFailing(keys: readonly ServicePortKey[], reason: string): void {
-    this.quarantine(keys, reason);
-    this.#failing = new Map([...this.#failing, ...keys.map((key) => [key, reason] as const)]);
-  }
-
-  /** Excludes a family. */
-  exclude(family: Family, reason: string): void {
-    this.#families = new Map([...this.#families, [family, reason]]);
-  }
-
-  /** The node context of the families that are not excluded. */
-  programmed(nodeContext: NodeContext): NodeContext {
-    return nodeContext.filter(({ family }) => !this.#families.has(family));
-  }
-
-  /** Lets the next sync try again everything that was refused. @returns whether there is anything to try */
-  retry(): boolean {
-    this.#isRetryDue = this.#servicePorts.size + this.#families.size > 0;
-    return this.#isRetryDue;
-  }
-
-  /**
-   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft fails wait for
-   * the retry, unless they were deleted: their endpoints may change all the time, and each try may keep everyone waiting.
-   * @param exists whether there is a Service
-   * @returns the service ports whose quarantine ended, and those of them over which nft failed, with the reason
-   */
-  takeRetries(
-    changed: ReadonlySet<ServiceName>,
-    exists: (service: ServiceName) => boolean,
-  ): {
-    readonly retried: readonly ServicePortKey[];
-    readonly failed: ReadonlyMap<ServicePortKey, string>;
-  } {
-    const isDue = this.#isRetryDue;
-    const retried = [...this.#servicePorts.keys()].filter(
-      (key) => isDue || (changed.has(serviceOf(key)) && !(this.#failing.has(key) && exists(serviceOf(key)))),
-    );
-    if (isDue) this.#families = new Map();
-    this.#isRetryDue = false;
-    const ended = new Set(retried);
-    const failed = new Map([...this.#failing].filter(([key]) => ended.has(key)));
-    if (ended.size > 0) {
-      this.#servicePorts = new Map([...this.#servicePorts].filter(([key]) => !ended.has(key)));
-      this.#failing = new Map([...this.#failing].filter(([key]) => !ended.has(key)));
-    }
-    return { retried, failed };
-  }
 }

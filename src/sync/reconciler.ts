@@ -7,8 +7,8 @@ import { tableNames } from "../kernel/nft-listings.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { creation, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { withoutChainDeletions } from "../ruleset/apply-plan.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
@@ -17,14 +17,11 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { applyDeltas } from "./apply-deltas.ts";
 import { fullSync } from "./full-sync.ts";
-import {
-  failingServicePorts,
-  isAccepted,
-  RefusedRules,
-  refusedFamily,
-  refusedServicePorts,
-} from "./quarantine.ts";
+import { failingServicePorts, isAccepted, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { Quarantine } from "./quarantine-changes.ts";
+import { RefusedRules } from "./refused-rules.ts";
+import { creations, type RepairOptions, Repairs } from "./repairs.ts";
+import { StaleChains } from "./stale-chains.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
 
@@ -39,23 +36,6 @@ export interface ReconcilerParts {
   readonly portion?: number;
   /** Endpoints whose connections are reset; absent where that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
-}
-
-/** Why a service port is quarantined. */
-const REFUSED_BY_KERNEL = "the kernel refuses its rules";
-const FAILING = "nft fails over its rules";
-
-/** After so many equal failures of nft in a row that are no refusals, the Service is looked for that is the cause. */
-const EQUAL_FAILURES = 3;
-
-/** What is known of a repair. */
-export interface RepairOptions {
-  /** Why everything was compared for it, so that the sync counts as a full one; absent when it was not. */
-  readonly compared?: FullSyncReason;
-  /** How long that took, milliseconds. */
-  readonly comparisonMs?: number;
-  /** The program whose changes are repaired; absent when it is not known. */
-  readonly author?: string;
 }
 
 /**
@@ -82,22 +62,13 @@ export class Reconciler {
   readonly #parts: ReconcilerParts;
   readonly #refused = new RefusedRules();
   readonly #staleChains = new StaleChains();
+  readonly #repairs = new Repairs();
   #nodeContext: NodeContext = [];
   #renderer: Renderer;
   #fullSync: FullSyncReason | undefined = "start";
-  readonly #repairs = new Repairs();
-  /** The kernel has had the whole of this state. */
-  #established = false;
-  /** A sync under way compares everything, or repairs. */
-  #isRepairing = false;
-  /** Changes failed that may be in the kernel, all or some of them: what they left there is nobody else's. */
-  #isHalfDone = false;
-  /** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
-  #failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
-  /** Service ports whose quarantine for failures of nft ended, with its reason: they are tried by themselves first. */
-  #onProbation: ReadonlyMap<ServicePortKey, string> = new Map();
-  /** The two kinds of quarantine, and both in one. */
-  #quarantined: Readonly<Record<"excess" | "servicePorts" | "all", Quarantine>> | undefined;
+  #isFullSyncUnderWay = false;
+  /** What the kernel has of this state. "part": a change failed that it may have all the same, or some of it. */
+  #kernelHas: "nothing" | "part" | "all" = "nothing";
   /** Services rendered since the last success. */
   #rendered = new Set<ServiceName>();
 
@@ -113,13 +84,7 @@ export class Reconciler {
 
   /** Service ports that have no rules because the kernel refuses them or they exceed a limit, each with the reason. */
   get quarantined(): Quarantine {
-    const { excess } = this.#renderer;
-    const { servicePorts } = this.#refused;
-    if (servicePorts.size === 0) return excess;
-    const known = this.#quarantined;
-    const isSame = known?.excess === excess && known.servicePorts === servicePorts;
-    this.#quarantined = isSame ? known : { excess, servicePorts, all: new Map([...excess, ...servicePorts]) };
-    return this.#quarantined.all;
+    return this.#refused.with(this.#renderer.excess);
   }
 
   /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
@@ -127,9 +92,10 @@ export class Reconciler {
     return this.#refused.families;
   }
 
-  /** The deletions of stale chains and their sets that are still to be sent. */
-  get staleDeletions(): readonly TableDelta[] {
-    return this.#staleChains.deletions;
+  /** What is to be sent or is being sent: pending changes, repairs, and deletions of stale chains. */
+  get unsent(): readonly TableDelta[] {
+    const repairs = this.#repairs.changes(this.state.ruleset);
+    return [...this.state.pending(), ...repairs, ...this.#staleChains.deletions];
   }
 
   /** Whether the next sync compares everything with the kernel. */
@@ -139,7 +105,7 @@ export class Reconciler {
 
   /** Whether somebody else's changes are to be repaired, or everything is to be compared, from the request to the end of its sync. */
   get isRepairDue(): boolean {
-    return this.#isRepairing || this.isFullSyncDue || this.#repairs.isAny;
+    return this.isFullSyncDue || this.#isFullSyncUnderWay || this.#repairs.isAny;
   }
 
   /** Makes the next sync compare everything with the kernel. */
@@ -172,7 +138,6 @@ export class Reconciler {
    */
   async sync(input: SyncInput): Promise<SyncOutcome> {
     const due = this.#fullSync;
-    this.#isRepairing = this.isRepairDue;
     try {
       await this.#render(input);
       await this.#tryAgain();
@@ -180,13 +145,14 @@ export class Reconciler {
       const { waiting } = this.#renderer;
       const rendered = new Set([...this.#rendered].filter((name) => !waiting.has(name)));
       this.#rendered = new Set(waiting);
-      this.#failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
+      this.#refused.succeeded();
       return { ...result, rendered, waiting };
     } catch (error) {
       this.requestFullSync(due ?? "failure");
       throw error;
     } finally {
-      this.#isRepairing = false;
+      this.#isFullSyncUnderWay = false;
+      this.#repairs.end();
     }
   }
 
@@ -208,9 +174,8 @@ export class Reconciler {
   async #render({ nodeContext, services, atOnce = false }: SyncInput): Promise<void> {
     const { cache } = this.#parts;
     const dirty = new Set(services);
-    const { retried, failed } = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
+    const retried = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
     for (const key of retried) dirty.add(serviceOf(key));
-    this.#onProbation = new Map([...this.#onProbation, ...failed]);
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
     const isCurrent = this.isCurrent(nodeContext);
@@ -231,7 +196,7 @@ export class Reconciler {
 
   /** How many elements this sync may change: all where the outcome is to be that of all objects of this moment. */
   #mostElements(atOnce: boolean): number {
-    const isWhole = atOnce || this.isRepairDue || this.#onProbation.size > 0;
+    const isWhole = atOnce || this.isFullSyncDue || this.#refused.probation.size > 0;
     return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);
   }
 
@@ -246,74 +211,67 @@ export class Reconciler {
       return;
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
-    this.#established = false;
+    this.#kernelHas = "nothing";
     this.requestFullSync("configuration");
     yield* this.#renderer.updating(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
   }
 
+  /** Sends a repair, which packets need now, and then the pending changes. */
   async #partial(): Promise<SyncResult> {
     const { nft, tables, chunkSize } = this.#parts;
-    const repairs = this.#repairs.take();
-    const missing = Object.values(this.state.ruleset).filter(({ family }) => repairs.missing.has(family));
-    const pending = this.state.pending().filter(({ family }) => !repairs.missing.has(family));
+    const { missing, deltas, compared, comparisonMs, author } = this.#repairs.begin();
+    const made = creations(missing, this.state.ruleset);
+    if (made.length > 0 && (await this.#areThere(made))) return await this.#full("drift");
+    const pending = this.state.pending().filter(({ family }) => !missing.has(family));
+    const drift = [...made, ...unexplained(deltas, pending)];
     const { main, deletions } = withoutChainDeletions(pending);
-    if (missing.length > 0 && (await this.#areThere(missing))) return await this.#full("drift");
-    const creations = missing.map((table) => creation(table, "create"));
-    const drift = [...creations, ...unexplained(repairs.deltas, pending)];
-    const changes = [...main.filter((delta) => !isEmptyDelta(delta)), ...drift.slice(creations.length)];
     const { commits } = nft;
     try {
-      const deltas = [...creations, ...changes];
-      const applied = await applyDeltas(nft, tables, deltas, { chunkSize, stale: this.staleDeletions });
+      const repaired = await applyDeltas(nft, tables, drift, { chunkSize });
+      const stale = this.#staleChains.deletions;
+      const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, stale }))];
       this.state.committed();
       this.#staleChains.add(deletions);
-      const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";
-      const reason = repairs.compared ?? (drift.length === 0 ? undefined : "drift");
       return {
-        kind,
-        ...(reason === undefined ? {} : { reason }),
-        deltas,
-        applied,
-        drift,
-        ...authorOf(repairs),
-        comparisonMs: repairs.comparisonMs,
-        refused: [],
+        kind: compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial",
+        reason: compared ?? (drift.length === 0 ? undefined : "drift"),
+        deltas: [...drift, ...main.filter((delta) => !isEmptyDelta(delta))],
+        ...{ applied, drift, author, comparisonMs, refused: [] },
       };
     } catch (error) {
       this.#noteFailure(error, commits);
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
       if (!isRefusedByKernel(error)) throw error;
       const result = await this.#full(drift.length === 0 ? "failure" : "drift");
-      // What was to be repaired may have been before the failure.
-      return { ...(result.drift.length > 0 ? result : { ...result, drift }), ...authorOf(repairs) };
+      // The repair may have succeeded before the failure.
+      return { ...result, drift: result.drift.length > 0 ? result.drift : drift, author };
     }
   }
 
   /** Whether any of these tables is there, made by somebody else: it must not get everything a second time. */
-  async #areThere(tables: readonly Table[]): Promise<boolean> {
+  async #areThere(tables: readonly TableDelta[]): Promise<boolean> {
     const names = await tableNames(this.#parts.nft);
-    return tables.some(({ family, name }) => names.has(`${family} ${name}`));
+    return tables.some(({ family, table }) => names.has(`${family} ${table}`));
   }
 
   async #full(reason: FullSyncReason): Promise<SyncResult> {
     // One that is requested from now on is done later: its cause may be newer than what this one reads.
     this.#fullSync = undefined;
-    this.#isRepairing = true;
-    this.#repairs.take();
-    const isKnown = this.#established && !this.#isHalfDone;
+    this.#isFullSyncUnderWay = true;
+    this.#repairs.begin();
+    const isKnown = this.#kernelHas === "all";
     const own = isKnown ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
     const { nft, tables } = this.#parts;
     const { commits } = nft;
     try {
       const report = await fullSync(nft, tables, this.state.ruleset, {
         state: this.state,
-        keepsIds: this.#established,
+        keepsIds: this.#kernelHas !== "nothing",
         chunkSize: this.#parts.chunkSize,
-        ...(this.#established ? {} : { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
+        ...(this.#kernelHas === "nothing" && { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
-      this.#established = true;
-      this.#isHalfDone = false;
+      this.#kernelHas = "all";
       this.#staleChains.clear();
       this.#repairs.created();
       this.state.committed();
@@ -330,8 +288,9 @@ export class Reconciler {
 
   /** @param commits how many transactions there were before the changes that failed */
   #noteFailure(error: unknown, commits: number): void {
-    // An nft that was killed may have been done already.
-    this.#isHalfDone ||= this.#parts.nft.commits > commits || error instanceof TransactionFailedError;
+    // An nft that was killed may have committed before.
+    const mayBeThere = this.#parts.nft.commits > commits || error instanceof TransactionFailedError;
+    if (mayBeThere && this.#kernelHas === "all") this.#kernelHas = "part";
   }
 
   /** Takes over what an earlier process left in the kernel. */
@@ -362,45 +321,24 @@ export class Reconciler {
     if (isRefusedByKernel(error)) {
       const refused = await refusedServicePorts(nft, tables, this.#nodeContext, this.state);
       this.#takeOut(refused);
-      this.#refused.quarantine(refused, REFUSED_BY_KERNEL);
+      this.#refused.quarantine(refused);
       return refused;
     }
-    if (!(error instanceof TransactionFailedError) || !this.#isRepeated(error)) return [];
+    if (!(error instanceof TransactionFailedError) || !this.#refused.isRepeated(error)) return [];
     const failing = await failingServicePorts(nft, tables, this.#nodeContext, this.state);
-    this.#quarantineFailing(failing, `${FAILING}: ${error.message}`);
+    this.#takeOut(failing);
+    this.#refused.quarantineFailing(failing, error);
     return failing;
-  }
-
-  /** Counts equal failures. @returns true for the third, and where that one had no Service as its cause, for the sixth and so on */
-  #isRepeated({ message }: TransactionFailedError): boolean {
-    const { count, lookAt } = this.#failures;
-    const failures =
-      message === this.#failures.message
-        ? { message, count: count + 1, lookAt }
-        : { message, count: 1, lookAt: EQUAL_FAILURES };
-    const isDue = failures.count >= failures.lookAt;
-    this.#failures = isDue ? { ...failures, lookAt: 2 * failures.lookAt } : failures;
-    return isDue;
   }
 
   /** Quarantines the service ports on probation over which nft still fails, before anything else is sent with them. */
   async #tryAgain(): Promise<void> {
-    const before = this.#onProbation;
-    if (before.size === 0) return;
-    const failing = await failingServicePorts(
-      this.#parts.nft,
-      this.#parts.tables,
-      this.#nodeContext,
-      this.state,
-      before,
-    );
-    this.#onProbation = new Map();
-    for (const key of failing) this.#quarantineFailing([key], before.get(key) ?? FAILING);
-  }
-
-  #quarantineFailing(keys: readonly ServicePortKey[], reason: string): void {
-    this.#takeOut(keys);
-    this.#refused.quarantineFailing(keys, reason);
+    const { probation } = this.#refused;
+    if (probation.size === 0) return;
+    const { nft, tables } = this.#parts;
+    const failing = await failingServicePorts(nft, tables, this.#nodeContext, this.state, probation);
+    this.#takeOut(failing);
+    this.#refused.endProbation(failing);
   }
 
   #takeOut(keys: readonly ServicePortKey[]): void {
@@ -409,101 +347,3 @@ export class Reconciler {
 }
 
 type SyncResult = Omit<SyncOutcome, "rendered" | "waiting">;
-
-function authorOf({ author }: { readonly author: string | undefined }): Pick<SyncOutcome, "author"> {
-  return author === undefined ? {} : { author };
-}
-
-/** Differences that somebody else made, still to be repaired. */
-class Repairs {
-  #missing = new Set<Family>();
-  #deltas: readonly TableDelta[] = [];
-  #compared: FullSyncReason | undefined;
-  #comparisonMs: number | undefined;
-  #author: string | undefined;
-
-  get isAny(): boolean {
-    return this.#missing.size > 0 || this.#deltas.length > 0 || this.#compared !== undefined;
-  }
-
-  /** Adds differences, of which later ones are true. */
-  add(found: readonly TableDelta[], { compared, comparisonMs, author }: RepairOptions): void {
-    const changes = found.filter(({ mode }) => mode === "change");
-    for (const { family, mode } of found) if (mode === "create") this.#missing.add(family);
-    this.#deltas = [...unexplained(this.#deltas, changes), ...changes];
-    this.#compared ??= compared;
-    this.#comparisonMs ??= comparisonMs;
-    this.#author = author ?? this.#author;
-  }
-
-  /** No table is missing any more. */
-  created(): void {
-    this.#missing = new Set();
-  }
-
-  /**
-   * Takes all of them out.
-   * @returns the families whose tables are missing, the differences of other tables, why everything was compared, and the author
-   */
-  take(): {
-    readonly missing: ReadonlySet<Family>;
-    readonly deltas: readonly TableDelta[];
-    readonly compared: FullSyncReason | undefined;
-    readonly comparisonMs: number | undefined;
-    readonly author: string | undefined;
-  } {
-    const missing = this.#missing;
-    const deltas = this.#deltas.filter(({ family }) => !missing.has(family));
-    const compared = this.#compared;
-    const comparisonMs = this.#comparisonMs;
-    const author = this.#author;
-    this.#comparisonMs = undefined;
-    this.#author = undefined;
-    this.#missing = new Set();
-    this.#deltas = [];
-    this.#compared = undefined;
-    return { missing, deltas, compared, comparisonMs, author };
-  }
-}
-
-/** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
-class StaleChains {
-  #deletions: TableDelta[] = [];
-
-  /** The deletions that are due, as deltas that do nothing else. */
-  get deletions(): readonly TableDelta[] {
-    return this.#deletions;
-  }
-
-  /** Adds deletions. */
-  add(deletions: readonly TableDelta[]): void {
-    this.#deletions.push(...deletions);
-  }
-
-  /** Drops all of them: the kernel has no stale chains. */
-  clear(): void {
-    this.#deletions = [];
-  }
-
-  /**
-   * Takes the deletions out, with each chain and set once, and none that is in use again.
-   * @param desired the tables as they should be
-   */
-  take(desired: Ruleset): TableDelta[] {
-    const taken = this.#deletions;
-    this.clear();
-    return Object.values(desired).flatMap((table) => {
-      const own = taken.filter(({ family }) => family === table.family);
-      const names = new Set(
-        own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
-      );
-      const sets = new Map(
-        own
-          .flatMap(({ deletedSets }) => deletedSets)
-          .flatMap((spec) => (table.sets.has(spec.name) ? [] : [[spec.name, spec]])),
-      );
-      if (own[0] === undefined || names.size + sets.size === 0) return [];
-      return [{ ...own[0], deletedChains: [...names], deletedSets: [...sets.values()] }];
-    });
-  }
-}

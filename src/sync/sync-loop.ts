@@ -6,11 +6,10 @@ import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
-import { driftSummary } from "./drift-summary.ts";
 import type { NodeContextReader } from "./node-context.ts";
-import { quarantineChanges } from "./quarantine-changes.ts";
-import type { Reconciler, RepairOptions } from "./reconciler.ts";
-import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
+import type { Reconciler } from "./reconciler.ts";
+import type { RepairOptions } from "./repairs.ts";
+import { type FullSyncReason, type SyncSubscriber, syncReports } from "./sync-report.ts";
 
 /** Parts of a {@link SyncLoop}. */
 export interface SyncLoopParts {
@@ -43,8 +42,7 @@ export class SyncLoop {
   /** Stale chains are to be deleted after the next sync. */
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
-  readonly #quarantineChange = quarantineChanges();
-  readonly #featureChanges = { affinity: quarantineChanges(), ranges: quarantineChanges() };
+  readonly #reportOf = syncReports();
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -193,7 +191,8 @@ export class SyncLoop {
         triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
         receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),
       };
-      const report = this.#report(outcome, { ...times, nodeContext });
+      this.#given = reconciler.state.ruleset;
+      const report = this.#reportOf(outcome, reconciler, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;
     } catch (error) {
@@ -203,28 +202,6 @@ export class SyncLoop {
       this.#tell((subscriber) => subscriber.failed?.(failure));
       return false;
     }
-  }
-
-  #report(
-    outcome: SyncOutcome,
-    input: Pick<
-      SyncReport,
-      "startedAt" | "endedAt" | "durationMs" | "nodeContext" | "triggerTimes" | "receivedAt"
-    >,
-  ): SyncReport {
-    const { reconciler } = this.#parts;
-    const { state, quarantined, excludedFamilies } = reconciler;
-    this.#given = state.ruleset;
-    const news = {
-      repaired: driftSummary(outcome),
-      conflicts: state.takeConflictChanges(),
-      quarantineChange: this.#quarantineChange(quarantined, outcome.refused),
-      featureChanges: {
-        affinity: this.#featureChanges.affinity(state.budgets.without("affinity")),
-        ranges: this.#featureChanges.ranges(state.budgets.without("ranges")),
-      },
-    };
-    return { ...outcome, ...input, ...news, state, quarantined, excludedFamilies };
   }
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */

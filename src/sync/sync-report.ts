@@ -1,76 +1,78 @@
 import type { Family } from "../base/family.ts";
+import { counted } from "../base/text.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
-import type { TableDelta } from "../nft/delta.ts";
+import { deltaSize, type TableDelta } from "../nft/delta.ts";
 import type { Feature } from "../ruleset/feature-budget.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ChangeTriggerTime } from "./change-tracker.ts";
-import type { Quarantine, QuarantineChange } from "./quarantine-changes.ts";
+import { type Quarantine, type QuarantineChange, quarantineChanges } from "./quarantine-changes.ts";
 
-/** Why a full sync was asked for. */
+/** Why a full sync was requested. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
 
 /** How a sync brought the kernel to the desired state. */
 export interface SyncOutcome {
   readonly kind: "nothing" | "partial" | "full";
   /** Set for a full sync and for a repair. */
-  readonly reason?: FullSyncReason;
+  readonly reason?: FullSyncReason | undefined;
   /** Services rendered since the last successful sync: they, their slices or the node context changed. */
   readonly rendered: ReadonlySet<ServiceName>;
-  /** Services that changed and whose rules are not complete in the kernel: later syncs go on with them. */
+  /** Changed Services whose rules are not complete in the kernel: later syncs send the rest. */
   readonly waiting: ReadonlySet<ServiceName>;
   /** The differences that were sent to the kernel. */
   readonly deltas: readonly TableDelta[];
   /** The transactions that carried them, in order. */
   readonly applied: readonly AppliedTransaction[];
-  /** Differences that were repaired and that our own pending changes do not explain: changes made by someone else. */
+  /** Repaired differences that somebody else made: our own pending changes do not explain them. */
   readonly drift: readonly TableDelta[];
-  /** The program whose changes were repaired; absent where it is not known. */
-  readonly author?: string;
-  /** How long our tables were compared for this sync, before it, milliseconds. */
+  /** The program whose changes were repaired; absent if unknown. */
+  readonly author?: string | undefined;
+  /** How long our tables were compared before this sync and for it, milliseconds. */
   readonly comparisonMs?: number | undefined;
-  /** Why our tables could not be read and were rebuilt; undefined when they could be read. */
+  /** Why our tables could not be read and were rebuilt; absent if they could be read. */
   readonly unreadable?: string | undefined;
   /** Service ports that the kernel refused in this sync. */
   readonly refused: readonly ServicePortKey[];
 }
 
-/** The changes of others that a sync repaired. */
+/** Somebody else's changes that a sync repaired. */
 export interface DriftSummary {
   /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
   readonly kind: "table" | "element";
   /** How many chains, sets and elements differed; 0 after a rebuild, which does not know. */
   readonly differences: number;
-  /** In words, for logs and Events. */
+  /** In words, for the log, Events and the history. */
   readonly text: string;
+  /** The program that made them; undefined if unknown. */
+  readonly author?: string | undefined;
 }
 
-/** What is told of a sync, computed once for the log, Events, metrics and the history. */
-export interface SyncNews {
-  /** What somebody else had changed, and was repaired; undefined for nothing. */
-  readonly repaired: DriftSummary | undefined;
-  readonly conflicts: ConflictChanges;
-  readonly quarantineChange: QuarantineChange;
-  /** The same of service ports that are served without a feature that they ask for. */
-  readonly featureChanges: Readonly<Record<Feature, QuarantineChange>>;
-}
-
-/** A successful sync. Times are milliseconds since 1970 by the wall clock of its start, whatever that is set to meanwhile. */
-export interface SyncReport extends SyncOutcome, SyncNews {
+/** When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start. */
+export interface SyncTimes {
   readonly startedAt: number;
   readonly endedAt: number;
-  /** What it took, with the comparison before it. Milliseconds. */
+  /** Duration with the comparison before the sync. Milliseconds. */
   readonly durationMs: number;
   /** The endpoint changes that reached the kernel with this sync. */
   readonly triggerTimes: readonly ChangeTriggerTime[];
   /** When each change that reached the kernel with this sync was received. */
   readonly receivedAt: readonly number[];
   readonly nodeContext: NodeContext;
-  /** The desired state, which at this moment is also the committed one. */
-  readonly state: RulesetState;
-  readonly quarantined: Quarantine;
+}
+
+/** A successful sync, with all that is new since the one before. */
+export interface SyncReport
+  extends SyncTimes,
+    Pick<SyncOutcome, "kind" | "reason" | "rendered" | "deltas" | "applied" | "unreadable"> {
+  /** Undefined if nobody else had changed anything. */
+  readonly repaired: DriftSummary | undefined;
+  readonly conflicts: ConflictChanges;
+  readonly quarantineChange: QuarantineChange;
+  /** Service ports that began or ceased to be served without a feature that they ask for. */
+  readonly featureChanges: Readonly<Record<Feature, QuarantineChange>>;
   /** Every family without tables because the kernel refuses these, with its reason. */
   readonly excludedFamilies: ReadonlyMap<Family, string>;
 }
@@ -88,6 +90,65 @@ export interface SyncFailure {
 export interface SyncSubscriber {
   synced(report: SyncReport): void;
   failed?(failure: SyncFailure): void;
-  /** Stale chains could not be deleted; it is tried again later. They do no harm. */
+  /** Stale chains could not be deleted. This is harmless, and is tried again later. */
   cleanUpFailed?(error: unknown): void;
+}
+
+/** The programmed state as reports need it. */
+interface Programmed extends Pick<SyncReport, "excludedFamilies"> {
+  readonly state: RulesetState;
+  readonly quarantined: Quarantine;
+}
+
+/** Makes the reports of one daemon, each with what is new since the one before. */
+export function syncReports(): (
+  outcome: SyncOutcome,
+  programmed: Programmed,
+  times: SyncTimes,
+) => SyncReport {
+  const quarantineChange = quarantineChanges();
+  const affinity = quarantineChanges();
+  const ranges = quarantineChanges();
+  return (outcome, { state, quarantined, excludedFamilies }, times) => {
+    const { kind, reason, rendered, deltas, applied, unreadable, refused } = outcome;
+    return {
+      ...{ kind, reason, rendered, deltas, applied, unreadable, excludedFamilies, ...times },
+      repaired: driftSummary(outcome),
+      conflicts: state.takeConflictChanges(),
+      quarantineChange: quarantineChange(quarantined, refused),
+      featureChanges: {
+        affinity: affinity(state.budgets.without("affinity")),
+        ranges: ranges(state.budgets.without("ranges")),
+      },
+    };
+  };
+}
+
+function driftSummary({ reason, drift, unreadable, author }: SyncOutcome): DriftSummary | undefined {
+  if (unreadable !== undefined) {
+    const text = `our tables could not be read and were rebuilt: ${unreadable}`;
+    // At start this is no drift: the tables are another version's, or there are none yet.
+    return reason === "start" ? undefined : { kind: "element", differences: 0, text };
+  }
+  if (drift.length === 0) return undefined;
+  const { chains, sets, elements } = deltaSize(drift);
+  return {
+    kind: drift.some(({ mode }) => mode !== "change") ? "table" : "element",
+    differences: chains + sets + elements,
+    text: driftText(drift),
+    author,
+  };
+}
+
+/** Differences in words, table by table. */
+export function driftText(drift: readonly TableDelta[]): string {
+  return drift.map(tableText).join("; ");
+}
+
+function tableText(delta: TableDelta): string {
+  const table = `table ${delta.family} ${delta.table}`;
+  if (delta.mode === "create") return `${table} was missing`;
+  if (delta.mode === "recreate") return `${table} had other declarations`;
+  const { chains, sets, elements } = deltaSize([delta]);
+  return `${table}: ${counted(chains, "chain")}, ${counted(sets, "set")}, ${counted(elements, "element")} differed`;
 }

@@ -1,7 +1,13 @@
 import { creation, type TableDelta } from "../../src/nft/delta.ts";
-import { driftSummary } from "../../src/sync/drift-summary.ts";
-import { quarantineChanges } from "../../src/sync/quarantine-changes.ts";
-import type { SyncFailure, SyncReport } from "../../src/sync/sync-report.ts";
+import type { RulesetState } from "../../src/ruleset/ruleset-state.ts";
+import type { Quarantine } from "../../src/sync/quarantine-changes.ts";
+import {
+  syncReports as reports,
+  type SyncFailure,
+  type SyncOutcome,
+  type SyncReport,
+  type SyncTimes,
+} from "../../src/sync/sync-report.ts";
 import { renderAll, service, testNodeContext } from "./build.ts";
 
 const { ip } = renderAll({ services: [service()] }).state.ruleset;
@@ -18,46 +24,37 @@ export const LOST_ELEMENTS: TableDelta = {
   writtenChains: [],
 };
 
+/** What a {@link syncReport} is made from. */
+export interface ReportOptions extends Partial<SyncOutcome>, Partial<SyncTimes> {
+  readonly state?: RulesetState;
+  readonly quarantined?: Quarantine;
+  readonly excludedFamilies?: SyncReport["excludedFamilies"];
+}
+
 /** A successful sync that had nothing to do and took 250 ms, unless told otherwise; the first of its daemon. */
-export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
+export function syncReport(options: ReportOptions = {}): SyncReport {
   return syncReports()(options);
 }
 
 /** Makes the reports of one daemon, as {@link syncReport}: each tells what is new since the one before. */
-export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
-  const changeOf = quarantineChanges();
-  const featureChanges = { affinity: quarantineChanges(), ranges: quarantineChanges() };
-  return (options = {}) => {
-    const state = options.state ?? renderAll({}).state;
+export function syncReports(): (options?: ReportOptions) => SyncReport {
+  const reportOf = reports();
+  return ({ startedAt = 1000, endedAt = 1250, ...options } = {}) => {
+    const { state = renderAll({}).state, quarantined = new Map(), excludedFamilies = new Map() } = options;
+    const none = { deltas: [], applied: [], drift: [], refused: [] };
     const outcome = {
       kind: "nothing",
       rendered: new Set<never>(),
       waiting: new Set<never>(),
-      deltas: [],
-      applied: [],
-      drift: [],
-      refused: [],
-      quarantined: new Map(),
-      ...options,
+      ...none,
     } as const;
-    return {
-      startedAt: 1000,
-      endedAt: 1250,
-      triggerTimes: [],
-      receivedAt: [],
-      nodeContext: testNodeContext(),
-      excludedFamilies: new Map(),
-      repaired: driftSummary(outcome),
-      conflicts: state.takeConflictChanges(),
-      quarantineChange: changeOf(outcome.quarantined, outcome.refused),
-      featureChanges: {
-        affinity: featureChanges.affinity(state.budgets.without("affinity")),
-        ranges: featureChanges.ranges(state.budgets.without("ranges")),
-      },
-      durationMs: (options.endedAt ?? 1250) - (options.startedAt ?? 1000),
-      ...outcome,
-      state,
-    };
+    const { durationMs = endedAt - startedAt, triggerTimes = [], receivedAt = [] } = options;
+    const { nodeContext = testNodeContext() } = options;
+    return reportOf(
+      { ...outcome, ...options },
+      { state, quarantined, excludedFamilies },
+      { startedAt, endedAt, durationMs, triggerTimes, receivedAt, nodeContext },
+    );
   };
 }
 

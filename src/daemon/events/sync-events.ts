@@ -32,16 +32,11 @@ type Recorder = Pick<EventRecorder, "record">;
 /** Reports to the cluster what operators should know of syncs, as Events. */
 export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return {
-    synced({
-      repaired,
-      author,
-      quarantineChange: { begun, again },
-      featureChanges,
-      conflicts,
-    }: SyncReport): void {
-      const by = author === undefined ? "" : `, by ${author}`;
-      if (repaired !== undefined)
+    synced({ repaired, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
+      if (repaired !== undefined) {
+        const by = repaired.author === undefined ? "" : `, by ${repaired.author}`;
         events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
+      }
       for (const each of [...begun, ...again]) {
         const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);

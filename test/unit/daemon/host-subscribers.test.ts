@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { UdpServicePorts } from "../../../src/conntrack/stale-flows.ts";
 import { loopbackNodePorts } from "../../../src/daemon/host-subscribers.ts";
+import type { LoopbackNodePort } from "../../../src/daemon/loopback/loopback-proxy.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { syncReport } from "../../support/sync-report.ts";
@@ -32,15 +33,14 @@ test("the loopback proxy is told of NodePorts when one of them changed, its owne
   });
   const renderer = new Renderer(cache, nodeContext);
   const told: string[][] = [];
-  const subscriber = loopbackNodePorts({
-    sync: async (wanted) => {
-      told.push(wanted.map(({ port, service }) => `${port} ${service}`));
-    },
-  });
+  const sync = async (wanted: readonly LoopbackNodePort[]) => {
+    told.push(wanted.map(({ port, service }) => `${port} ${service}`));
+  };
+  const subscriber = loopbackNodePorts({ sync }, () => renderer.state);
   const after = (change: () => void) => {
     change();
     renderer.update(cache.takeDirty());
-    subscriber.synced(syncReport({ state: renderer.state, nodeContext }));
+    subscriber.synced(syncReport({ nodeContext }));
     return told.splice(0);
   };
   const endpoints = (name: string, ...addresses: string[]) =>

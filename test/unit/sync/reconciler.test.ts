@@ -219,13 +219,15 @@ describe("a repair", () => {
     return { ...parts, found, listed: parts.fake.count("list") };
   }
 
-  test("of what differs goes with our own changes, in one transaction and without a listing", async () => {
+  test("goes before our own changes, in a transaction of its own and without a listing", async () => {
     const parts = await changed(FLUSH);
     parts.reconciler.requestRepair(parts.found);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.11", "10.244.2.13"] }));
     const report = await parts.sync();
     expect(summary(report)).toMatchObject({ kind: "partial", reason: "drift", rendered: ["default/web"] });
-    expect([report.drift, report.applied.length]).toEqual([parts.found, 1]);
+    expect([report.drift, report.applied.length]).toEqual([parts.found, 2]);
+    const isChange = (sent: Transaction) => JSON.stringify(sent).includes("10.244.2.13");
+    expect(parts.fake.transactions.slice(-2).map(isChange)).toEqual([false, true]);
     expect(parts.fake.count("list")).toBe(parts.listed);
     expect(missing(parts)).toEqual([]);
     expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", reason: undefined });
@@ -251,7 +253,7 @@ describe("a repair", () => {
     parts.reconciler.requestRepair(parts.found);
     expect(await parts.sync()).toMatchObject({ author: "second" });
     parts.reconciler.requestRepair([], { compared: "periodic" });
-    expect(await parts.sync()).not.toHaveProperty("author");
+    expect((await parts.sync()).author).toBeUndefined();
   });
 
   test("names who made the changes also where a full sync has to repair them", async () => {

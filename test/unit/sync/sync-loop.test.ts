@@ -224,7 +224,7 @@ describe("SyncLoop", () => {
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     loop.requestFullSync("drift", true);
     await pass(0);
-    expect(reports[1]).toMatchObject({ reason: "drift", drift: [{ family: "ip", mode: "create" }] });
+    expect(reports[1]).toMatchObject({ reason: "drift", repaired: { kind: "table" } });
   });
 
   test("makes a full sync that is not urgent when the interval allows it", async () => {
@@ -264,11 +264,11 @@ describe("SyncLoop", () => {
       undefined,
     );
     await list();
-    expect(reports[0]?.quarantined.size).toBe(1);
+    expect(reports[0]?.quarantineChange.begun).toHaveLength(1);
     fake.refuses = undefined;
     loop.retryRefused();
     await pass(1000);
-    expect(reports[1]?.quarantined.size).toBe(0);
+    expect(reports[1]?.quarantineChange.ended).toHaveLength(1);
     loop.retryRefused();
     await pass(1000);
     expect(reports).toHaveLength(2);

@@ -1,0 +1,130 @@
+import type { Family } from "../base/family.ts";
+import type { TransactionFailedError } from "../kernel/nft-errors.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
+import type { Quarantine } from "./quarantine-changes.ts";
+
+/** Why a service port is quarantined, as the start of its reason. */
+const REFUSED_BY_KERNEL = "the kernel refuses its rules";
+const FAILING = "nft fails over its rules";
+
+/** After so many equal failures in a row that are no refusals, the Service that causes them is looked for. */
+const EQUAL_FAILURES = 3;
+
+/** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
+const NO_FAILURES = { message: "", count: 0, lookAt: EQUAL_FAILURES };
+
+/** The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over them. */
+export class RefusedRules {
+  #servicePorts: Quarantine = new Map();
+  /** Those of the service ports over which nft fails. */
+  #failing: Quarantine = new Map();
+  #families: ReadonlyMap<Family, string> = new Map();
+  #isRetryDue = false;
+  #failures = NO_FAILURES;
+  #probation: Quarantine = new Map();
+  /** The last answer of {@link RefusedRules.with}, and what it was made from. */
+  #joined: { readonly others: Quarantine; readonly own: Quarantine; readonly all: Quarantine } | undefined;
+
+  /** Service ports without rules, in quarantine. */
+  get servicePorts(): Quarantine {
+    return this.#servicePorts;
+  }
+
+  /** Families without tables, with the kernel's reason. */
+  get families(): ReadonlyMap<Family, string> {
+    return this.#families;
+  }
+
+  /** Service ports whose quarantine for failures of nft ended: they are to be tried by themselves before they are sent. */
+  get probation(): Quarantine {
+    return this.#probation;
+  }
+
+  /** Joins two quarantines. @returns the same map as long as neither changes */
+  with(others: Quarantine): Quarantine {
+    const own = this.#servicePorts;
+    if (own.size === 0) return others;
+    if (this.#joined?.others !== others || this.#joined.own !== own)
+      this.#joined = { others, own, all: new Map([...others, ...own]) };
+    return this.#joined.all;
+  }
+
+  /** Quarantines service ports that the kernel refuses. */
+  quarantine(keys: readonly ServicePortKey[], reason = REFUSED_BY_KERNEL): void {
+    this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
+  }
+
+  /** Quarantines service ports over which nft fails. */
+  quarantineFailing(keys: readonly ServicePortKey[], { message }: TransactionFailedError): void {
+    const reason = `${FAILING}: ${message}`;
+    this.quarantine(keys, reason);
+    this.#failing = new Map([...this.#failing, ...keys.map((key) => [key, reason] as const)]);
+  }
+
+  /** Ends the probation. @param failing those of its service ports over which nft still fails: they are quarantined again */
+  endProbation(failing: readonly ServicePortKey[]): void {
+    const again = failing.map((key) => [key, this.#probation.get(key) ?? FAILING] as const);
+    this.#servicePorts = new Map([...this.#servicePorts, ...again]);
+    this.#failing = new Map([...this.#failing, ...again]);
+    this.#probation = new Map();
+  }
+
+  /** Excludes a family. */
+  exclude(family: Family, reason: string): void {
+    this.#families = new Map([...this.#families, [family, reason]]);
+  }
+
+  /** The node context of the families that are not excluded. */
+  programmed(nodeContext: NodeContext): NodeContext {
+    return nodeContext.filter(({ family }) => !this.#families.has(family));
+  }
+
+  /** Counts equal failures in a row. @returns true for the third, and where it had no Service as its cause, for the sixth and so on */
+  isRepeated({ message }: TransactionFailedError): boolean {
+    const known = message === this.#failures.message ? this.#failures : NO_FAILURES;
+    const { lookAt } = known;
+    const count = known.count + 1;
+    this.#failures = { message, count, lookAt: count >= lookAt ? 2 * lookAt : lookAt };
+    return count >= lookAt;
+  }
+
+  /** Ends the row of equal failures. */
+  succeeded(): void {
+    this.#failures = NO_FAILURES;
+  }
+
+  /** Makes the next sync try again everything that was refused. @returns whether there is anything to try */
+  retry(): boolean {
+    this.#isRetryDue = this.#servicePorts.size + this.#families.size > 0;
+    return this.#isRetryDue;
+  }
+
+  /**
+   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft fails wait for
+   * the retry, unless they were deleted: their endpoints may change all the time, and each try may delay everyone.
+   * @param exists whether there is a Service
+   * @returns the service ports whose quarantine ended
+   */
+  takeRetries(
+    changed: ReadonlySet<ServiceName>,
+    exists: (service: ServiceName) => boolean,
+  ): readonly ServicePortKey[] {
+    const isDue = this.#isRetryDue;
+    this.#isRetryDue = false;
+    if (isDue) this.#families = new Map();
+    const ended = new Set(
+      [...this.#servicePorts.keys()].filter((key) => {
+        const service = serviceOf(key);
+        return isDue || (changed.has(service) && !(this.#failing.has(key) && exists(service)));
+      }),
+    );
+    if (ended.size === 0) return [];
+    const stays = ([key]: readonly [ServicePortKey, string]) => !ended.has(key);
+    const tried = [...this.#failing].filter((entry) => !stays(entry));
+    this.#probation = new Map([...this.#probation, ...tried]);
+    this.#servicePorts = new Map([...this.#servicePorts].filter(stays));
+    this.#failing = new Map([...this.#failing].filter(stays));
+    return [...ended];
+  }
+}

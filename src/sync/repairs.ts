@@ -1,0 +1,84 @@
+import type { Family } from "../base/family.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import { creation, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { FullSyncReason } from "./sync-report.ts";
+
+/** What is known of a repair. */
+export interface RepairOptions {
+  /** Why everything was compared for it, so that the sync counts as a full one; absent if it was not. */
+  readonly compared?: FullSyncReason | undefined;
+  /** How long that took, milliseconds. */
+  readonly comparisonMs?: number | undefined;
+  /** The program whose changes are repaired; absent if unknown. */
+  readonly author?: string | undefined;
+}
+
+/** A repair of somebody else's changes. */
+export interface Repair extends RepairOptions {
+  /** The families whose tables are missing. */
+  readonly missing: ReadonlySet<Family>;
+  /** The differences of other tables. */
+  readonly deltas: readonly TableDelta[];
+}
+
+const NONE: Repair = { missing: new Set(), deltas: [] };
+
+/** Repairs of somebody else's changes: the one that is due, and the one that a sync is sending. */
+export class Repairs {
+  #due = NONE;
+  #underWay = NONE;
+
+  /** Whether a repair is due or under way. */
+  get isAny(): boolean {
+    return [this.#due, this.#underWay].some(
+      ({ missing, deltas, compared }) => missing.size + deltas.length > 0 || compared !== undefined,
+    );
+  }
+
+  /** Adds differences to the repair that is due. Where both name the same object, the later one counts. */
+  add(found: readonly TableDelta[], { compared, comparisonMs, author }: RepairOptions): void {
+    const { missing, deltas, ...known } = this.#due;
+    const changes = found.filter(({ mode }) => mode === "change");
+    const created = found.flatMap(({ family, mode }) => (mode === "create" ? [family] : []));
+    this.#due = {
+      missing: new Set([...missing, ...created]),
+      deltas: [...unexplained(deltas, changes), ...changes],
+      compared: known.compared ?? compared,
+      comparisonMs: known.comparisonMs ?? comparisonMs,
+      author: author ?? known.author,
+    };
+  }
+
+  /** Takes the repair that is due: it is under way until {@link Repairs.end}. */
+  begin(): Repair {
+    const { missing, deltas } = this.#due;
+    this.#underWay = { ...this.#due, deltas: deltas.filter(({ family }) => !missing.has(family)) };
+    this.#due = NONE;
+    return this.#underWay;
+  }
+
+  /** The repair has ended, whether or not it succeeded. */
+  end(): void {
+    this.#underWay = NONE;
+  }
+
+  /** No table is missing any more. */
+  created(): void {
+    this.#due = { ...this.#due, missing: new Set() };
+  }
+
+  /** What the repairs change in the kernel. @param desired the tables as they should be */
+  changes(desired: Ruleset): readonly TableDelta[] {
+    return [this.#due, this.#underWay].flatMap(({ missing, deltas }) => [
+      ...creations(missing, desired),
+      ...deltas,
+    ]);
+  }
+}
+
+/** Deltas that make missing tables. @param desired the tables as they should be */
+export function creations(missing: ReadonlySet<Family>, desired: Ruleset): readonly TableDelta[] {
+  return Object.values(desired).flatMap((table) =>
+    missing.has(table.family) ? [creation(table, "create")] : [],
+  );
+}

@@ -1,0 +1,42 @@
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { TableDelta } from "../nft/delta.ts";
+
+/** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
+export class StaleChains {
+  #deletions: readonly TableDelta[] = [];
+
+  /** The deletions that are due, as deltas that do nothing else. */
+  get deletions(): readonly TableDelta[] {
+    return this.#deletions;
+  }
+
+  /** Adds deletions. */
+  add(deletions: readonly TableDelta[]): void {
+    this.#deletions = [...this.#deletions, ...deletions];
+  }
+
+  /** Drops all of them: the kernel has no stale chains. */
+  clear(): void {
+    this.#deletions = [];
+  }
+
+  /**
+   * Takes the deletions out, each chain and set once, and none that is in use again.
+   * @param desired the tables as they should be
+   */
+  take(desired: Ruleset): readonly TableDelta[] {
+    const taken = this.#deletions;
+    this.clear();
+    return Object.values(desired).flatMap((table) => {
+      const own = taken.filter(({ family }) => family === table.family);
+      const chains = new Set(own.flatMap(({ deletedChains }) => deletedChains));
+      const sets = new Map(
+        own.flatMap(({ deletedSets }) => deletedSets.map((spec) => [spec.name, spec] as const)),
+      );
+      for (const name of table.chains.keys()) chains.delete(name);
+      for (const name of table.sets.keys()) sets.delete(name);
+      if (own[0] === undefined || chains.size + sets.size === 0) return [];
+      return [{ ...own[0], deletedChains: [...chains], deletedSets: [...sets.values()] }];
+    });
+  }
+}
