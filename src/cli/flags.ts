@@ -1,5 +1,6 @@
 import { CONFIG_FLAGS } from "../config/flags.ts";
 import type { Flag, FlagType } from "../config/option.ts";
+import { DIAGNOSTIC_CODES } from "../kube/decode/diagnostic-code.ts";
 
 /** Returns a flag that is an argument of a command. @param alias one letter, where there is one */
 function commanding(name: string, type: FlagType, description: string, alias?: string): Flag {
@@ -54,6 +55,14 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "string",
     "Exit with 1 only for these changes of outcomes: refused, dropped, not-handled, endpoints, ...",
   ),
+  {
+    ...commanding(
+      "exclude",
+      "list",
+      "Diagnostics that are not reported: codes (docs/checks.md), or objects as KIND/NAMESPACE/NAME",
+    ),
+    values: DIAGNOSTIC_CODES,
+  },
   commanding("defaults", "boolean", "Print the default configuration, ignoring flags and files"),
   commanding(
     "validate",

@@ -12,12 +12,18 @@ export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
   return diagnostics.some(({ severity }) => severity === "error");
 }
 
-/** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
-export function diagnosticText({ severity, file, document, line, object, path, reason }: Diagnostic): string {
+/** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.clusterIP must be ... [invalid-address]`. */
+export function diagnosticText(diagnostic: Diagnostic): string {
+  const { severity, file, document, line, object } = diagnostic;
   const name = inputName(file);
   const place = `${name}${line === undefined ? "" : `:${line}`}${document === 1 ? "" : ` (document ${document})`}`;
   const subject = object === undefined ? "" : `${object}: `;
-  return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;
+  return `${severity}: ${place}: ${subject}${messageText(diagnostic)}`;
+}
+
+/** The message of a diagnostic, with its field and its code. */
+export function messageText({ path, reason, code }: Diagnostic): string {
+  return `${path} ${reason} [${code}]`.trim();
 }
 
 /** So many conflicts are told one by one. */

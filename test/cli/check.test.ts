@@ -74,15 +74,16 @@ describe("check", () => {
     expect(exitCode).toBe(1);
     expect(stdout.split("\n").map((line) => line.replaceAll(`${directory}/`, ""))).toEqual([
       expect.stringMatching(/^error: broken\.yaml:\d+: /),
-      "error: faulty.yaml:8: Service shop/cart: spec.ports[0].port must be <= 65535, not 99999",
+      "error: faulty.yaml:7: Service shop/cart: spec.externalIPs[0] cannot be served at 127.0.0.1 [reserved-address]",
+      "error: faulty.yaml:8: Service shop/cart: spec.ports[0].port must be <= 65535, not 99999 [invalid-value]",
       expect.stringMatching(
         /^error: faulty\.yaml:12 \(document 2\): Service shop\/a,b:c%: metadata\.name must be/,
       ),
       expect.stringMatching(
         /^warning: faulty\.yaml:18 \(document 3\): Service shop\/alone: spec has no selector/,
       ),
-      expect.stringMatching(/^the kernel accepts the transaction \(nftables v/),
-      "refused: 1 Service and 0 EndpointSlices; 3 errors, 1 warning",
+      expect.stringMatching(/^kernel: accepts the rules of 1 readable Service \(nftables v/),
+      "refused: 1 Service and 0 EndpointSlices; 4 errors, 1 warning",
     ]);
   });
 
@@ -95,11 +96,11 @@ describe("check", () => {
   test("prints GitHub workflow commands with escaped values", async () => {
     const { stdout } = await check("--from", faulty, "--output=github");
     const lines = stdout.split("\n").filter((line) => line.startsWith("::"));
-    expect(lines).toHaveLength(3);
-    expect(lines[1]).toContain(
+    expect(lines).toHaveLength(4);
+    expect(lines[2]).toContain(
       `::error file=${faulty},line=12,title=Service shop/a%2Cb%3Ac%25::metadata.name must be`,
     );
-    expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
+    expect(lines[3]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
   test("takes an unknown field for an error, and with --no-strict for a warning", async () => {
@@ -115,6 +116,45 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     });
     const passed = await nftProxy(["check", "--from", "-", "--no-strict"], text);
     expect(passed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("0 errors, 1 warning") });
+  });
+
+  test("does not report what --exclude or an annotation excludes, but counts it", async () => {
+    const spec = "{selector: {app: x}, type: NodePort, ports: [{port: 80, nodePort: 80}]}";
+    const service = (name: string, annotations = "{}") =>
+      `{apiVersion: v1, kind: Service, metadata: {name: ${name}, annotations: ${annotations}}, spec: ${spec}}`;
+    const reason = '{ignore-check.nft-proxy.io/node-port-range: "our range begins at 80"}';
+    const text = [service("a"), service("b"), service("c", reason)].join("\n---\n");
+    const codes = async (...args: string[]) => {
+      const { exitCode, stdout } = await nftProxy(["check", "--from=-", "--output=json", ...args], text);
+      const { diagnostics, excluded } = JSON.parse(stdout);
+      const found = diagnostics.map(({ object, code }: Record<string, string>) => `${object}: ${code}`);
+      return { exitCode, excluded, found };
+    };
+    expect(await codes()).toEqual({
+      exitCode: 1,
+      excluded: 1,
+      found: [
+        "Service default/a: node-port-range",
+        "Service default/b: node-port-range",
+        "Service default/b: duplicate-node-port",
+        "Service default/c: duplicate-node-port",
+      ],
+    });
+    expect(await codes("--exclude=node-port-range,Service/default/b")).toEqual({
+      exitCode: 1,
+      excluded: 4,
+      found: ["Service default/c: duplicate-node-port"],
+    });
+    const all = await codes("--exclude=node-port-range", "--exclude=duplicate-node-port");
+    expect(all).toEqual({ exitCode: 0, excluded: 5, found: [] });
+  });
+
+  test("refuses an --exclude that names neither a code nor an object", async () => {
+    const { exitCode, stderr } = await check("--from", faulty, "--exclude=duplicate-prt");
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 2,
+      stderr: expect.stringContaining("did you mean duplicate-port?"),
+    });
   });
 
   test("fails for warnings with --strict alone", async () => {
@@ -134,7 +174,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     const { exitCode, stdout } = await nftProxy(["check", "--from=-", "--max-elements=4"], text);
     expect(exitCode).toBe(1);
     expect(stdout.match(/^error: .*$/gm)).toEqual([
-      "error: standard input:5 (document 3): Service shop/of-2023: spec would be quarantined: all Services together can have 4 elements in the kernel (--max-elements), and this one has 2, 2 more than older ones leave",
+      "error: standard input:5 (document 3): Service shop/of-2023: spec would be quarantined: all Services together can have 4 elements in the kernel (--max-elements), and this one has 2, 2 more than older ones leave [over-limit]",
     ]);
   });
 
@@ -151,7 +191,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
   test("checks everything else without nft, and reports that", async () => {
     const { exitCode, stdout } = await check("--from", townObjects("town"), "--nft-path=/nowhere/nft");
     expect(exitCode).toBe(0);
-    expect(stdout).toContain('the kernel was not asked: cannot start nft at "/nowhere/nft"');
+    expect(stdout).toContain('kernel: not asked: cannot start nft at "/nowhere/nft"');
   });
 
   test("checks everything else with an nft that is too old, and names the missing feature", async () => {
@@ -160,9 +200,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(
-      /^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps by a random/m,
-    );
+    expect(stdout).toMatch(/^kernel: not asked: nft at ".*old-nft" or this kernel lacks: maps by a random/m);
   });
 
   test("names the service port that the kernel refuses", async () => {
@@ -174,7 +212,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(stdout).toMatch(
       /^error: .*Service shop\/cart: items\[\d+\]\.spec the kernel refuses the rules of shop\/cart:/m,
     );
-    expect(stdout).toContain("the kernel refuses the transaction (nftables v9)");
+    expect(stdout).toContain("kernel: refuses the rules (nftables v9)");
   });
 
   test("names 20 faults of an object, errors first, and counts the others", async () => {

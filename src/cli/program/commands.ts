@@ -63,7 +63,11 @@ export const COMMANDS: readonly Command[] = [
     summary: "Check objects and their transaction; for CI",
     answersByExitCode: true,
     formats: [...FORMATS, "github"],
-    flags: ["from", "output", "strict", "no-strict"],
+    flags: ["from", "output", "exclude", "strict", "no-strict"],
+    examples: [
+      ["-f manifests/ --exclude node-port-range", "everything but one kind of diagnostic, named by its code"],
+      ["-f manifests/ --exclude Service/shop/cart", "everything but the diagnostics of one object"],
+    ],
     common: NODE,
     load: async () => await import("../commands/check.ts"),
   },

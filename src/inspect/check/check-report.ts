@@ -6,11 +6,13 @@ import type { KernelVerdict } from "./kernel-verdict.ts";
 export interface CheckReport {
   /** Sorted by file, document and line. */
   readonly diagnostics: readonly Diagnostic[];
+  /** The number of diagnostics that `--exclude` and annotations exclude. */
+  readonly excluded: number;
   readonly kernel: KernelVerdict;
   readonly counts: CheckCounts;
   /** The number of ignored objects by reason, without objects of other kinds. */
   readonly ignored: ReadonlyMap<string, number>;
-  /** True if there are no errors, and no warnings that count as errors. */
+  /** True if there are no errors, and with `--strict` no warnings. */
   readonly passed: boolean;
 }
 
@@ -31,7 +33,7 @@ export function countOf({ diagnostics }: CheckReport, severity: Diagnostic["seve
 
 /** Returns the lines of the summary, the last of which is the verdict. */
 export function summaryLines(report: CheckReport): string[] {
-  const { counts, ignored, passed } = report;
+  const { counts, ignored, passed, excluded } = report;
   const read = `${counted(counts.services, "Service")} and ${counted(counts.endpointSlices, "EndpointSlice")}`;
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
   return [
@@ -44,19 +46,21 @@ export function summaryLines(report: CheckReport): string[] {
     ...(counts.otherKinds === 0
       ? []
       : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
-    kernelLine(report.kernel),
+    ...(excluded === 0 ? [] : [`${counted(excluded, "diagnostic")} excluded`]),
+    kernelLine(report),
     `${passed ? "ok" : "refused"}: ${read}; ${found}`,
   ];
 }
 
-function kernelLine(kernel: KernelVerdict): string {
+/** The kernel is only asked about objects that can be read. What is wrong with the others is in the verdict. */
+function kernelLine({ kernel, counts }: CheckReport): string {
   switch (kernel.kind) {
     case "accepted":
-      return `the kernel accepts the transaction (${kernel.nft})`;
+      return `kernel: accepts the rules of ${counted(counts.services, "readable Service")} (${kernel.nft})`;
     case "refused":
-      return `the kernel refuses the transaction (${kernel.nft}): ${oneLine(kernel.reason)}`;
+      return `kernel: refuses the rules (${kernel.nft}): ${oneLine(kernel.reason)}`;
     case "not-asked":
-      return `the kernel was not asked: ${oneLine(kernel.reason)}${kernel.hint === undefined ? "" : `; ${kernel.hint}`}`;
+      return `kernel: not asked: ${oneLine(kernel.reason)}${kernel.hint === undefined ? "" : `; ${kernel.hint}`}`;
   }
 }
 

@@ -1,43 +1,107 @@
 import { didYouMean } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { protocolOf } from "../../kube/decode/decode.ts";
+import {
+  type FieldDiagnostic,
+  fieldError,
+  fieldWarning,
+  located,
+  protocolOf,
+} from "../../kube/decode/decode.ts";
+import { DIAGNOSTIC_CODES, type DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
-import { compareAge } from "../../model/service.ts";
-import { errorAt, placeText, type Subject } from "./subject.ts";
+import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
+import { compareAge, PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { annotationsOf, EXCLUDING } from "./exclusions.ts";
+import { locate, placeText, type Subject, sliceSubjects } from "./subject.ts";
+
+/** A Service of the files, served or not, and the part of it that has the right types. */
+interface WrittenService {
+  readonly subject: Subject;
+  readonly raw: RawService;
+  readonly omitted: readonly string[];
+}
 
 /**
  * Returns the errors that the API server would report and that do not matter to a proxy: unknown fields (as with
- * `kubectl --validate=strict`), also of objects with other errors, and rules of Services. The files must be read thoroughly.
+ * `kubectl --validate=strict`), and rules of Services; and warnings about unknown annotations of nft-proxy. Objects with
+ * other errors are included. The files must be read thoroughly.
  */
 export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
-  const others = (kind: ObjectKind) => ignored.filter(({ object }) => object.startsWith(`${kind} `));
-  const served = objects.services.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
-  const services: Subject[] = [...served, ...others("Service")];
-  const byAge = served.toSorted((a, b) => compareAge(a.value, b.value));
-  const slices: Subject[] = [
-    ...objects.endpointSlices.map((from) => {
-      return { ...from, object: `EndpointSlice ${from.value.namespace}/${from.value.name}` };
-    }),
-    ...others("EndpointSlice"),
+  const byAge = objects.services.toSorted((a, b) => compareAge(a.value, b.value));
+  const served = byAge.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
+  const slices = sliceSubjects(objects);
+  const serviceCIDRs = objects.serviceCIDRs.map((from) => {
+    return { ...from, object: `ServiceCIDR ${from.value.name}` };
+  });
+  const others = (kind: ObjectKind) => [
+    ...ignored.filter(({ object }) => object.startsWith(`${kind} `)),
+    ...invalid.filter(({ of }) => of === kind),
   ];
-  const serviceCIDRs = objects.serviceCIDRs.map((from) => ({
-    ...from,
-    object: `ServiceCIDR ${from.value.name}`,
-  }));
+  const services = [...served, ...others("Service")];
+  const written = services.flatMap(writtenService);
   return [
-    ...services.flatMap((subject) => [
-      ...unknownFieldErrors("Service", subject),
-      ...serviceRuleErrors(subject),
-    ]),
-    ...duplicateNodePortErrors([...byAge, ...others("Service")]),
-    ...slices.flatMap((subject) => unknownFieldErrors("EndpointSlice", subject)),
-    ...serviceCIDRs.flatMap((subject) => unknownFieldErrors("ServiceCIDR", subject)),
-    // A misspelt name is often why another field is missing.
-    ...invalid.flatMap(({ of, ...subject }) => unknownFieldErrors(of, subject)),
+    ...services.flatMap((subject) => nameErrors("Service", subject)),
+    ...[...slices, ...others("EndpointSlice")].flatMap((subject) => nameErrors("EndpointSlice", subject)),
+    ...[...serviceCIDRs, ...others("ServiceCIDR")].flatMap((subject) => nameErrors("ServiceCIDR", subject)),
+    ...written.flatMap(serviceRuleErrors),
+    ...duplicateErrors(written, "duplicate-node-port", nodePortsOf),
+    ...duplicateErrors(written, "duplicate-cluster-ip", clusterIPsOf),
   ];
+}
+
+function writtenService(subject: Subject | InvalidObject): WrittenService[] {
+  if (!("of" in subject)) return [{ subject, raw: writtenBy(subject) as RawService, omitted: [] }];
+  const { usable } = subject;
+  return usable === undefined ? [] : [{ subject, raw: usable.value as RawService, omitted: usable.omitted }];
+}
+
+/** Returns diagnostics of names that nothing reads: fields, and annotations of nft-proxy. */
+function nameErrors(kind: ObjectKind, subject: Subject): Diagnostic[] {
+  return [
+    ...unknownFieldErrors(kind, subject),
+    ...unknownAnnotations(kind, subject).map((found) => locate(subject, found)),
+  ];
+}
+
+const PREFIX = "nft-proxy.io/";
+
+/** The annotations of nft-proxy, by the kind that has them. */
+const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
+  Service: [SCHEDULER_ANNOTATION, PORT_RANGES_ANNOTATION],
+  EndpointSlice: [WEIGHT_ANNOTATION],
+  Node: [],
+  ServiceCIDR: [],
+};
+
+function unknownAnnotations(kind: ObjectKind, subject: Subject): FieldDiagnostic[] {
+  const known = ANNOTATIONS[kind];
+  return Object.keys(annotationsOf(subject)).flatMap((name) => {
+    if (known.includes(name)) return [];
+    const reason = unknownAnnotationReason(kind, name);
+    const path = joinPath("metadata.annotations", name);
+    return reason === undefined ? [] : [fieldWarning("unknown-annotation", path, reason)];
+  });
+}
+
+function unknownAnnotationReason(kind: ObjectKind, name: string): string | undefined {
+  if (name.startsWith(EXCLUDING)) {
+    const code = name.slice(EXCLUDING.length);
+    if (DIAGNOSTIC_CODES.some((known) => known === code)) return undefined;
+    return withHint("names no diagnostic", didYouMean(code, DIAGNOSTIC_CODES));
+  }
+  if (!name.startsWith(PREFIX)) return undefined;
+  const owner = Object.entries(ANNOTATIONS).find(([, names]) => names.includes(name));
+  if (owner !== undefined) return `has no effect: it is an annotation of ${owner[0]}s`;
+  const known = ANNOTATIONS[kind].map((one) => one.slice(PREFIX.length));
+  return withHint("is not an annotation of nft-proxy", didYouMean(name.slice(PREFIX.length), known));
+}
+
+function withHint(reason: string, hint: string | undefined): string {
+  return hint === undefined ? reason : `${reason}: ${hint}`;
 }
 
 /** Returns an error for each field that the API does not have, with the nearest field that it has. */
@@ -54,9 +118,8 @@ function errorsIn(value: unknown, fields: FieldTree, path: string, subject: Subj
     const known = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (known === true) return [];
     if (known !== undefined) return errorsIn(inner, known, joinPath(path, name), subject);
-    const hint = didYouMean(name, Object.keys(fields));
-    const reason = `is not a field of the API${hint === undefined ? "" : `: ${hint}`}`;
-    return [errorAt(subject, joinPath(path, name), reason)];
+    const reason = withHint("is not a field of the API", didYouMean(name, Object.keys(fields)));
+    return [locate(subject, fieldError("unknown-field", joinPath(path, name), reason))];
   });
 }
 
@@ -141,94 +204,118 @@ const NODE_PORTS = [30_000, 32_767] as const;
  * so that the decoder accepts it. Source: ValidateService,
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
  */
-function serviceRuleErrors(subject: Subject): Diagnostic[] {
-  const { spec } = writtenBy(subject) as RawService;
-  return [...typeErrors(subject, spec), ...portErrors(subject, spec), ...policyErrors(subject, spec)];
+function serviceRuleErrors({ subject, raw: { spec }, omitted }: WrittenService): Diagnostic[] {
+  // Without the type or a policy, the rules about the other fields are unknown.
+  if (omitted.some((path) => /^spec\.\w+$/.test(path))) return [];
+  return [...typeErrors(spec), ...portErrors(spec), ...policyErrors(spec)].map((found) =>
+    locate(subject, found),
+  );
 }
 
-function typeErrors(subject: Subject, spec: RawService["spec"]): Diagnostic[] {
+function typeErrors(spec: RawService["spec"]): FieldDiagnostic[] {
   const type = spec.type || "ClusterIP";
   const isHeadless = (spec.clusterIP || spec.clusterIPs?.[0]) === "None";
-  const errors: Diagnostic[] = [];
+  const errors: FieldDiagnostic[] = [];
   if (type === "ExternalName" && !spec.externalName) {
-    errors.push(errorAt(subject, "spec.externalName", "is required with type ExternalName"));
+    errors.push(fieldError("missing-field", "spec.externalName", "is required with type ExternalName"));
   }
   if (type === "ExternalName" && spec.clusterIP) {
-    errors.push(errorAt(subject, "spec.clusterIP", "must not be set with type ExternalName"));
+    errors.push(notAllowed("spec.clusterIP", "must not be set with type ExternalName"));
   }
   if (isHeadless && (type === "NodePort" || type === "LoadBalancer")) {
-    errors.push(errorAt(subject, "spec.clusterIP", `must not be None with type ${type}`));
+    errors.push(notAllowed("spec.clusterIP", `must not be None with type ${type}`));
   }
   return errors;
 }
 
-function portErrors(subject: Subject, { type, ports }: RawService["spec"]): Diagnostic[] {
+function notAllowed(path: string, reason: string): FieldDiagnostic {
+  return fieldError("field-not-allowed", path, reason);
+}
+
+function portErrors({ type, ports }: RawService["spec"]): FieldDiagnostic[] {
   const hasNodePorts = type === "NodePort" || type === "LoadBalancer";
   const [lowest, highest] = NODE_PORTS;
   return (ports ?? []).flatMap(({ name, nodePort }, index) => {
     const path = joinPath("spec.ports", index);
-    const errors: Diagnostic[] = [];
+    const errors: FieldDiagnostic[] = [];
     if (!name && (ports ?? []).length > 1) {
-      errors.push(errorAt(subject, joinPath(path, "name"), "is required if there are several ports"));
+      const reason = "is required if there are several ports";
+      errors.push(fieldError("missing-field", joinPath(path, "name"), reason));
     }
     if (!nodePort) return errors;
     const nodePortPath = joinPath(path, "nodePort");
     if (!hasNodePorts) {
-      errors.push(errorAt(subject, nodePortPath, `must not be set with type ${type || "ClusterIP"}`));
+      errors.push(notAllowed(nodePortPath, `must not be set with type ${type || "ClusterIP"}`));
     } else if (nodePort < lowest || nodePort > highest) {
-      errors.push(
-        errorAt(subject, nodePortPath, `${nodePort} is not in the node port range ${lowest}-${highest}`),
-      );
+      const reason = `${nodePort} is not in the node port range ${lowest}-${highest}`;
+      errors.push(fieldError("node-port-range", nodePortPath, reason));
     }
     return errors;
   });
 }
 
-function policyErrors(subject: Subject, spec: RawService["spec"]): Diagnostic[] {
+function policyErrors(spec: RawService["spec"]): FieldDiagnostic[] {
   const type = spec.type || "ClusterIP";
   const isExternal = type === "NodePort" || type === "LoadBalancer" || Boolean(spec.externalIPs?.length);
-  const errors: Diagnostic[] = [];
+  const errors: FieldDiagnostic[] = [];
   if (spec.externalTrafficPolicy && !isExternal) {
-    errors.push(
-      errorAt(subject, "spec.externalTrafficPolicy", `must not be set with type ${type} without externalIPs`),
-    );
+    const reason = `must not be set with type ${type} without externalIPs`;
+    errors.push(notAllowed("spec.externalTrafficPolicy", reason));
   }
   if (spec.healthCheckNodePort && !(type === "LoadBalancer" && spec.externalTrafficPolicy === "Local")) {
     const reason = "must not be set without type LoadBalancer and externalTrafficPolicy Local";
-    errors.push(errorAt(subject, "spec.healthCheckNodePort", reason));
+    errors.push(notAllowed("spec.healthCheckNodePort", reason));
   }
   if (spec.sessionAffinityConfig && spec.sessionAffinity !== "ClientIP") {
-    errors.push(
-      errorAt(subject, "spec.sessionAffinityConfig", "must not be set without sessionAffinity ClientIP"),
-    );
+    errors.push(notAllowed("spec.sessionAffinityConfig", "must not be set without sessionAffinity ClientIP"));
   }
   return errors;
 }
 
+/** A value that the API server gives to one Service only. */
+interface Allocated {
+  readonly key: string;
+  /** The value in messages. */
+  readonly text: string;
+  readonly path: string;
+}
+
+function nodePortsOf({ ports }: RawService["spec"]): Allocated[] {
+  return (ports ?? []).flatMap(({ protocol, nodePort }, index) => {
+    const path = joinPath(joinPath("spec.ports", index), "nodePort");
+    return nodePort ? [{ key: `${protocolOf(protocol)} ${nodePort}`, text: `${nodePort}`, path }] : [];
+  });
+}
+
+function clusterIPsOf({ clusterIP, clusterIPs }: RawService["spec"]): Allocated[] {
+  const texts = clusterIPs?.length
+    ? located(clusterIPs, "spec.clusterIPs")
+    : [{ text: clusterIP ?? "", path: "spec.clusterIP" }];
+  return texts.flatMap(({ text, path }) => {
+    const address = canonicalAddress(text);
+    return address === undefined ? [] : [{ key: address, text: address, path }];
+  });
+}
+
 /**
- * Returns an error for each node port that another Service has with the same protocol.
- * @param subjects in the order of precedence: the first one keeps the node port
+ * Returns an error for each value that another Service has already.
+ * @param services in the order of precedence: the first one keeps the value
  */
-function duplicateNodePortErrors(subjects: readonly Subject[]): Diagnostic[] {
+function duplicateErrors(
+  services: readonly WrittenService[],
+  code: DiagnosticCode,
+  valuesOf: (spec: RawService["spec"]) => readonly Allocated[],
+): Diagnostic[] {
   const holders = new Map<string, Subject>();
-  return subjects.flatMap((subject) => {
-    const { ports } = (writtenBy(subject) as RawService).spec;
-    return (ports ?? []).flatMap(({ protocol, nodePort }, index) => {
-      if (!nodePort) return [];
-      const key = `${protocolOf(protocol)} ${nodePort}`;
+  return services.flatMap(({ subject, raw }) =>
+    valuesOf(raw.spec).flatMap(({ key, text, path }) => {
       const holder = holders.get(key);
       if (holder === undefined || holder === subject) {
         holders.set(key, subject);
         return [];
       }
-      const path = joinPath(joinPath("spec.ports", index), "nodePort");
-      return [
-        errorAt(
-          subject,
-          path,
-          `${nodePort} belongs to ${holder.object} (${placeText(holder)}), which is older or comes first by name`,
-        ),
-      ];
-    });
-  });
+      const reason = `${text} belongs to ${holder.object} (${placeText(holder)}), which is older or comes first by name`;
+      return [locate(subject, fieldError(code, path, reason))];
+    }),
+  );
 }

@@ -1,6 +1,10 @@
 import { splitPath } from "../../base/schema-error.ts";
+import type { FieldDiagnostic } from "../../kube/decode/decode.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
-import type { FromFile } from "../../kube/files/object-gatherer.ts";
+import type { FileObjects, FromFile } from "../../kube/files/object-gatherer.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import type { Service } from "../../model/service.ts";
 
 /** The subject of a diagnostic: the name and the position of an object. */
 export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> {
@@ -8,23 +12,30 @@ export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> 
   readonly object: string;
 }
 
-/** Returns a warning about a field of an object; `path` is within the object, "" for the whole object. */
-export function warningAt({ origin, document, object }: Subject, path: string, reason: string): Diagnostic {
+/** Returns a diagnostic of a file; the path of `found` is within the object, "" for the whole object. */
+export function locate({ origin, document, object }: Subject, found: FieldDiagnostic): Diagnostic {
+  const { path } = found;
   const whole = path === "" || origin.path === "" ? `${origin.path}${path}` : `${origin.path}.${path}`;
   const line = document?.lineOf(splitPath(whole));
-  return {
-    ...origin,
-    path: whole,
-    ...(line === undefined ? {} : { line }),
-    object,
-    reason,
-    severity: "warning",
-  };
+  return { ...origin, ...found, path: whole, ...(line === undefined ? {} : { line }), object };
 }
 
-/** As {@link warningAt}, with the severity error. */
-export function errorAt(subject: Subject, path: string, reason: string): Diagnostic {
-  return { ...warningAt(subject, path, reason), severity: "error" };
+/** Returns the subjects of diagnostics about Services. */
+export function serviceSubjects({
+  services,
+}: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
+  return new Map(
+    services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]),
+  );
+}
+
+/** Returns the subjects of diagnostics about EndpointSlices. */
+export function sliceSubjects({
+  endpointSlices,
+}: FileObjects): (Subject & { readonly value: EndpointSlice })[] {
+  return endpointSlices.map((from) => {
+    return { ...from, object: `EndpointSlice ${from.value.namespace}/${from.value.name}` };
+  });
 }
 
 /** Formats the position of a subject for a message about another one. */

@@ -1,15 +1,10 @@
 import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { bounded, type FieldDiagnostic } from "../../kube/decode/decode.ts";
+import { bounded, type FieldDiagnostic, fieldWarning } from "../../kube/decode/decode.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import {
-  type FileObjects,
-  type FilesResult,
-  type FromFile,
-  writtenBy,
-} from "../../kube/files/object-gatherer.ts";
+import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -20,7 +15,7 @@ import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { placeText, type Subject, warningAt } from "./subject.ts";
+import { locate, placeText, type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
 
 /** Objects that were read from files, and the ruleset rendered from them. */
 export interface CheckInput {
@@ -40,19 +35,10 @@ export function checkWarnings({ files, cache, state, nodeContext }: CheckInput):
   ];
 }
 
-/** Returns the subjects of diagnostics about Services. */
-export function serviceSubjects({
-  services,
-}: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
-  return new Map(
-    services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]),
-  );
-}
-
 /** Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service uses. */
 function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
-  const ignored = new Set(files.ignored.map(({ object }) => object));
+  const unused = new Set([...files.ignored, ...files.invalid].map(({ object }) => object));
   const clusterIPs = new Map<string, ServiceName>();
   for (const { value } of files.objects.services) {
     for (const family of FAMILIES) clusterIPs.set(value.clusterIPs[family], value.name);
@@ -61,11 +47,13 @@ function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diag
   return [
     ...conflicts.flatMap((conflict) => conflictWarnings(conflict, subjects)),
     ...healthPortWarnings([...subjects.values()]),
-    ...files.objects.endpointSlices.flatMap((slice) => sliceWarnings(slice, subjects, ignored, clusterIPs)),
+    ...sliceSubjects(files.objects).flatMap((slice) =>
+      sliceWarnings(slice, subjects, unused, clusterIPs).map((found) => locate(slice, found)),
+    ),
   ];
 }
 
-/** Returns one warning for each loser of an address; a node port of two Services is an error of its own. */
+/** Returns one warning for each loser of an address. A node port or cluster IP of two Services is an error of its own. */
 function conflictWarnings(
   { frontend, winner, losers }: Conflict,
   subjects: ReadonlyMap<ServiceName, Subject>,
@@ -76,12 +64,12 @@ function conflictWarnings(
   if (address === undefined) return [];
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
-    if (subject === undefined) return [];
+    if (subject === undefined || hasClusterIP(loser, address)) return [];
     const why = hasClusterIP(winner, address)
       ? "whose cluster IP it is"
       : "which is older or comes first by name";
     const reason = `${address} ${protocol} ${portsText(ports)} goes to ${winner.name} (${placeText(holder)}), ${why}`;
-    return [warningAt(subject, conflictPath(subject, address), reason)];
+    return [locate(subject, fieldWarning("address-conflict", conflictPath(subject, address), reason))];
   });
 }
 
@@ -110,45 +98,32 @@ function healthPortWarnings(subjects: readonly (Subject & { readonly value: Serv
     const holder = holders.get(port);
     holders.set(port, `${name} for its own health checks`);
     if (holder === undefined) return [];
-    return [warningAt(subject, "spec.healthCheckNodePort", `${port} is also used by ${holder}`)];
+    const reason = `${port} is also used by ${holder}`;
+    return [locate(subject, fieldWarning("health-port-conflict", "spec.healthCheckNodePort", reason))];
   });
 }
 
 function sliceWarnings(
-  from: FromFile<EndpointSlice>,
+  { value: slice }: { readonly value: EndpointSlice },
   subjects: ReadonlyMap<ServiceName, Subject & { readonly value: Service }>,
-  ignored: ReadonlySet<string>,
+  unused: ReadonlySet<string>,
   clusterIPs: ReadonlyMap<string, ServiceName>,
-): Diagnostic[] {
-  const { value: slice } = from;
-  const subject: Subject = { ...from, object: `EndpointSlice ${slice.namespace}/${slice.name}` };
+): FieldDiagnostic[] {
   const service = subjects.get(slice.service)?.value;
   const loops = slice.endpoints.flatMap(({ address }, index) => {
     const owner = clusterIPs.get(address);
     if (owner === undefined) return [];
-    const path = joinPath("endpoints", index);
-    return [
-      warningAt(
-        subject,
-        path,
-        `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`,
-      ),
-    ];
+    const reason = `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`;
+    return [fieldWarning("endpoint-is-cluster-ip", joinPath("endpoints", index), reason)];
   });
   if (service === undefined) {
-    if (subjects.size === 0 || ignored.has(`Service ${slice.service}`)) return loops;
-    return [
-      ...loops,
-      warningAt(
-        subject,
-        "metadata.labels",
-        `belongs to the Service ${slice.service}, which is not among the files`,
-      ),
-    ];
+    if (subjects.size === 0 || unused.has(`Service ${slice.service}`)) return loops;
+    const reason = `belongs to the Service ${slice.service}, which is not among the files`;
+    return [...loops, fieldWarning("slice-without-service", "metadata.labels", reason)];
   }
   if (service.clusterIPs[slice.family] !== "") return loops;
   const reason = `is of a family that the Service ${service.name} does not have: its endpoints are not used`;
-  return [...loops, warningAt(subject, "addressType", reason)];
+  return [...loops, fieldWarning("slice-family", "addressType", reason)];
 }
 
 /** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
@@ -188,13 +163,9 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...portRangeWarnings(service, written, context),
   ];
   // Before their lines are looked up: there may be tens of thousands.
-  return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) =>
-    warningAt(subject, path, reason),
+  return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
+    locate(subject, one),
   );
-}
-
-function warning(path: string, reason: string): FieldDiagnostic {
-  return { path, reason, severity: "warning" };
 }
 
 /** A timeout of session affinity that is cut. */
@@ -204,7 +175,7 @@ function affinityWarnings(service: Service, { spec }: RawService, [context]: Nod
   const isGiven = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds != null;
   const path = isGiven ? "spec.sessionAffinityConfig.clientIP.timeoutSeconds" : "spec.sessionAffinity";
   const reason = `clients keep their endpoint for ${seconds} s, not ${service.affinitySeconds} s: --max-affinity-timeout`;
-  return [warning(path, reason)];
+  return [fieldWarning("affinity-timeout", path, reason)];
 }
 
 /** With a selector, a controller creates the EndpointSlices; without one, they must be among the files. */
@@ -214,7 +185,8 @@ function endpointWarnings(
   slices: readonly EndpointSlice[],
 ): FieldDiagnostic[] {
   if (slices.length > 0 || Object.keys(spec.selector ?? {}).length > 0 || ports.length === 0) return [];
-  return [warning("spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
+  const reason = "has no selector, and there is no EndpointSlice for it: it has no endpoints";
+  return [fieldWarning("no-endpoints", "spec", reason)];
 }
 
 function portWarnings(
@@ -231,12 +203,8 @@ function portWarnings(
   return ports.flatMap((port) => {
     if (words.has(portWords(port))) return [];
     const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
-    return [
-      warning(
-        path,
-        `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`,
-      ),
-    ];
+    const reason = `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`;
+    return [fieldWarning("port-mismatch", path, reason)];
   });
 }
 
@@ -266,40 +234,44 @@ function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagn
   if (texts.length === 0) return [];
   const field = "spec.loadBalancerSourceRanges";
   if (spec.type !== "LoadBalancer") {
-    return [warning(field, "has no effect: the Service is not of type LoadBalancer")];
+    const reason = "has no effect: the Service is not of type LoadBalancer";
+    return [fieldWarning("source-ranges-ignored", field, reason)];
   }
   const open = FAMILIES.filter((family) => {
     return service.clusterIPs[family] !== "" && service.loadBalancerSourceRanges[family].length === 0;
   });
   return [
     ...open.map((family) => {
-      return warning(
-        field,
-        `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`,
-      );
+      const reason = `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`;
+      return fieldWarning("source-ranges-open", field, reason);
     }),
     ...texts.flatMap((text, index) => {
-      const reason = rangeReason(text.trim(), service);
-      return reason === undefined ? [] : [warning(joinPath(field, index), reason)];
+      const found = rangeWarning(text.trim(), joinPath(field, index), service);
+      return found === undefined ? [] : [found];
     }),
   ];
 }
 
-function rangeReason(text: string, { clusterIPs, loadBalancerSourceRanges }: Service): string | undefined {
+function rangeWarning(
+  text: string,
+  path: string,
+  { clusterIPs, loadBalancerSourceRanges }: Service,
+): FieldDiagnostic | undefined {
+  const useless = (reason: string) => fieldWarning("source-range-useless", path, `${text} ${reason}`);
   const cidr = canonicalCidr(text);
   if (cidr === undefined) return undefined;
   const family = familyOf(cidr);
   const [address = "", length] = cidr.split("/");
-  if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
+  if (clusterIPs[family] === "") return useless("is of a family that the Service does not have");
   if (
     NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))
   ) {
-    return `${text} holds no address that a client can have`;
+    return useless("holds no address that a client can have");
   }
   if (length === "0" && loadBalancerSourceRanges[family].length > 1)
-    return `${text} makes the other ranges redundant`;
+    return useless("makes the other ranges redundant");
   if (canonicalAddress(text.split("/")[0] ?? "") !== address)
-    return `${text} has host bits set; it means ${cidr}`;
+    return fieldWarning("source-range-host-bits", path, `${text} has host bits set; it means ${cidr}`);
   return undefined;
 }
 
@@ -316,19 +288,22 @@ function addressWarnings(
     const address = canonicalAddress(text);
     if (address === undefined || !inServiceCIDR(address)) return [];
     const path = joinPath("spec.externalIPs", index);
-    return [warning(path, `${address} is in a ServiceCIDR: it may become another Service's cluster IP`)];
+    const reason = `${address} is in a ServiceCIDR: it may become another Service's cluster IP`;
+    return [fieldWarning("external-ip-in-service-cidr", path, reason)];
   });
   const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
     const address = canonicalAddress(ip ?? "");
     if (address === undefined || !isLinkLocal(address)) return [];
     const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
-    return [warning(path, `${address} is link-local: routers do not forward packets to it`)];
+    const reason = `${address} is link-local: routers do not forward packets to it`;
+    return [fieldWarning("link-local-address", path, reason)];
   });
   const outside = FAMILIES.flatMap((family) => {
     const address = service.clusterIPs[family];
     const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
     if (address === "" || !known || inServiceCIDR(address) || isPlaceholder(subject)) return [];
-    return [warning("spec.clusterIP", `${address} is not in any ServiceCIDR`)];
+    const reason = `${address} is not in any ServiceCIDR`;
+    return [fieldWarning("cluster-ip-outside-service-cidr", "spec.clusterIP", reason)];
   });
   return [...external, ...ingress, ...outside];
 }
@@ -343,7 +318,7 @@ function portRangeWarnings(
   const portRanges = nodeContext[0]?.portRanges;
   if (portRanges === "off") {
     const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
-    return [warning(path, "has no effect: --port-ranges is off")];
+    return [fieldWarning("port-ranges-off", path, "has no effect: --port-ranges is off")];
   }
   const effect =
     portRanges === "virtual"
@@ -353,7 +328,8 @@ function portRangeWarnings(
     const address = canonicalAddress(text ?? "");
     const node = address === undefined ? undefined : nodes.get(address);
     if (node === undefined) return [];
-    return [warning(path, `${address} is an address of Node ${node}: ${effect}`)];
+    const reason = `${address} is an address of Node ${node}: ${effect}`;
+    return [fieldWarning("port-range-on-node", path, reason)];
   };
   return [
     ...(spec.externalIPs ?? []).flatMap((text, index) =>

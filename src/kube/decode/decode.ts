@@ -5,15 +5,40 @@ import { joinPath } from "../../base/schema-error.ts";
 import { counted, quoted } from "../../base/text.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
+import type { DiagnosticCode } from "./diagnostic-code.ts";
 
 /** A diagnostic about a field of an object. */
 export interface FieldDiagnostic {
+  readonly code: DiagnosticCode;
   /** The field's path, such as `spec.ports[0].port`; "" for the whole object. */
   readonly path: string;
   /** The reason, as the predicate of a sentence about the field: `must be a CIDR`. */
   readonly reason: string;
   /** An error marks a value that the API server would reject; a warning, a value that has no effect. */
   readonly severity: "error" | "warning";
+}
+
+/** Returns an error about the field at `path`; `reason` as in {@link FieldDiagnostic}. */
+export function fieldError(code: DiagnosticCode, path: string, reason: string): FieldDiagnostic {
+  return { code, path, reason, severity: "error" };
+}
+
+/** As {@link fieldError}, with the severity warning. */
+export function fieldWarning(code: DiagnosticCode, path: string, reason: string): FieldDiagnostic {
+  return { code, path, reason, severity: "warning" };
+}
+
+/** The part of an invalid object that has the right types. */
+export interface UsablePart {
+  /** A copy of the object without its invalid values. An array without an invalid item has a hole in its place. */
+  readonly value: unknown;
+  /** The paths of the omitted values. */
+  readonly omitted: readonly string[];
+}
+
+/** Returns true for the hole that an invalid item leaves in an array of a {@link UsablePart}. */
+export function isOmitted(item: unknown): boolean {
+  return item === undefined;
 }
 
 /** The result of decoding an API object. */
@@ -23,7 +48,12 @@ export type Decoded<T> =
   /** The object is well-formed, but nft-proxy does not handle it. `reason` is the predicate of a sentence. */
   | { readonly kind: "ignored"; readonly reason: string }
   /** The object cannot be used. */
-  | { readonly kind: "invalid"; readonly diagnostics: readonly FieldDiagnostic[] };
+  | {
+      readonly kind: "invalid";
+      readonly diagnostics: readonly FieldDiagnostic[];
+      /** Absent if hardly anything has the right type. */
+      readonly usable?: UsablePart | undefined;
+    };
 
 /** How many diagnostics are reported for one object: it may have tens of thousands, and each reaches the log. */
 const MOST_DIAGNOSTICS = 20;
@@ -50,7 +80,12 @@ export function bounded<T extends Pick<FieldDiagnostic, "severity">>(
 
 /** As {@link bounded}, about the whole object. */
 function boundedInObject(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
-  return bounded(diagnostics, (reason, severity) => ({ path: "", reason, severity }));
+  return bounded(diagnostics, (reason, severity) => ({
+    code: "more-diagnostics",
+    path: "",
+    reason,
+    severity,
+  }));
 }
 
 /** An object that is used. */
@@ -58,9 +93,9 @@ export function valid<T>(value: T, diagnostics: readonly FieldDiagnostic[]): Dec
   return { kind: "valid", value, diagnostics: boundedInObject(diagnostics) };
 }
 
-/** An object that cannot be used. */
-export function invalid(diagnostics: readonly FieldDiagnostic[]): Decoded<never> {
-  return { kind: "invalid", diagnostics: boundedInObject(diagnostics) };
+/** An object that cannot be used, with its usable part if it has one. */
+export function invalid(diagnostics: readonly FieldDiagnostic[], usable?: UsablePart): Decoded<never> {
+  return { kind: "invalid", diagnostics: boundedInObject(diagnostics), usable };
 }
 
 /** A field that may be absent; in the API, `null` means the same. */
@@ -91,7 +126,7 @@ export function timeOf(text: Optional<string>, path: string, diagnostics: FieldD
   if (text === null || text === undefined || text === "") return 0;
   const time = Date.parse(text);
   if (!Number.isNaN(time)) return time;
-  diagnostics.push({ path, reason: `must be a time, not ${quoted(text)}`, severity: "warning" });
+  diagnostics.push(fieldWarning("invalid-value", path, `must be a time, not ${quoted(text)}`));
   return 0;
 }
 
@@ -134,11 +169,12 @@ export function textsByFamily(
 }
 
 /** The reason why a value is rejected. */
-export type Unusable = Pick<FieldDiagnostic, "reason" | "severity">;
+export type Unusable = Omit<FieldDiagnostic, "path">;
 
 /** Parses a CIDR, for {@link textsByFamily}. Returns it in canonical form. */
 export function readCidr(text: string): string | Unusable {
-  return canonicalCidr(text) ?? { reason: `must be a CIDR, not ${quoted(text)}`, severity: "error" };
+  const reason = `must be a CIDR, not ${quoted(text)}`;
+  return canonicalCidr(text) ?? { code: "invalid-cidr", reason, severity: "error" };
 }
 
 /**
@@ -152,9 +188,15 @@ export function readAddress(
   families: ByFamily<boolean>,
 ): string | Unusable {
   const address = canonicalAddress(text);
-  if (address === undefined)
-    return { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
-  if (isSpecial(address)) return { reason: `cannot be served at ${address}`, severity: "error" };
+  if (address === undefined) return notAnAddress(text);
+  if (isSpecial(address))
+    return { code: "reserved-address", reason: `cannot be served at ${address}`, severity: "error" };
   if (families[familyOf(address)]) return address;
-  return { reason: `${address} is of a family that the Service does not have`, severity: "warning" };
+  const reason = `${address} is of a family that the Service does not have`;
+  return { code: "missing-family", reason, severity: "warning" };
+}
+
+/** The reason why a text that is no IP address is rejected. */
+export function notAnAddress(text: string): Unusable {
+  return { code: "invalid-address", reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
 }

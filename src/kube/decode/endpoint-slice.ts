@@ -10,8 +10,11 @@ import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/sche
 import {
   type Decoded,
   type FieldDiagnostic,
+  fieldError,
+  fieldWarning,
   hasLabel,
   invalid,
+  isOmitted,
   type Optional,
   protocolOf,
   type Raw,
@@ -19,7 +22,7 @@ import {
   timeOf,
   valid,
 } from "./decode.ts";
-import { shapeDiagnostics } from "./shape.ts";
+import { independent, shapeOf } from "./shape.ts";
 
 /** The label of EndpointSlices of headless Services. */
 export const HEADLESS_LABEL = "service.kubernetes.io/headless";
@@ -45,18 +48,12 @@ interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" | "addr
 
 /** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
 export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
-  const shape = shapeDiagnostics("EndpointSlice", object);
-  if (shape.length > 0) return invalid(shape);
-  const raw = object as RawEndpointSlice;
-  if (hasLabel(raw.metadata, HEADLESS_LABEL)) {
-    return { kind: "ignored", reason: `belongs to a headless Service: it has the label ${HEADLESS_LABEL}` };
-  }
-  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "is an FQDN EndpointSlice" };
+  const { errors, part } = shapeOf("EndpointSlice", object);
+  if (part === undefined) return invalid(errors);
+  const raw = part.value as RawEndpointSlice;
+  const reason = notUsed(raw);
+  if (reason !== undefined) return errors.length > 0 ? invalid(errors, part) : { kind: "ignored", reason };
   const { metadata } = raw;
-  const service = metadata.labels?.[SERVICE_NAME_LABEL];
-  // The API allows EndpointSlices without a Service.
-  if (!service)
-    return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
   const diagnostics: FieldDiagnostic[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";
@@ -65,7 +62,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     namespace,
     name: metadata.name,
     uid: metadata.uid ?? "",
-    service: serviceName(namespace, service),
+    service: serviceName(namespace, metadata.labels?.[SERVICE_NAME_LABEL] ?? ""),
     family,
     ports: portsOf(raw),
     endpoints: endpointsOf(raw, family, namespace, diagnostics),
@@ -76,7 +73,18 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
       diagnostics,
     ),
   };
+  if (errors.length > 0) return invalid([...errors, ...independent(diagnostics, part)], part);
   return valid(value, diagnostics);
+}
+
+/** Returns the reason why no proxy uses an EndpointSlice, undefined if it is used. */
+function notUsed({ metadata, addressType }: RawEndpointSlice): string | undefined {
+  if (hasLabel(metadata, HEADLESS_LABEL))
+    return `belongs to a headless Service: it has the label ${HEADLESS_LABEL}`;
+  if (addressType === "FQDN") return "is an FQDN EndpointSlice";
+  // The API allows EndpointSlices without a Service.
+  if (metadata.labels?.[SERVICE_NAME_LABEL]) return undefined;
+  return `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}`;
 }
 
 function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]): number {
@@ -86,7 +94,7 @@ function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]):
   if (weight <= MOST_WEIGHT) return weight;
   const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
   const reason = `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}; ${DEFAULT_WEIGHT} is used`;
-  diagnostics.push({ path, reason, severity: "warning" });
+  diagnostics.push(fieldWarning("invalid-annotation", path, reason));
   return DEFAULT_WEIGHT;
 }
 
@@ -106,12 +114,15 @@ function endpointsOf(
 ): readonly SliceEndpoint[] {
   const result: SliceEndpoint[] = [];
   for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
+    if (isOmitted(endpoint)) continue;
     const [text] = endpoint.addresses ?? [];
     const address = text === undefined ? undefined : canonicalAddress(text, family);
-    const reason = address === undefined ? unreadable(text, raw.addressType) : specialness(address);
-    if (address !== undefined && reason === undefined) result.push(endpointOf(endpoint, address, namespace));
-    else
-      diagnostics.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
+    const path = `endpoints[${index}].addresses[0]`;
+    const special = address === undefined ? undefined : specialness(address);
+    if (address === undefined) {
+      diagnostics.push(fieldError("invalid-address", path, unreadable(text, raw.addressType)));
+    } else if (special !== undefined) diagnostics.push(fieldError("reserved-address", path, special));
+    else result.push(endpointOf(endpoint, address, namespace));
   }
   return exactList(result);
 }

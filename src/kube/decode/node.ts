@@ -2,15 +2,16 @@ import type { V1Node, V1NodeAddress } from "@kubernetes/client-node";
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { quoted } from "../../base/text.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import {
   type Decoded,
   type FieldDiagnostic,
+  fieldError,
   invalid,
   type LocatedText,
   located,
+  notAnAddress,
   type Raw,
   type RawMetadata,
   readCidr,
@@ -18,7 +19,7 @@ import {
   type Unusable,
   valid,
 } from "./decode.ts";
-import { shapeDiagnostics } from "./shape.ts";
+import { shapeOf } from "./shape.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
@@ -33,8 +34,8 @@ interface RawServiceCIDR {
 
 /** Decodes a Node (core/v1). */
 export function decodeNode(object: unknown): Decoded<Node> {
-  const shape = shapeDiagnostics("Node", object);
-  if (shape.length > 0) return invalid(shape);
+  const { errors } = shapeOf("Node", object);
+  if (errors.length > 0) return invalid(errors);
   const { metadata, spec, status } = object as RawNode;
   const diagnostics: FieldDiagnostic[] = [];
   const value: Node = {
@@ -60,8 +61,7 @@ function primaryAddresses(
         ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }]
         : [],
     );
-  const read = (text: string): string | Unusable =>
-    canonicalAddress(text) ?? { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
+  const read = (text: string): string | Unusable => canonicalAddress(text) ?? notAnAddress(text);
   const usable = textsByFamily([...ofType("InternalIP"), ...ofType("ExternalIP")], read, diagnostics);
   return byFamily((family) => usable[family][0] ?? "");
 }
@@ -73,13 +73,13 @@ function podCIDRsOf(spec: RawNode["spec"]): LocatedText[] {
 
 /** Decodes a ServiceCIDR (networking.k8s.io/v1, https://kep.k8s.io/1880). */
 export function decodeServiceCIDR(object: unknown): Decoded<ServiceCIDR> {
-  const shape = shapeDiagnostics("ServiceCIDR", object);
-  if (shape.length > 0) return invalid(shape);
+  const { errors } = shapeOf("ServiceCIDR", object);
+  if (errors.length > 0) return invalid(errors);
   const { metadata, spec } = object as RawServiceCIDR;
   const diagnostics: FieldDiagnostic[] = [];
   const cidrs = textsByFamily(located(spec.cidrs, "spec.cidrs"), readCidr, diagnostics);
   if (cidrs.ip.length + cidrs.ip6.length === 0) {
-    diagnostics.push({ path: "spec.cidrs", reason: "must have a CIDR", severity: "error" });
+    diagnostics.push(fieldError("missing-field", "spec.cidrs", "must have a CIDR"));
     return invalid(diagnostics);
   }
   return valid({ name: metadata.name, uid: metadata.uid ?? "", cidrs }, diagnostics);

@@ -1,12 +1,13 @@
+import { didYouMean } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { quoted } from "../../base/text.ts";
+import { listText, quoted } from "../../base/text.ts";
 import {
   PORT_RANGES_ANNOTATION,
   type PortRange,
   type Service,
   type ServicePortSpec,
 } from "../../model/service.ts";
-import type { FieldDiagnostic } from "./decode.ts";
+import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import type { RawService } from "./raw-service.ts";
 
 /** The most ranges of one Service: each is an element for each of its addresses, and more where other ports cut it. */
@@ -18,23 +19,25 @@ const MOST_PORT = 65_535;
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
 /**
- * Gives the ports of a Service the ranges of its annotation. One that is not understood as a whole is ignored as a whole, and the
- * ports are served as without it: half of a set of ranges is no use to anybody.
+ * Gives the ports of a Service the ranges of its annotation. An annotation with any mistake is ignored as a whole, and the
+ * ports are served as without it: half of a set of ranges is of no use.
+ * @param isPartial true if the Service has more ports, which are invalid: ranges of unknown ports may be theirs
  * @param diagnostics takes a warning about such an annotation
  */
 export function withPortRanges(
   ports: readonly ServicePortSpec[],
   { annotations }: RawService["metadata"],
+  isPartial: boolean,
   diagnostics: FieldDiagnostic[],
 ): Pick<Service, "ports" | "invalidPortRanges"> {
   const text = annotations?.[PORT_RANGES_ANNOTATION];
   if (text === undefined || text === null) return { ports };
-  const ranges = rangesByPort(text, ports);
+  const ranges = rangesByPort(text, ports, isPartial);
   if (typeof ranges !== "string") {
     return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
   }
   const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
-  diagnostics.push({ path, reason: `${ranges}; no range is served`, severity: "warning" });
+  diagnostics.push(fieldWarning("invalid-annotation", path, `${ranges}; no range is served`));
   return { ports, invalidPortRanges: ranges };
 }
 
@@ -42,10 +45,11 @@ function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): S
   return ranges.length === 0 ? port : { ...port, ranges };
 }
 
-/** The ranges of each port by its name; or the reason why the text is none, the predicate of a sentence. */
+/** Returns the ranges of each port by its name; or the reason why the text is invalid, as the predicate of a sentence. */
 function rangesByPort(
   text: string,
   ports: readonly ServicePortSpec[],
+  isPartial: boolean,
 ): ReadonlyMap<string, readonly PortRange[]> | string {
   const entries = text.split(",");
   if (entries.length > MOST_RANGES) return `can have ${MOST_RANGES} ranges, and has ${entries.length}`;
@@ -59,8 +63,8 @@ function rangesByPort(
       return `must have ranges of ports from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
     }
     const port = ports.find((one) => one.name === name);
-    if (port === undefined) return `must name a port of the Service, which ${quoted(name)} is not`;
-    found.push({ ...range, name, protocol: port.protocol });
+    if (port !== undefined) found.push({ ...range, name, protocol: port.protocol });
+    else if (!isPartial) return unknownPortReason(name, range, ports);
   }
   found.sort((a, b) => a.first - b.first);
   for (const [index, one] of found.entries()) {
@@ -74,6 +78,17 @@ function rangesByPort(
   const named = (name: string) =>
     found.filter((one) => one.name === name).map(({ first, last }) => ({ first, last }));
   return new Map(found.map(({ name }) => [name, named(name)]));
+}
+
+function unknownPortReason(name: string, range: PortRange, ports: readonly ServicePortSpec[]): string {
+  const names = ports.map((port) => port.name);
+  if (name === "")
+    return `must name a port before each range, such as ${entryText({ ...range, name: names[0] ?? "" })}`;
+  const hint = didYouMean(name, names);
+  const known = names.every((one) => one === "")
+    ? "its only port has no name"
+    : `its ports are ${listText(names)}`;
+  return `names the port ${quoted(name)}, which the Service does not have: ${hint ?? known}`;
 }
 
 function entryText({ name, first, last }: PortRange & Pick<ServicePortSpec, "name">): string {

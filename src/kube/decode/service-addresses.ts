@@ -12,12 +12,15 @@ import {
 import type { Service } from "../../model/service.ts";
 import {
   type FieldDiagnostic,
+  fieldError,
   type LocatedText,
   located,
+  notAnAddress,
   readAddress,
   readCidr,
   textsByFamily,
 } from "./decode.ts";
+import type { DiagnosticCode } from "./diagnostic-code.ts";
 import { ingressOf, type RawIngress, type RawService, type RawServiceSpec } from "./raw-service.ts";
 
 /** Returns true for addresses that no Service may have: rules for them would hijack the node's own traffic. */
@@ -35,7 +38,8 @@ export function clusterIPsOf(
   diagnostics: FieldDiagnostic[],
 ): Record<Family, string> | undefined {
   const before = diagnostics.length;
-  const refuse = (path: string, reason: string) => diagnostics.push({ path, reason, severity: "error" });
+  const refuse = (code: DiagnosticCode, path: string, reason: string) =>
+    diagnostics.push(fieldError(code, path, reason));
   const [first] = spec.clusterIPs ?? [];
   const texts =
     first === undefined
@@ -44,19 +48,24 @@ export function clusterIPsOf(
   const result = byFamily(() => "");
   for (const [index, { text, path }] of texts.entries()) {
     const address = canonicalAddress(text);
-    if (address === undefined) refuse(path, `must be an IP address, not ${quoted(text)}`);
-    else if (isReserved(address)) refuse(path, `cannot be served at ${address}`);
+    if (address === undefined) diagnostics.push({ path, ...notAnAddress(text) });
+    else if (isReserved(address)) refuse("reserved-address", path, `cannot be served at ${address}`);
     else {
       const family = familyOf(address);
       const wanted = spec.ipFamilies?.[index];
       if (wanted !== undefined && wanted !== FAMILY_NAMES[family])
-        refuse(path, `must be ${wanted}, not ${address}`);
-      else if (result[family] !== "") refuse(path, `is a second ${FAMILY_NAMES[family]} address`);
+        refuse("cluster-ip-mismatch", path, `must be ${wanted}, not ${address}`);
+      else if (result[family] !== "")
+        refuse("cluster-ip-mismatch", path, `is a second ${FAMILY_NAMES[family]} address`);
       else result[family] = address;
     }
   }
   if (spec.clusterIP && first !== undefined && first !== spec.clusterIP)
-    refuse("spec.clusterIP", `must be the first of spec.clusterIPs, not ${quoted(spec.clusterIP)}`);
+    refuse(
+      "cluster-ip-mismatch",
+      "spec.clusterIP",
+      `must be the first of spec.clusterIPs, not ${quoted(spec.clusterIP)}`,
+    );
   return diagnostics.length === before ? result : undefined;
 }
 
@@ -151,5 +160,5 @@ function mayMean(family: Family, text: string): boolean {
 
 function unguarded(address: string): FieldDiagnostic {
   const reason = `has no valid range for ${address}, which is therefore not served`;
-  return { path: "spec.loadBalancerSourceRanges", reason, severity: "error" };
+  return fieldError("no-valid-source-range", "spec.loadBalancerSourceRanges", reason);
 }

@@ -1,4 +1,4 @@
-import { byFamily } from "../../base/family.ts";
+import { byFamily, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { alternatives, quoted } from "../../base/text.ts";
@@ -9,16 +9,20 @@ import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../..
 import {
   type Decoded,
   type FieldDiagnostic,
+  fieldError,
+  fieldWarning,
   hasLabel,
   invalid,
+  isOmitted,
   protocolOf,
   timeOf,
+  type UsablePart,
   valid,
 } from "./decode.ts";
 import { withPortRanges } from "./port-ranges.ts";
 import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
-import { shapeDiagnostics } from "./shape.ts";
+import { independent, shapeOf } from "./shape.ts";
 
 /** The label of Services that another proxy handles. Source: https://kep.k8s.io/2447 */
 export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
@@ -38,26 +42,46 @@ const portLists = new SharedValues<readonly ServicePortSpec[]>();
  * @param budget of one that has more source ranges or addresses, these are not read: it gets no rules
  */
 export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded<Service> {
-  const shape = shapeDiagnostics("Service", object);
-  if (shape.length > 0) return invalid(shape);
-  const raw = object as RawService;
-  const reason = notServed(raw);
-  if (reason !== undefined) return { kind: "ignored", reason };
+  const { errors, part } = shapeOf("Service", object);
+  if (part === undefined) return invalid(errors);
+  const raw = part.value as RawService;
+  const isWhole = errors.length === 0;
+  const reason = notServed(raw, part);
+  if (reason !== undefined) return isWhole ? { kind: "ignored", reason } : invalid(errors, part);
   const diagnostics: FieldDiagnostic[] = [];
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
-  if (ports.length === 0)
-    diagnostics.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
-  if (clusterIPs === undefined || ports.length === 0) return invalid(diagnostics);
-  const families = byFamily((family) => clusterIPs[family] !== "");
+  if (ports.length === 0) diagnostics.push(fieldError("missing-field", "spec.ports", "must have a port"));
+  const isPartial = !isWhole || ports.length === 0;
+  const value = serviceOf(raw, { clusterIPs, ports, isPartial, budget, diagnostics });
+  if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
+  return invalid([...errors, ...independent(diagnostics, part)], part);
+}
+
+/** The parts of a Service that decide whether it is valid, and what else its other fields depend on. */
+interface ServiceParts {
+  /** Undefined if they are invalid: then nothing depends on the families of the Service. */
+  readonly clusterIPs: Record<Family, string> | undefined;
+  readonly ports: readonly ServicePortSpec[];
+  /** True if ports may have been omitted as invalid. */
+  readonly isPartial: boolean;
+  readonly budget: ServiceBudget;
+  readonly diagnostics: FieldDiagnostic[];
+}
+
+function serviceOf(
+  raw: RawService,
+  { clusterIPs, ports, isPartial, budget, diagnostics }: ServiceParts,
+): Service {
+  const families = byFamily((family) => clusterIPs?.[family] !== "");
   const { metadata, spec } = raw;
-  const ranged = withPortRanges(ports, metadata, diagnostics);
+  const ranged = withPortRanges(ports, metadata, isPartial, diagnostics);
   const excess = excessIn(raw, budget);
-  const value: Service = {
+  return {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
-    clusterIPs,
+    clusterIPs: clusterIPs ?? byFamily(() => ""),
     ...ranged,
     ...(excess === undefined
       ? externalAddressesOf(raw, families, diagnostics)
@@ -69,7 +93,6 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
-  return valid(value, diagnostics);
 }
 
 /** Returns the budget that the lists of a Service exceed, undefined for none. */
@@ -96,7 +119,7 @@ function schedulerOf(
   if (scheduler !== undefined) return { scheduler };
   const path = joinPath("metadata.annotations", SCHEDULER_ANNOTATION);
   const reason = `must be ${alternatives(SCHEDULERS)}, not ${quoted(text)}; random is used`;
-  diagnostics.push({ path, reason, severity: "warning" });
+  diagnostics.push(fieldWarning("invalid-annotation", path, reason));
   // join() makes a string of its own; V8 keeps a slice as a reference to the whole, which may have 256 KB.
   const start = Array.from(text.slice(0, MOST_OF_SCHEDULER)).join("");
   return { scheduler: "random", unknownScheduler: text === start ? text : `${start}...` };
@@ -106,13 +129,14 @@ function schedulerOf(
  * Returns the reason why kube-proxy does not serve such a Service, undefined if it does. The selectors of the API requests
  * exclude most of these already; Services from files are filtered only here.
  */
-function notServed({ metadata, spec }: RawService): string | undefined {
+function notServed({ metadata, spec }: RawService, { omitted }: UsablePart): string | undefined {
   if (hasLabel(metadata, PROXY_NAME_LABEL))
     return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
   if (spec.type === "ExternalName") return "is of type ExternalName";
   const clusterIP = spec.clusterIP || spec.clusterIPs?.[0];
   if (clusterIP === "None") return "is headless";
-  return clusterIP ? undefined : "has no cluster IP (the API server assigns it)";
+  if (clusterIP || omitted.some((path) => path.startsWith("spec.clusterIP"))) return undefined;
+  return "has no cluster IP (the API server assigns it)";
 }
 
 /** Returns the ports, without those that repeat another's name or number, and without repeated node ports. */
@@ -123,12 +147,13 @@ function portsOf(
   const seen = new Set<string>();
   const isRepeated = (key: string, path: string, what: string): boolean => {
     const isKnown = seen.has(key);
-    if (isKnown) diagnostics.push({ path, reason: `repeats the ${what} of another port`, severity: "error" });
+    if (isKnown) diagnostics.push(fieldError("duplicate-port", path, `repeats the ${what} of another port`));
     seen.add(key);
     return isKnown;
   };
   const result: ServicePortSpec[] = [];
   for (const [index, raw] of ports.entries()) {
+    if (isOmitted(raw)) continue;
     const path = joinPath("spec.ports", index);
     const [name, protocol, nodePort] = [raw.name ?? "", protocolOf(raw.protocol), raw.nodePort ?? 0];
     if (isRepeated(`name ${name}`, joinPath(path, "name"), "name")) continue;

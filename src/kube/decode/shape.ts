@@ -1,6 +1,6 @@
 import type { ValidateFunction } from "ajv";
-import { describeSchemaError } from "../../base/schema-error.ts";
-import type { FieldDiagnostic } from "./decode.ts";
+import { describeSchemaError, splitPath } from "../../base/schema-error.ts";
+import { type FieldDiagnostic, fieldError, type UsablePart } from "./decode.ts";
 import {
   compileEndpointSliceValidator,
   compileNodeValidator,
@@ -27,15 +27,78 @@ function validatorOf(kind: ObjectKind): ValidateFunction {
   return validate;
 }
 
-/**
- * Validates an object against its schema in schemas/.
- * @returns no diagnostics if the object has the shape that its decoder reads
- */
-export function shapeDiagnostics(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
+/** An object as its decoder reads it: without errors, `part` is the object itself. */
+export interface Shape {
+  readonly errors: readonly FieldDiagnostic[];
+  /** Undefined if the object has no usable metadata or spec. */
+  readonly part: UsablePart | undefined;
+}
+
+/** Validates an object against its schema in schemas/. */
+export function shapeOf(kind: ObjectKind, object: unknown): Shape {
+  const errors = schemaErrors(kind, object);
+  return errors.length === 0
+    ? { errors, part: { value: object, omitted: [] } }
+    : { errors, part: usablePart(kind, object, errors) };
+}
+
+function schemaErrors(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
   const validate = validatorOf(kind);
   if (validate(object)) return [];
   const errors = validate.errors ?? [];
   // The validator lives on, and its errors refer to the object.
   validate.errors = null;
-  return errors.map((error) => ({ ...describeSchemaError(error), severity: "error" }));
+  return errors.map((error) => {
+    const { path, reason } = describeSchemaError(error);
+    return fieldError(error.keyword === "required" ? "missing-field" : "invalid-value", path, reason);
+  });
+}
+
+/** Values without which the rest cannot be judged. */
+const NEEDED = ["", "metadata", "spec", "addressType"];
+
+/** Omits invalid values, then values that are invalid without these, such as a port without its number. */
+function usablePart(
+  kind: ObjectKind,
+  object: unknown,
+  errors: readonly FieldDiagnostic[],
+): UsablePart | undefined {
+  const value: unknown = structuredClone(object);
+  const omitted = new Set<string>();
+  let paths = errors.map(({ path }) => path);
+  while (paths.length > 0) {
+    if (paths.some((path) => NEEDED.includes(path))) return undefined;
+    for (const path of paths) omitted.add(omit(value, path)).add(path);
+    // The name is only missing because it was omitted.
+    paths = schemaErrors(kind, value).flatMap(({ path }) =>
+      omitted.has(path) || (path === "metadata" && omitted.has("metadata.name")) ? [] : [path],
+    );
+  }
+  return { value, omitted: [...omitted] };
+}
+
+/** Items whose loss leaves a hole. Another array is omitted as a whole. */
+const SINGLE_ITEM = /^(?:spec\.ports|status\.loadBalancer\.ingress|endpoints|ports)\[\d+\]$/;
+
+/** Omits the value at a path, or the array that it is in. Returns the path of the omitted value. */
+function omit(value: unknown, path: string): string {
+  const keys = splitPath(path);
+  const parents = [value as Container | undefined];
+  for (const key of keys) parents.push(parents.at(-1)?.[key] as Container | undefined);
+  const isWholeArray = Array.isArray(parents.at(-2)) && !SINGLE_ITEM.test(path);
+  const depth = isWholeArray ? keys.length - 1 : keys.length;
+  delete parents[depth - 1]?.[keys[depth - 1] ?? ""];
+  return isWholeArray ? path.slice(0, path.lastIndexOf("[")) : path;
+}
+
+type Container = Record<string, unknown>;
+
+/** Returns the diagnostics that do not merely follow from the omission of values. */
+export function independent(
+  diagnostics: readonly FieldDiagnostic[],
+  { omitted }: Pick<UsablePart, "omitted">,
+): readonly FieldDiagnostic[] {
+  if (omitted.length === 0) return diagnostics;
+  const isRelated = (path: string) => omitted.some((one) => one.startsWith(path) || path.startsWith(one));
+  return diagnostics.filter(({ path }) => !isRelated(path));
 }

@@ -4,7 +4,13 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServiceBudget } from "../../model/service-budget.ts";
-import type { Decoded, FieldDiagnostic } from "../decode/decode.ts";
+import {
+  type Decoded,
+  type FieldDiagnostic,
+  fieldError,
+  fieldWarning,
+  type UsablePart,
+} from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
 import { objectName } from "../decode/metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
@@ -44,6 +50,8 @@ export interface InvalidObject extends Omit<FromFile<never>, "value"> {
   readonly of: ObjectKind;
   /** `Service namespace/name` */
   readonly object: string;
+  /** Absent if hardly anything has the right type. */
+  readonly usable?: UsablePart;
 }
 
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
@@ -113,12 +121,12 @@ export class ObjectGatherer {
   addUnreadable(file: string, { message, evidence }: AppError): void {
     const { line, reason = message } = evidence;
     const known = line === undefined ? {} : { line: Number(line) };
-    this.#diagnostics.push({ file, document: 1, ...known, path: "", reason, severity: "error" });
+    this.#diagnostics.push({ file, document: 1, ...known, ...fieldError("unreadable-file", "", reason) });
   }
 
   /** Adds a warning for a file or directory without any object, which is likely a mistake. */
   addEmpty(file: string, reason: string): void {
-    this.#diagnostics.push({ file, document: 1, path: "", reason, severity: "warning" });
+    this.#diagnostics.push({ file, document: 1, ...fieldWarning("empty-file", "", reason) });
   }
 
   /** Adds all objects of a document. */
@@ -135,7 +143,7 @@ export class ObjectGatherer {
     const { kind } = found;
     if (kind === "object") this.#addObject(found.of, found.object, origin, document);
     else if (kind === "invalid")
-      this.#addDiagnostics([{ path: "", reason: found.reason, severity: "error" }], origin, document);
+      this.#addDiagnostics([fieldError("not-an-object", "", found.reason)], origin, document);
     else this.#legacy.push({ object: objectName(found.of, found.object), reason: found.reason, origin });
   }
 
@@ -149,13 +157,14 @@ export class ObjectGatherer {
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
     const kept = this.#options.keepDocuments ? { document } : {};
     if (decoded.kind === "invalid") {
-      this.#invalid.push({ of, object, origin, ...kept });
+      const { usable } = decoded;
+      this.#invalid.push({ of, object, origin, ...kept, ...(usable !== undefined && { usable }) });
       return;
     }
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
       const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
-      this.#addDiagnostics([{ path: "", reason, severity: "warning" }], origin, document, object);
+      this.#addDiagnostics([fieldWarning("duplicate-object", "", reason)], origin, document, object);
       this.#kept.delete(object);
     }
     this.#kept.set(object, { of, origin, decoded, document: kept });

@@ -1,6 +1,7 @@
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { ServiceBudget } from "../../model/service-budget.ts";
 import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
+import { positionAt, unreadable } from "./diagnostic.ts";
 import { parseJson, parseLongList } from "./json.ts";
 import { listFiles } from "./list-files.ts";
 import { type FilesResult, ObjectGatherer, writtenBy } from "./object-gatherer.ts";
@@ -39,7 +40,7 @@ export async function readFiles(
   for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {
-      const documents = parseDocuments(await readText(file, stdin), file, thorough);
+      const documents = parseText(await readText(file, stdin), file, thorough);
       if (documents.length === 0) gatherer.addEmpty(file, "this file contains no document");
       for (const document of documents) gatherer.addDocument(file, document);
     } catch (error) {
@@ -50,12 +51,32 @@ export async function readFiles(
   return gatherer.result();
 }
 
+/** A line with an expression of a Go template that is not in quotes or a comment. */
+const TEMPLATE = /^[^"'#\n]*\{\{/m;
+
+/** Parses a text. Its error says if the text looks like a template of Helm, which is no YAML before it is rendered. */
+function parseText(text: string, file: string, thorough: boolean): InputDocument[] {
+  try {
+    return parseDocuments(text, file, thorough);
+  } catch (error) {
+    const found = TEMPLATE.exec(text);
+    if (found === null || !(error instanceof AppError) || error.evidence.line === undefined) throw error;
+    const position = positionAt(text, found.index + found[0].length - 1);
+    const why = `line ${error.evidence.line}: ${error.evidence.reason}`;
+    throw unreadable(
+      file,
+      `looks like a template: render it first, as with helm template (${why})`,
+      position,
+    );
+  }
+}
+
 /** A text that looks like JSON is parsed as JSON first, which is 100 times faster; it may be YAML in flow style. */
 function parseDocuments(text: string, file: string, thorough: boolean): InputDocument[] {
   const list = thorough ? undefined : parseLongList(text, file);
   if (list !== undefined) return [list];
   if (file.endsWith(".json")) return parseJson(text, file, thorough);
-  if (!/^\s*[{[]/.test(text)) return parseYaml(text, file);
+  if (!/^\s*(?:\{(?!\{)|\[)/.test(text)) return parseYaml(text, file);
   try {
     return parseJson(text, file, thorough);
   } catch (jsonError) {

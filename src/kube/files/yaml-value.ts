@@ -99,7 +99,10 @@ function merge(object: Record<string, unknown>, from: unknown, node: unknown): v
 
 function keyOf(key: unknown): string {
   if (isScalar(key) && key.anchor === undefined) return String(scalarValue(key));
-  throw new YamlValueError(key, "a key must be a scalar without an anchor");
+  throw new YamlValueError(
+    key,
+    isMap(key) ? "a key must be plain text, not a map" : "a key must be plain text without an anchor",
+  );
 }
 
 function scalarValue(scalar: Scalar): unknown {

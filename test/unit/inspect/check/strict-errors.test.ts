@@ -84,6 +84,24 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
   });
 });
 
+describe("an unknown annotation", () => {
+  test.each([
+    ["nft-proxy.io/schedular", "is not an annotation of nft-proxy: did you mean scheduler?"],
+    ["nft-proxy.io/weather", "is not an annotation of nft-proxy"],
+    ["nft-proxy.io/weight", "has no effect: it is an annotation of EndpointSlices"],
+    ["ignore-check.nft-proxy.io/duplicate-prt", "names no diagnostic: did you mean duplicate-port?"],
+    ["ignore-check.nft-proxy.io/no-endpoints", undefined],
+    ["nft-proxy.io/scheduler", undefined],
+    ["example.org/schedular", undefined],
+  ])("%s is a warning if nft-proxy could have meant it", async (name, reason) => {
+    const text = service(PORT).replace("namespace: shop", `annotations: {${name}: random}`);
+    const found = strictErrors(await read(text));
+    expect(found.map(({ code, severity, line, reason: why }) => [code, severity, line, why])).toEqual(
+      reason === undefined ? [] : [["unknown-annotation", "warning", 3, reason]],
+    );
+  });
+});
+
 describe("strict checks report what the API server would refuse, though a proxy could serve it:", () => {
   test.each<[string, string, string, string]>([
     [
@@ -139,6 +157,19 @@ describe("strict checks report what the API server would refuse, though a proxy 
     ).toEqual([
       "20 spec.ports[0].nodePort 30080 belongs to Service shop/a (/objects.yaml:1), which is older or comes first by name",
     ]);
+  });
+
+  test("a cluster IP of two Services, also of one with other errors", async () => {
+    const spec = (port: string) => `  clusterIP: 10.96.0.7\n  ports: [{port: ${port}}]`;
+    const result = await read(service(spec("80"), "a"), service(spec("81"), "b"), service(spec('"82"'), "c"));
+    const duplicates = strictErrors(result).filter(({ code }) => code === "duplicate-cluster-ip");
+    expect(duplicates.map(({ line, path, object }) => `${line} ${object} ${path}`)).toEqual([
+      "14 Service shop/b spec.clusterIP",
+      "22 Service shop/c spec.clusterIP",
+    ]);
+    expect(duplicates[0]?.reason.replace(directory, "")).toBe(
+      "10.96.0.7 belongs to Service shop/a (/objects.yaml:1), which is older or comes first by name",
+    );
   });
 
   test("a node port of two ports of one Service, not as that of another Service", async () => {

@@ -10,7 +10,7 @@ const WEB = port(80, { name: "web" });
 function decoded(text: string | null, ports = [SIP, RTP, WEB]) {
   const diagnostics: FieldDiagnostic[] = [];
   const metadata = { name: "voice", annotations: { "nft-proxy.io/port-ranges": text } };
-  return { ...withPortRanges(ports, metadata, diagnostics), diagnostics };
+  return { ...withPortRanges(ports, metadata, false, diagnostics), diagnostics };
 }
 
 test("a Service without the annotation has the ports that it had", () => {
@@ -56,8 +56,10 @@ test.each([
   ["rtp=0-5", 'must have ranges of ports from 1 to 65535, the smaller first, not "rtp=0-5"'],
   ["rtp=9-5", 'must have ranges of ports from 1 to 65535, the smaller first, not "rtp=9-5"'],
   ["rtp=1-65536", 'must have ranges of ports from 1 to 65535, the smaller first, not "rtp=1-65536"'],
-  ["video=1-5", 'must name a port of the Service, which "video" is not'],
-  ["1-5", 'must name a port of the Service, which "" is not'],
+  ["video=1-5", 'names the port "video", which the Service does not have: its ports are sip, rtp and web'],
+  ["1-5", "must name a port before each range, such as sip=1-5"],
+  ["=1-5", "must name a port before each range, such as sip=1-5"],
+  ["webb=1-5", 'names the port "webb", which the Service does not have: did you mean web?'],
   ["rtp=1-5,rtp=5-9", "must not have a port twice, as 5 in rtp=1-5 and rtp=5-9"],
   ["rtp=1-9,web=1-9,sip=5-7", "must not have a port twice, as 5 in rtp=1-9 and sip=5-7"],
   [Array.from({ length: 101 }, (_, i) => `rtp=${i + 1}-${i + 1}`).join(), "can have 100 ranges, and has 101"],
@@ -67,6 +69,7 @@ test.each([
     invalidPortRanges: reason,
     diagnostics: [
       {
+        code: "invalid-annotation",
         path: 'metadata.annotations["nft-proxy.io/port-ranges"]',
         reason: `${reason}; no range is served`,
         severity: "warning",

@@ -5,6 +5,11 @@ import { decodeService } from "../../../../src/kube/decode/service.ts";
 import type { Service } from "../../../../src/model/service.ts";
 import { countOperations } from "../../../support/operations.ts";
 
+/** Two ports with one number. */
+function twice(port: number): object[] {
+  return ["b", "c"].map((name) => ({ name, port }));
+}
+
 interface Parts {
   readonly metadata?: object;
   readonly spec?: object;
@@ -82,7 +87,7 @@ test("of thousands of addresses that have no effect 20 are named, errors first, 
   const diagnostics = decoded.kind === "valid" ? decoded.diagnostics : [];
   expect(diagnostics).toHaveLength(21);
   expect(diagnostics[0]).toMatchObject({ path: "spec.externalIPs[1500]", severity: "error" });
-  expect(diagnostics[20]).toEqual({ path: "", reason: "has 1481 more warnings", severity: "warning" });
+  expect(diagnostics[20]).toMatchObject({ path: "", reason: "has 1481 more warnings", severity: "warning" });
 });
 
 describe("a Service beyond its budget", () => {
@@ -270,6 +275,27 @@ describe("a Service is refused:", () => {
       severity: "error",
       reason: expect.stringContaining(reason),
     });
+  });
+
+  test.each([
+    ["an invalid port number", { ports: [{ port: "80", name: "a" }, ...twice(81)] }],
+    ["a port without a number", { ports: [{ name: "a" }, ...twice(81)] }],
+    [
+      "an invalid cluster IP",
+      { clusterIP: 7, clusterIPs: null, ports: [{ port: 80, name: "a" }, ...twice(81)] },
+    ],
+    ["invalid cluster IPs", { clusterIPs: [7], ports: [{ port: 80, name: "a" }, ...twice(81)] }],
+  ])("with %s and everything else that is wrong, but nothing that follows from it", (_what, spec) => {
+    const annotations = { "nft-proxy.io/scheduler": "rand", "nft-proxy.io/port-ranges": "c=1-5" };
+    const given = { metadata: { annotations }, spec: { ...spec, externalIPs: ["127.0.0.1"] } };
+    const decoded = decodeService(service(given));
+    expect(
+      decoded.kind === "invalid" && decoded.diagnostics.slice(1).map(({ code, path }) => [code, path]),
+    ).toEqual([
+      ["duplicate-port", "spec.ports[2].port"],
+      ["reserved-address", "spec.externalIPs[0]"],
+      ["invalid-annotation", 'metadata.annotations["nft-proxy.io/scheduler"]'],
+    ]);
   });
 
   test("with at most 20 errors, and the number of the others", () => {

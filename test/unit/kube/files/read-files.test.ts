@@ -424,6 +424,21 @@ describe("readFiles refuses with file, line and reason", () => {
       "more than 16 MiB of YAML",
       undefined,
     ],
+    [
+      "a template's value",
+      "a.yaml",
+      "kind: Service\nmetadata:\n  name: {{ .Values.name }}\n",
+      "looks like a template: render it first, as with helm template (line 3: a key must be plain text, not a map)",
+      "3",
+    ],
+    [
+      "a template that begins with a condition",
+      "a.yaml",
+      "{{- if .Values.enabled }}\nkind: Service\n{{- end }}\n",
+      "looks like a template: render it first",
+      "1",
+    ],
+    ["braces in quotes, which are no template", "a.yaml", 'a: "{{"\nb: [', "Flow sequence", "2"],
     ["YAML that is not UTF-8", "a.yaml", Buffer.from("a: b\nc: \xe9", "latin1"), "is not UTF-8 text", "2"],
     [
       "JSON that is not UTF-8",

@@ -1,0 +1,50 @@
+/**
+ * The code of each kind of diagnostic about an object or a file, which pipelines and annotations name. A code is never
+ * renamed. docs/checks.md has the cause and the remedy of each.
+ */
+export const DIAGNOSTIC_CODES = [
+  "address-conflict",
+  "affinity-timeout",
+  "cluster-ip-mismatch",
+  "cluster-ip-outside-service-cidr",
+  "duplicate-cluster-ip",
+  "duplicate-node-port",
+  "duplicate-object",
+  "duplicate-port",
+  "empty-file",
+  "endpoint-is-cluster-ip",
+  "external-ip-in-service-cidr",
+  "field-not-allowed",
+  "health-port-conflict",
+  "invalid-address",
+  "invalid-annotation",
+  "invalid-cidr",
+  "invalid-value",
+  "kernel-refuses",
+  "link-local-address",
+  "missing-family",
+  "missing-field",
+  "more-diagnostics",
+  "no-endpoints",
+  "no-valid-source-range",
+  "node-port-range",
+  "not-an-object",
+  "over-limit",
+  "port-mismatch",
+  "port-range-on-node",
+  "port-ranges-off",
+  "reserved-address",
+  "slice-family",
+  "slice-without-service",
+  "source-range-host-bits",
+  "source-range-useless",
+  "source-ranges-ignored",
+  "source-ranges-open",
+  "unknown-annotation",
+  "unknown-field",
+  "unreadable-file",
+  "without-feature",
+] as const;
+
+/** One of {@link DIAGNOSTIC_CODES}. */
+export type DiagnosticCode = (typeof DIAGNOSTIC_CODES)[number];
