@@ -6,8 +6,14 @@ import type { DaemonState } from "../sync/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
+import type { HostSystem } from "./host-system.ts";
 import type { Proxier } from "./proxier.ts";
-import { type DaemonStatus, pendingServices, type VanishedStatus } from "./status/daemon-status.ts";
+import {
+  type DaemonStatus,
+  type MemoryStatus,
+  pendingServices,
+  type VanishedStatus,
+} from "./status/daemon-status.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 
 /** What a daemon knows of itself and its syncs, for health checks, the status page and commands. */
@@ -86,7 +92,7 @@ function syncState({ history, health }: Reports): DaemonState["sync"] {
 
 /** The daemon at this moment, for the status page. */
 export async function daemonStatus(
-  { version, dryRun, system: { clock } }: DaemonInput,
+  { version, hostVersions, dryRun, system }: DaemonInput,
   proxier: Proxier,
   { startedAt, health, judge, history, timeline }: Reports,
   readings: Readings,
@@ -96,9 +102,12 @@ export async function daemonStatus(
   const counts = await readings.connectionCounts?.();
   const vanished = await vanishedStatus(proxier, readings);
   const refusals = readings.refusals?.recent;
-  const now = clock.now();
+  const memory = await memoryStatus(system);
+  const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
+  const now = system.clock.now();
   return {
     version,
+    hostVersions,
     startedAt,
     now,
     dryRun,
@@ -116,7 +125,15 @@ export async function daemonStatus(
     ...(readings.fastPath === undefined ? {} : { fastPathInterfaces: readings.fastPath.count }),
     costlyTables,
     counts,
+    memory,
+    affinityEntries: readings.affinity.entries,
+    conntrack: { entries, capacity },
   };
+}
+
+async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
+  const [container, programs] = [await memory.container(), await memory.programs()];
+  return { own: memory.own(), container, programs };
 }
 
 async function vanishedStatus(

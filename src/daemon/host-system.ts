@@ -55,6 +55,7 @@ export const hostSystem: HostSystem = {
     capacity: () => conntrackSize(hostFiles, "max"),
   },
   memory: {
+    own: process.memoryUsage.rss,
     container: () => containerMemory(hostFiles),
     programs: () => programMemory(hostFiles),
   },

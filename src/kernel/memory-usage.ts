@@ -40,6 +40,8 @@ export interface ProgramMemory {
 
 /** Source of the daemon's memory metrics. */
 export interface MemoryUsage {
+  /** Resident memory of this process, bytes. */
+  readonly own: () => number;
   readonly container: () => Promise<ContainerMemory | undefined>;
   readonly programs: () => Promise<readonly ProgramMemory[]>;
 }

@@ -18,7 +18,7 @@ export class SourceStatus {
 
   /** Records that the resource is not served, or not to these credentials: it counts as synced and empty. */
   absentResource(): void {
-    this.#state = { ...this.#state, synced: true, absent: true, failure: "" };
+    this.#state = { ...this.#state, synced: true, absent: true, failure: "", followedSince: 0 };
   }
 
   /** Counts an error. */
@@ -26,9 +26,15 @@ export class SourceStatus {
     this.#state = { ...this.#state, errors: { ...this.#state.errors, [kind]: this.#state.errors[kind] + 1 } };
   }
 
-  /** Records why the resource cannot be followed; "" when it can. */
-  setFailure(failure: string): void {
-    this.#state = { ...this.#state, failure };
+  /** Records that the resource can be followed. */
+  followed(now: number): void {
+    const followedSince = this.#state.followedSince === 0 ? now : this.#state.followedSince;
+    this.#state = { ...this.#state, failure: "", followedSince };
+  }
+
+  /** Records why the resource cannot be followed. */
+  failed(failure: string): void {
+    this.#state = { ...this.#state, failure, followedSince: 0 };
   }
 
   get synced(): boolean {

@@ -79,6 +79,8 @@ export interface SourceState {
   readonly lastEventAt: number;
   /** When a list was last complete. */
   readonly lastSyncAt: number;
+  /** Since when it has been followed without an interruption; 0 while it is not. */
+  readonly followedSince: number;
   /** How many complete lists followed the first. */
   readonly relists: number;
   readonly events: Readonly<Record<SourceEventKind, number>>;
@@ -105,6 +107,7 @@ export function initialState(): SourceState {
     objects: 0,
     lastEventAt: 0,
     lastSyncAt: 0,
+    followedSince: 0,
     relists: 0,
     events: { added: 0, modified: 0, deleted: 0, bookmark: 0 },
     errors: {

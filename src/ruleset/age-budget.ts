@@ -53,6 +53,18 @@ export class AgeBudget<C extends Claim = Claim> {
     return this.#shortfalls;
   }
 
+  /** The amount that all Services want. */
+  get claimed(): number {
+    return this.#sum;
+  }
+
+  /** The namespace whose Services want the most, and the amount; undefined without claims. */
+  get largest(): readonly [namespace: string, amount: number] | undefined {
+    let largest: readonly [string, number] | undefined;
+    for (const sum of this.#sums) if (sum[1] > (largest?.[1] ?? 0)) largest = sum;
+    return largest;
+  }
+
   claimOf(name: ServiceName): C | undefined {
     return this.#claims.get(name);
   }

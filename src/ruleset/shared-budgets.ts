@@ -77,6 +77,11 @@ export class SharedBudgets {
     return changed;
   }
 
+  /** The elements that all Services within their own budgets want, and the namespace that wants the most. */
+  get elements(): Pick<AgeBudget, "claimed" | "largest"> {
+    return this.#elements;
+  }
+
   /** The last count of elements of a Service within its own budget; 0 for others. */
   elementsOf(name: ServiceName): number {
     return this.#elements.claimOf(name)?.amount ?? 0;

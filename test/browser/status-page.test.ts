@@ -85,11 +85,22 @@ function troubled() {
       verifiedAt: NOW - 90_000,
       problem: undefined,
     },
-    refusals: { packets: 9, clients: 2, destinations: 1, latest: ["10.244.2.9 to 10.96.1.9:80/tcp"] },
+    refusals: {
+      entries: { ip: 2, ip6: 0 },
+      packets: 9,
+      clients: 2,
+      destinations: 1,
+      latest: ["10.244.2.9 to 10.96.1.9:80/tcp"],
+    },
     costlyTables: [
       { table: "ip kube-proxy", sets: 11_000, ms: 22 },
       { table: "inet firewall", sets: 5500, ms: 11 },
     ],
+    memory: {
+      own: 121e6,
+      container: { workingSet: 165e6, limit: 1342e6, peak: 415e6 },
+      programs: [{ program: "socat", resident: 4.6e6, peak: 4.6e6 }],
+    },
     pending: { since: NOW - 12_000, services: cart === undefined ? [] : [cart.service.name] },
     timeline: Array.from({ length: 60 }, (_, minute) =>
       minute % 4 === 0
@@ -167,7 +178,22 @@ function demo() {
       syncs: 318,
       fullSync: { at: NOW - 1_260_000, reason: "periodic", durationMs: 310, repaired: undefined },
     },
-    refusals: { packets: 12, clients: 2, destinations: 1, latest: ["10.244.1.31 to 10.96.77.31:80/tcp"] },
+    memory: {
+      own: 61e6,
+      container: { workingSet: 78e6, limit: 1342e6, peak: 94e6 },
+      programs: [
+        { program: "socat", resident: 4.6e6, peak: 4.6e6 },
+        { program: "nft", resident: 0, peak: 12e6 },
+      ],
+    },
+    affinityEntries: { ip: 212, ip6: 0 },
+    refusals: {
+      entries: { ip: 2, ip6: 0 },
+      packets: 12,
+      clients: 2,
+      destinations: 1,
+      latest: ["10.244.1.31 to 10.96.77.31:80/tcp"],
+    },
     timeline: Array.from({ length: 60 }, (_, minute) => {
       const syncs = minute % 5 === 0 ? 0 : 2 + ((minute * 7) % 9);
       return { syncs, outOfSyncMs: syncs * 9 };
@@ -250,6 +276,8 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",
       "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 11000 sets, 22 ms | inet firewall: 5500 sets, 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",
+      "Memory | 165 MB | of 1342 MB, the limit of the container | at most 415 MB, with page cache | daemon: 121 MB | socat: 4.6 MB, at most 4.6 MB",
+      "Versions | 1.2.3 | nftables v1.1.3 (Commodore Bullmoose #4) | Linux 6.12.48 | Node.js v20.19.2",
     ]);
     expect(await page.locator("svg.spark rect").count()).toBe(2 * 45);
     const heights = await page
@@ -259,11 +287,17 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator(".sources tbody tr").nth(1).textContent()).toMatch(
       /<script>alert\("source"\)<\/script>.*server 3/s,
     );
-    expect(await page.locator("nav a").allInnerTexts()).toEqual(["metrics", "configz", "flagz", "statusz"]);
+    expect(await page.locator("nav a").allInnerTexts()).toEqual([
+      "stop refreshing",
+      "metrics",
+      "configz",
+      "flagz",
+      "statusz",
+    ]);
   });
 
   test("is what the picture of the README shows, which PICTURE=1 takes anew", async () => {
-    const { page, complaints } = await browser.open(demo(), "/", { viewport: { width: 1100, height: 1240 } });
+    const { page, complaints } = await browser.open(demo(), "/", { viewport: { width: 1100, height: 1700 } });
     const picture = await page.screenshot();
     if (process.env.PICTURE) writeFileSync(PICTURE, picture);
     const stored = readFileSync(PICTURE);
@@ -284,6 +318,17 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator("img, script").count()).toBe(0);
     expect(complaints).toEqual([]);
     expect(requests.filter((url) => !url.startsWith(origin) && url !== "data:,")).toEqual([]);
+  });
+
+  test("is loaded again by itself, without a script, until its link is followed", async () => {
+    const { page, origin, requests } = await browser.open(troubled(), "/?refresh=5", {
+      javaScriptEnabled: false,
+    });
+    const loads = () => requests.filter((url) => url === `${origin}/?refresh=5`).length;
+    await expect.poll(loads, { timeout: 60_000 }).toBeGreaterThan(1);
+    await page.getByRole("link", { name: "stop refreshing" }).click();
+    expect(await page.locator("meta[http-equiv=refresh]").count()).toBe(0);
+    expect(page.url()).toBe(`${origin}/?refresh=0`);
   });
 
   test("filters, pages and opens a Service without a script", async () => {
@@ -331,9 +376,13 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(back).toBe(colorScheme === "light" ? "rgb(245, 246, 248)" : "rgb(20, 23, 28)");
   });
 
-  test.each([360, 390])("fits a phone of %s px without scrolling sideways", async (width) => {
+  test.each([360, 390, 500])("fits %s px without scrolling sideways, and no table is cut", async (width) => {
     const { page } = await browser.open(troubled(), "/", { viewport: { width, height: 780 } });
     for (const summary of await page.locator("summary").all()) await summary.click();
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+    const widths = await page
+      .locator(".table, .table td")
+      .evaluateAll((all) => all.map((one) => [one.scrollWidth, one.clientWidth] as const));
+    expect(widths.filter(([needed, given]) => needed > given)).toEqual([]);
   });
 });

@@ -24,9 +24,13 @@ test("the status page shows the Services that the daemon serves", async () => {
   const text = await statusText();
   expect(text).toMatch(/Health healthy Last sync \d+ s ago/);
   expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync at start/);
-  expect(text).toMatch(/Syncs, last hour [1-9]\d* .*Out of sync, last hour \d+\.\d\d s/);
+  expect(text).toMatch(/Syncs, last hour [1-9]\d* .*Out of sync, last hour [\d.]+ s/);
+  expect(text).toMatch(
+    /Memory \d+ MB .*daemon: \d+ MB .*Versions \S+ nftables v\S+ .* Linux \d+\.\S+ Node\.js v\d/,
+  );
+  expect(text).toMatch(/Elements of all Services [1-9]\d* 1000000 0 % /);
   expect(text).toContain("36 of 36 Services");
-  expect(text).toMatch(/services following 3\d \d+ s ago/);
+  expect(text).toMatch(/services following 3\d \d+ s \d+ s ago \d+ s ago/);
   expect(text).toMatch(
     /shop\/cart sticky 600 s http 80\/tcp IPv4 10\.96\.1\.2:80 cluster IP 4 endpoints 0 connections/,
   );

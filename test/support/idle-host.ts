@@ -6,7 +6,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
-    memory: { container: async () => undefined, programs: async () => [] },
+    memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     interfaces: () => async () => ({ devices: [], excluded: [] }),
     localAddresses: async () => [],
     reservedPorts: new FakeReservedPorts(),

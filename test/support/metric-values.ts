@@ -28,7 +28,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     history: new SyncHistory(),
     source: { states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }) },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
-    memory: { container: async () => undefined, programs: async () => [] },
+    memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     connectionCounts: undefined,
     resetPackets: undefined,
     affinity: { entries: {} },

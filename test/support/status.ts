@@ -16,9 +16,17 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
-  const followed = { ...initialState(), synced: true, objects: cache.serviceCount, lastEventAt: NOW - 2000 };
+  const followed = {
+    ...initialState(),
+    synced: true,
+    objects: cache.serviceCount,
+    lastEventAt: NOW - 2000,
+    lastSyncAt: NOW - 3_600_000,
+    followedSince: NOW - 3_599_000,
+  };
   return {
     version: "1.2.3",
+    hostVersions: { nft: "nftables v1.1.3 (Commodore Bullmoose #4)", kernel: "6.12.48", nodejs: "v20.19.2" },
     startedAt: NOW - 3_600_000,
     now: NOW,
     dryRun: false,
@@ -37,6 +45,9 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     timeline: Array.from({ length: 60 }, () => ({ syncs: 0, outOfSyncMs: 0 })),
     costlyTables: [],
     counts: undefined,
+    memory: { own: 92_400_000, container: undefined, programs: [] },
+    affinityEntries: {},
+    conntrack: { entries: 812, capacity: 262_144 },
     ...options,
   };
 }

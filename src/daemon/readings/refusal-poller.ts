@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
+import { type ByFamily, byFamily } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
@@ -203,6 +204,8 @@ function addTo(
 
 /** What was refused within the last hour, as of the last look. */
 export interface RecentRefusals {
+  /** Number of recorded clients and destinations, of each family. */
+  readonly entries: ByFamily<number>;
   readonly packets: number;
   readonly clients: number;
   readonly destinations: number;
@@ -216,6 +219,7 @@ const MOST_LATEST = 5;
 /** Sums up what the kernel remembers. */
 function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
   return {
+    entries: byFamily((family) => entries.filter((entry) => entry.family === family).length),
     packets: entries.reduce((sum, { packets }) => sum + packets, 0),
     clients: new Set(entries.map(({ client }) => client)).size,
     destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`))
@@ -226,14 +230,21 @@ function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
   };
 }
 
-/** The latest entries, found without sorting all: there may be 100,000. */
+/** Returns the latest entries without sorting all, as there may be 100,000. */
 function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
   const latest: RefusalEntry[] = [];
   for (const entry of entries) {
-    if (latest.length === MOST_LATEST && entry.silentFor >= (latest.at(-1)?.silentFor ?? 0)) continue;
-    const after = latest.findIndex(({ silentFor }) => silentFor > entry.silentFor);
+    const last = latest.at(-1);
+    if (latest.length === MOST_LATEST && last !== undefined && !isBefore(entry, last)) continue;
+    const after = latest.findIndex((other) => isBefore(entry, other));
     latest.splice(after === -1 ? latest.length : after, 0, entry);
     latest.length = Math.min(latest.length, MOST_LATEST);
   }
   return latest;
+}
+
+/** Orders the later packet first. The kernel lists entries in no order, so equal times are ordered by text. */
+function isBefore(one: RefusalEntry, other: RefusalEntry): boolean {
+  if (one.silentFor !== other.silentFor) return one.silentFor < other.silentFor;
+  return refusalKey(one) < refusalKey(other);
 }

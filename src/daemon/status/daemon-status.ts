@@ -1,6 +1,9 @@
+import type { ByFamily } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
+import type { HostVersions } from "../../kernel/versions.ts";
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -26,6 +29,7 @@ export interface VanishedStatus {
 /** A daemon as the status page sees it at one moment. Times are milliseconds since 1970. */
 export interface DaemonStatus {
   readonly version: string;
+  readonly hostVersions: HostVersions;
   readonly startedAt: number;
   readonly now: number;
   /** Applies nothing. */
@@ -50,6 +54,25 @@ export interface DaemonStatus {
   readonly costlyTables: readonly CostlyTable[];
   /** undefined where connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
+  readonly memory: MemoryStatus;
+  /** Entries of each family's affinity map, as last read. */
+  readonly affinityEntries: Partial<ByFamily<number>>;
+  readonly conntrack: ConntrackStatus;
+}
+
+/** Memory of the daemon, its container and its programs. Bytes. */
+export interface MemoryStatus {
+  /** Resident memory of the daemon itself. */
+  readonly own: number;
+  /** Undefined outside a container. */
+  readonly container: ContainerMemory | undefined;
+  readonly programs: readonly ProgramMemory[];
+}
+
+/** Tracked connections, and their maximum number; undefined while the kernel tracks none. */
+export interface ConntrackStatus {
+  readonly entries: number | undefined;
+  readonly capacity: number | undefined;
 }
 
 /** What is desired and not yet in the kernel. */

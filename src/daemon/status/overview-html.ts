@@ -3,7 +3,6 @@ import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText, rounded } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
-import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -12,6 +11,7 @@ import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";
 import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
+import { tablesHtml } from "./tables-html.ts";
 
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;
@@ -26,9 +26,9 @@ const LONG_OUT_OF_SYNC = 30_000;
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
 ${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${fastPathCard(status)}
-${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}
+${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
-${sourcesHtml(status)}`;
+${tablesHtml(status)}`;
 }
 
 function card(title: string, tone: Tone, value: string, lines: readonly (string | Html)[], width = ""): Html {
@@ -136,6 +136,30 @@ function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
   ]);
 }
 
+/** Share of the limit from which the card is marked, as in the alert NftProxyMemoryNearLimit. */
+const MUCH_MEMORY = 0.5;
+
+/** All processes of the container together, and each program. Outside a container, the sum of the programs. */
+function memoryCard({ memory: { own, container, programs } }: DaemonStatus): Html {
+  const total = container?.workingSet ?? programs.reduce((sum, { resident }) => sum + resident, own);
+  const { limit, peak } = container ?? {};
+  const tone = limit !== undefined && total >= MUCH_MEMORY * limit ? "idle" : "good";
+  return wideCard("Memory", tone, megabytes(total), [
+    ...(limit === undefined ? [] : [`of ${megabytes(limit)}, the limit of the container`]),
+    ...(peak === undefined ? [] : [`at most ${megabytes(peak)}, with page cache`]),
+    `daemon: ${megabytes(own)}`,
+    ...programs.map((one) => `${one.program}: ${megabytes(one.resident)}, at most ${megabytes(one.peak)}`),
+  ]);
+}
+
+function versionsCard({ version, hostVersions: { nft, kernel, nodejs } }: DaemonStatus): Html {
+  return wideCard("Versions", "good", version, [nft, `Linux ${kernel}`, `Node.js ${nodejs}`]);
+}
+
+function megabytes(bytes: number): string {
+  return `${rounded(bytes / 1e6)} MB`;
+}
+
 /** When every element was last compared with the kernel, and the last full sync, which also repairs what differs. */
 function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
@@ -213,28 +237,6 @@ function listed<T>(items: readonly T[], lineOf: (item: T) => string = String): s
 
 function moreText(count: number): string[] {
   return count > 0 ? [`and ${count} more`] : [];
-}
-
-function sourcesHtml({ sources, now }: DaemonStatus): Html {
-  return html`<div class="sources"><table><caption>Sources</caption><thead><tr><th>Resource<th>State<th class="number">Objects<th>Last heard<th>Last list<th class="number">Relists<th class="number">Errors</thead><tbody>
-${RESOURCE_NAMES.map((name) => sourceRow(name, sources[name], now))}</tbody></table></div>
-`;
-}
-
-function sourceRow(name: string, state: SourceState, now: number): Html {
-  const errors = Object.entries(state.errors).filter(([, count]) => count > 0);
-  const total = errors.reduce((sum, [, count]) => sum + count, 0);
-  const kinds = errors.map(([kind, count]) => `${kind} ${count}`).join(", ");
-  const [tone, message] = sourceWords(state);
-  const ago = (at: number) => (at === 0 ? "never" : `${durationWords(now - at)} ago`);
-  return html`<tr><td>${name}<td><span class="${tone}">${clipped(message, LONGEST_LINE)}</span><td class="number">${state.objects}<td>${ago(state.lastEventAt)}<td>${ago(state.lastSyncAt)}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
-`;
-}
-
-function sourceWords({ failure, absent, synced }: SourceState): readonly [Tone, string] {
-  if (failure !== "") return ["bad", failure];
-  if (absent) return ["idle", "not served here"];
-  return synced ? ["good", "following"] : ["idle", "first list under way"];
 }
 
 function agoText({ at }: FullSyncRecord, now: number): string {

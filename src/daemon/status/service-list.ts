@@ -13,7 +13,7 @@ export interface StatusQuery {
   readonly problemsOnly: boolean;
   /** From 1. */
   readonly page: number;
-  /** Seconds until the page is asked for again, 0 for never. */
+  /** Seconds until the browser loads the page again; 0 for never. */
   readonly refresh: number;
   /** All endpoints of one Service, `namespace/name`; "" for the list. */
   readonly service: string;
@@ -21,17 +21,22 @@ export interface StatusQuery {
 
 /** Texts longer than any address or name. */
 const LONGEST_TEXT = 300;
-const REFRESH_PERIODS: readonly number[] = [5, 15, 60];
+
+/** Choices of the refresh period, seconds. */
+export const REFRESH_PERIODS: readonly number[] = [0, 5, 30, 60];
+
+/** Long enough to type a filter or read an opened list; seconds. */
+export const DEFAULT_REFRESH = 30;
 
 /** Reads the query of a URL; whatever makes no sense counts as not given. */
 export function readStatusQuery(query: URLSearchParams): StatusQuery {
   const page = Number(query.get("page"));
-  const refresh = Number(query.get("refresh"));
+  const refresh = Number(query.get("refresh") ?? DEFAULT_REFRESH);
   return {
     text: (query.get("q") ?? "").slice(0, LONGEST_TEXT).trim().toLowerCase(),
     problemsOnly: query.get("show") === "problems",
     page: Number.isSafeInteger(page) && page > 0 ? page : 1,
-    refresh: REFRESH_PERIODS.includes(refresh) ? refresh : 0,
+    refresh: REFRESH_PERIODS.includes(refresh) ? refresh : DEFAULT_REFRESH,
     service: (query.get("service") ?? "").slice(0, LONGEST_TEXT),
   };
 }
@@ -43,7 +48,7 @@ export function statusLink(query: StatusQuery, change: Partial<StatusQuery>): st
     ...(text === "" ? {} : { q: text }),
     ...(problemsOnly ? { show: "problems" } : {}),
     ...(page === 1 ? {} : { page: String(page) }),
-    ...(refresh === 0 ? {} : { refresh: String(refresh) }),
+    ...(refresh === DEFAULT_REFRESH ? {} : { refresh: String(refresh) }),
     ...(service === "" ? {} : { service }),
   });
   return parameters.size === 0 ? "/" : `/?${parameters}`;

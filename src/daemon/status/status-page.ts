@@ -7,7 +7,9 @@ import { Html, html } from "./html.ts";
 import { overviewHtml } from "./overview-html.ts";
 import { serviceHtml } from "./service-html.ts";
 import {
+  DEFAULT_REFRESH,
   listServices,
+  REFRESH_PERIODS,
   readStatusQuery,
   type ServiceList,
   type StatusQuery,
@@ -52,10 +54,17 @@ function page(status: DaemonStatus, query: StatusQuery): Html {
 <title>nft-proxy on ${cache.node.name}</title><link rel="icon" href="data:,"><style>${new Html(STATUS_STYLE)}</style></head>
 <body><header><h1>nft-proxy</h1><span>${cache.node.name}${cache.node.zone === "" ? "" : `, ${cache.node.zone}`}</span>
 <small>version ${version}, up ${durationWords(now - startedAt)}</small>
-<nav><a href="/metrics">metrics</a><a href="/configz">configz</a><a href="/flagz">flagz</a><a href="/statusz">statusz</a></nav></header>
+<nav>${refreshHtml(query)}<a href="/metrics">metrics</a><a href="/configz">configz</a><a href="/flagz">flagz</a><a href="/statusz">statusz</a></nav></header>
 <main>${query.service === "" ? overviewHtml(status) : undefined}${servicesHtml(status, query)}</main>
 <footer>Services as this node is to serve them. Counts are of new connections, since the rule for them was made.</footer></body></html>
 `;
+}
+
+/** A switch that works without a script, on each page. */
+function refreshHtml(query: StatusQuery): Html {
+  return query.refresh === 0
+    ? html`<a href="${statusLink(query, { refresh: DEFAULT_REFRESH })}">refresh every ${DEFAULT_REFRESH} s</a>`
+    : html`<a href="${statusLink(query, { refresh: 0 })}">stop refreshing</a>`;
 }
 
 function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
@@ -97,11 +106,11 @@ function noneHtml(services: readonly Html[]): Html | undefined {
 }
 
 function filterHtml({ text, problemsOnly, refresh }: StatusQuery, problems: number): Html {
-  const option = (seconds: number, says: string) =>
-    html`<option value="${seconds}"${seconds === refresh ? html` selected` : undefined}>${says}</option>`;
+  const option = (seconds: number) =>
+    html`<option value="${seconds}"${seconds === refresh ? html` selected` : undefined}>${seconds === 0 ? "never" : `every ${seconds} s`}</option>`;
   return html`<form method="get" action="/" role="search"><input type="search" name="q" value="${text}" placeholder="Name, address or port" aria-label="Filter by name, address or port">
 <label><input type="checkbox" name="show" value="problems"${problemsOnly ? html` checked` : undefined}> only the ${problems} with problems</label>
-<label>refresh <select name="refresh">${[option(0, "never"), option(5, "5 s"), option(15, "15 s"), option(60, "1 min")]}</select></label>
+<label>refresh <select name="refresh">${REFRESH_PERIODS.map(option)}</select></label>
 <button>Show</button></form>
 `;
 }

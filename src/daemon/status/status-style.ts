@@ -13,8 +13,8 @@ h1 { font-size: 22px; margin: 0; } h2, h3, h4 { margin: 0; } h2 { font-size: 13p
 h3 { font-size: 16px; overflow-wrap: anywhere; } h4 { font-size: 14px; font-weight: 600; }
 a { color: var(--link); } small, .none { color: var(--dim); } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
 nav a { margin-right: 12px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(165px, 1fr)); gap: 10px; margin: 16px 0; }
-.card, article, .sources, form { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(165px, 1fr)); gap: 10px; margin: 16px 0; grid-auto-flow: dense; }
+.card, article, .table, form { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card { border-top: 3px solid var(--good); } .card.bad { border-top-color: var(--bad); } .card.idle { border-top-color: var(--idle); }
 .card p { margin: 2px 0; font-size: 13px; color: var(--dim); overflow-wrap: anywhere; } .card .value { font-size: 20px; color: var(--text); }
 .card.wide { grid-column: span 2; } .spark { display: block; width: 100%; height: 36px; border-bottom: 1px solid var(--line); }
@@ -26,7 +26,7 @@ span.idle { color: var(--idle); background: var(--idle-back); }
 table { border-collapse: collapse; width: 100%; font-size: 13px; } caption { text-align: left; font-weight: 600; color: var(--dim); }
 th, td { text-align: left; padding: 3px 10px 3px 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--dim); font-weight: 600; } .number { text-align: right; font-variant-numeric: tabular-nums; }
-.sources { overflow-x: auto; margin: 12px 0; } .sources td, .sources th { overflow-wrap: normal; }
+.table { margin: 12px 0; } .table td, .table th { overflow-wrap: normal; } .table :is(td, th):last-child { padding-right: 0; }
 form { display: flex; flex-wrap: wrap; gap: 8px 14px; align-items: center; margin: 16px 0 8px; }
 input, select, button { font: inherit; color: inherit; background: var(--page); border: 1px solid var(--line); border-radius: 6px; padding: 5px 9px; }
 input[type=search] { flex: 1 1 220px; min-width: 0; } button { cursor: pointer; }
@@ -39,11 +39,15 @@ details { margin-top: 2px; } summary { cursor: pointer; color: var(--dim); font-
 .none { margin: 4px 0; font-size: 13px; } .pager { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 8px 0; color: var(--dim); }
 footer { padding: 16px; color: var(--dim); font-size: 13px; }
 @media (max-width: 640px) {
-  .port { display: block; } .sources table { min-width: 560px; }
+  .port { display: block; }
+  .sources table, .sources tbody, .sources tr { display: block; } .sources thead { display: none; }
+  .sources td { display: inline-block; border: 0; padding: 1px 12px 1px 0; text-align: left; }
+  .sources td:first-child { font-weight: 600; } .sources tr { padding: 4px 0; border-bottom: 1px solid var(--line); }
+  .sources td[data-label]::before { content: attr(data-label) " "; color: var(--dim); }
   details table, details thead, details tbody, details tr, details td { display: block; }
   details thead { display: none; } details tr { padding: 5px 0; border-bottom: 1px solid var(--line); }
   details td { border: 0; padding: 1px 0; text-align: left; } details td:empty { display: none; }
   details td[data-unit]::after { content: " " attr(data-unit); color: var(--dim); }
-  .cards { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); }
+  .cards { grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); }
 }
 `;

@@ -144,7 +144,8 @@ class FileSource implements ObjectSource {
   #clearFailure(): void {
     if (!this.#failures.isFailing) return;
     this.#failures.end();
-    for (const name of RESOURCE_NAMES) this.#held[name].status.setFailure("");
+    const now = this.#options.clock.now();
+    for (const name of RESOURCE_NAMES) this.#held[name].status.followed(now);
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again when they change. */
@@ -153,7 +154,7 @@ class FileSource implements ObjectSource {
     this.#failures.add(failure);
     for (const name of RESOURCE_NAMES) {
       this.#held[name].status.countError("parse");
-      this.#held[name].status.setFailure(failure);
+      this.#held[name].status.failed(failure);
     }
   }
 
@@ -181,7 +182,7 @@ function deliver<T extends { readonly uid: string }>(
     store.stage(staged, value, { key: keyOf(value), uid: value.uid, version: JSON.stringify(value) });
   }
   status.listed(now);
-  status.setFailure("");
+  status.followed(now);
   store.replace(staged);
 }
 

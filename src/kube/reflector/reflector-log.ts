@@ -20,11 +20,11 @@ export class ReflectorLog {
     this.#logger.debug({ resource: this.#resource, objects }, "listed");
   }
 
-  /** Records that the server accepted a watch. */
-  open(): void {
+  /** Records that the server accepted a watch. `now` is in milliseconds since 1970. */
+  open(now: number): void {
     if (this.status.failure !== "")
       this.#logger.info({ resource: this.#resource }, "following the API server again");
-    this.status.setFailure("");
+    this.status.followed(now);
   }
 
   /** Records that a list or a watch failed, and when it is retried. An outage is one warning. */
@@ -37,7 +37,7 @@ export class ReflectorLog {
       fields,
       "cannot follow the API server; the last known objects stay in use",
     );
-    this.status.setFailure(failure.message);
+    this.status.failed(failure.message);
   }
 
   /** Records that the server does not understand a selector, and is asked without it. */

@@ -210,7 +210,7 @@ export class Reflector<T> {
           now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
-            this.#report.open();
+            this.#report.open(clock.now());
           },
         },
         (event) => this.#take(event),

@@ -23,6 +23,15 @@ describe("a shared budget", () => {
     expect(short(budget)).toEqual({});
   });
 
+  test("counts what all claim, and the namespace that claims the most, beyond the limit, too", () => {
+    const budget = budgetOf(["a/one", 1, 60], ["b/two", 2, 40], ["b/three", 3, 30]);
+    budget.decide({ all: 100, namespace: 60 });
+    expect([budget.claimed, budget.largest]).toEqual([130, ["b", 70]]);
+    budget.set(named("b/two"), undefined);
+    expect([budget.claimed, budget.largest]).toEqual([90, ["a", 60]]);
+    expect(budgetOf().largest).toBeUndefined();
+  });
+
   test("goes to the oldest, and of the same age to the first by name", () => {
     const budget = budgetOf(["b/new", 2, 50], ["b/old", 1, 50], ["a/new", 2, 50]);
     expect([...budget.decide({ all: 100, namespace: 1000 })]).toEqual(["b/new"]);

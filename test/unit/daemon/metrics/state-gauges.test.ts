@@ -54,7 +54,7 @@ test("the memory of the container and of its programs is shown where the host te
   const show = async (container: ContainerMemory | undefined) => {
     const metrics = testMetrics();
     const programs = async () => [{ program: "nft", resident: 5e6, peak: 90e6 }];
-    metrics.readFrom(scrapedParts({ memory: { container: async () => container, programs } }));
+    metrics.readFrom(scrapedParts({ memory: { own: () => 0, container: async () => container, programs } }));
     const value = (name: string) => metricValue(metrics, `nft_proxy_${name}`);
     return {
       container: [

@@ -65,6 +65,7 @@ describe("RefusalPoller", () => {
     });
     await see(...clients, entry("10.96.0.11", 81, 3, "10.244.1.9", 5));
     expect(watch.recent).toEqual({
+      entries: { ip: 8, ip6: 0 },
       packets: 10,
       clients: 8,
       destinations: 2,
@@ -76,6 +77,16 @@ describe("RefusalPoller", () => {
         "10.244.1.40 to 10.96.0.10:80/tcp",
       ],
     });
+  });
+
+  test("lists refusals of the same second in one order, however the kernel lists them", async () => {
+    const { watch, see } = watching();
+    const entries = [4, 1, 6, 3, 5, 2].map((n) => entry("10.96.0.10", 80, 1, `10.244.1.${n}`, 7));
+    await see(...entries);
+    const first = watch.recent?.latest;
+    expect(first?.map((line) => line.split(" ")[0])).toEqual([1, 2, 3, 4, 5].map((n) => `10.244.1.${n}`));
+    await see(...entries.toReversed());
+    expect(watch.recent?.latest).toEqual(first);
   });
 
   test("counts packets by Service and reason since the last look", async () => {

@@ -123,3 +123,76 @@ describe("the charts of the last hour", () => {
     expect(sparklineHtml([0, 0], "quiet").text).not.toContain("rect");
   });
 });
+
+describe("the card Memory", () => {
+  const programs = [
+    { program: "nft", resident: 0, peak: 137_000_000 },
+    { program: "socat", resident: 4_600_000, peak: 4_600_000 },
+  ];
+
+  test("shows the container against its limit, and each program", () => {
+    const container = { workingSet: 165_400_000, limit: 1_342_177_280, peak: 415_000_000 };
+    expect(text({ memory: { own: 121_000_000, container, programs } })).toContain(
+      "Memory 165 MB of 1342 MB, the limit of the container at most 415 MB, with page cache daemon: 121 MB" +
+        " nft: 0 MB, at most 137 MB socat: 4.6 MB, at most 4.6 MB",
+    );
+  });
+
+  test("is marked from half of the limit on", () => {
+    const marked = (workingSet: number) => {
+      const container = { workingSet, limit: 1000e6, peak: undefined };
+      const status = daemonStatus({}, { memory: { own: 0, container, programs } });
+      return statusPage(status, new URLSearchParams()).body.includes('card idle wide"><h2>Memory');
+    };
+    expect([499e6, 500e6].map(marked)).toEqual([false, true]);
+  });
+
+  test("shows the sum of all programs outside a container", () => {
+    expect(text({ memory: { own: 120_000_000, container: undefined, programs } })).toContain(
+      "Memory 125 MB daemon: 120 MB nft:",
+    );
+  });
+});
+
+describe("the table Sources", () => {
+  test("shows for how long a resource is followed, its last event, and why it is not followed", () => {
+    const { sources } = daemonStatus({});
+    const nodes = { ...sources.nodes, followedSince: 0, failure: "HTTP status 401" };
+    expect(text({ sources: { ...sources, nodes } })).toContain(
+      "endpointslices following 0 59 min 2 s ago 60 min ago 0 0 nodes HTTP status 401 0 - 2 s ago 60 min ago 0 0 servicecidrs",
+    );
+  });
+});
+
+describe("the table Limits", () => {
+  const refusals = { entries: { ip: 65_536, ip6: 0 }, packets: 0, clients: 0, destinations: 0, latest: [] };
+
+  test("shows elements against their budgets, and the fill of each map that packets fill", () => {
+    expect(text({ affinityEntries: { ip: 922 }, refusals })).toContain(
+      "Limits What Used Limit Full Elements of all Services 2 1000000 0 %" +
+        " Elements of namespace default, the largest 2 500000 0 %" +
+        " Clients with session affinity, IPv4 922 1024 90 % Clients with session affinity, IPv6 not read yet 1024" +
+        " Recorded refusals, IPv4 65536 65536 100 % Recorded refusals, IPv6 0 65536 0 %" +
+        " Connections that the kernel tracks 812 262144 0 %",
+    );
+  });
+
+  test("marks what is nearly full or beyond its limit", () => {
+    const tones = (options: Partial<DaemonStatus>) =>
+      [
+        ...statusPage(daemonStatus({}, options), new URLSearchParams()).body.matchAll(
+          /<span class="(\w+)">(\d+ %)/g,
+        ),
+      ].map(([, tone, full]) => `${tone} ${full}`);
+    expect(tones({ conntrack: { entries: 236_000, capacity: 262_144 } })).toContain("idle 90 %");
+    expect(tones({ conntrack: { entries: 300_000, capacity: 262_144 } })).toContain("bad 114 %");
+  });
+
+  test("leaves out maps that do not exist, and connections where the kernel tracks none", () => {
+    const nodeContext = testNodeContext({ refusalLogSize: 0 });
+    const shown = text({ nodeContext, conntrack: { entries: undefined, capacity: undefined } });
+    expect(shown).not.toContain("Recorded refusals");
+    expect(shown).not.toContain("Connections that the kernel tracks");
+    expect(text({ dryRun: true })).not.toContain("Clients with session affinity");
+  });
+});

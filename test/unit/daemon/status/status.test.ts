@@ -29,8 +29,10 @@ describe("html", () => {
 describe("the status page's query", () => {
   test.each([
     ["", "/"],
-    ["q=Cart&show=problems&page=3&refresh=15", "/?q=cart&show=problems&page=3&refresh=15"],
+    ["q=Cart&show=problems&page=3&refresh=5", "/?q=cart&show=problems&page=3&refresh=5"],
     ["page=0&refresh=1&show=all", "/"],
+    ["refresh=30", "/"],
+    ["refresh=0", "/?refresh=0"],
     ["page=-1", "/"],
     ["page=1e99", "/"],
     ["q=%20%26%3D%20", "/?q=%26%3D"],
@@ -121,9 +123,13 @@ describe("the status page", () => {
     expect(badges("round-robin")).toEqual([["random"], ["round-robin (--scheduler)"]]);
   });
 
-  test("refreshes only when asked to", () => {
-    expect(page({})).not.toContain("http-equiv");
+  test("refreshes every 30 s unless its link is followed to stop that, which leads to the same place", () => {
+    expect(page({})).toContain('<meta http-equiv="refresh" content="30">');
     expect(page({}, "refresh=5")).toContain('<meta http-equiv="refresh" content="5">');
+    expect(page({}, "q=cart")).toContain('<a href="/?q=cart&amp;refresh=0">stop refreshing</a>');
+    const stopped = page({}, "q=cart&refresh=0");
+    expect(stopped).not.toContain("http-equiv");
+    expect(stopped).toContain('<a href="/?q=cart">refresh every 30 s</a>');
   });
 });
 
