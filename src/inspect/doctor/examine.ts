@@ -59,7 +59,7 @@ export async function examineHost(
   const used = areDefaults ? undefined : usedFamilies(options);
   const wanted = areDefaults ? 0 : await wantedConnections(host, options);
   return [
-    ...judgeSystem(facts),
+    ...judgeSystem({ ...facts, used }),
     ...judgeSettings({ ...facts, used, wantedConnections: wanted }),
     ...judgeOtherProxies(facts),
     ...judgeCostlyTables(facts.costlyTables),

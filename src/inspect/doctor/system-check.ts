@@ -1,12 +1,13 @@
 import type { Family } from "../../base/family.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
+import type { UsedFamilies } from "./settings-check.ts";
 
 /** Facts about the programs, the kernel and the rights of this process. */
-export type SystemFacts = Pick<
-  HostFacts,
-  "families" | "nft" | "hostNfts" | "kernel" | "processStatus" | "socatVersion"
->;
+export interface SystemFacts
+  extends Pick<HostFacts, "families" | "nft" | "hostNfts" | "kernel" | "processStatus" | "socatVersion"> {
+  readonly used: UsedFamilies;
+}
 
 /**
  * Checks that the programs, the kernel and the rights of this process are sufficient for our transactions.
@@ -200,6 +201,15 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     level: "ok",
     when: ({ families }) => families.includes("ip6"),
     found: "this kernel has IPv4 and IPv6",
+  },
+  {
+    check: "ipv6",
+    level: "fault",
+    when: ({ used }) => used?.includes("ip6") === true,
+    found: "this kernel has no IPv6, but the cluster has it, by its clusterCIDR",
+    means: "IPv6 addresses of Services are not served on this node",
+    action:
+      "enable IPv6 (module ipv6, no ipv6.disable=1 on the kernel's command line), then restart nft-proxy",
   },
   {
     check: "ipv6",

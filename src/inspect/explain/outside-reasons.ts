@@ -1,3 +1,4 @@
+import { FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
@@ -24,6 +25,7 @@ import { destinationText, portSpecText, portText } from "./words.ts";
 export function outsideReason(connection: Connection, input: ExplainInput): Reason {
   return (
     ignored(connection, input) ??
+    missingFamily(connection, input) ??
     loadBalancer(connection, input) ??
     overBudget(connection, input) ??
     unservedRange(connection, input) ??
@@ -77,6 +79,19 @@ function ignored({ to, port, protocol }: Connection, input: ExplainInput): Reaso
   );
   if (found === undefined) return undefined;
   return ignoredReason(found, `${to} belongs to Service ${found.name}, which`);
+}
+
+/** On a host without IPv6, nft-proxy has no rules for the IPv6 addresses of Services. */
+function missingFamily({ to }: Connection, input: ExplainInput): Reason | undefined {
+  const family = familyOf(to);
+  const [service] = servicesAt(to, input);
+  if (service === undefined || contextOf(input.nodeContext, family) !== undefined) return undefined;
+  const name = FAMILY_NAMES[family];
+  return {
+    cause: "not-served",
+    message: `${to} belongs to Service ${service.name}, but this node's kernel has no ${name}, so no ${name} address is served`,
+    action: `enable ${name} on the node and restart nft-proxy, or connect to an address of the other family`,
+  };
 }
 
 function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reason | undefined {

@@ -121,6 +121,15 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
 }
 
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
+  if (cache.service(service) !== undefined) {
+    return new AppError(
+      "BAD_ARGUMENT",
+      `Service ${service} only has addresses of a family that this node lacks`,
+      {
+        hint: "see nft-proxy doctor on that node",
+      },
+    );
+  }
   return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, {
     hint:
       likelyService(service, cache.serviceNames()) ??

@@ -12,6 +12,7 @@ function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
     kernel: { release: undefined, config: undefined },
     processStatus: undefined,
     socatVersion: undefined,
+    used: undefined,
     ...facts,
   });
   return all.filter((one) => one.check === check);
@@ -121,6 +122,13 @@ describe("the kernel", () => {
     const [finding] = judged("kernel", { kernel: { release, config: undefined } });
     expect(finding?.level).toBe(level);
     expect(finding?.means).toEqual(means);
+  });
+
+  test.each([
+    [["ip"], "ok"],
+    [["ip", "ip6"], "fault"],
+  ] as const)("without IPv6, in a cluster with the families %o, is judged %s", (used, level) => {
+    expect(judged("ipv6", { families: ["ip"], used })).toMatchObject([{ level }]);
   });
 
   test("built without what IPv6 needs is a fault only where there is IPv6", () => {
