@@ -7,14 +7,17 @@ import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
-/** The type that kubectl accepts before a name: `svc/cart`. A namespace of such a name is given by `--namespace`. */
+/**
+ * The type that kubectl accepts before a name: `svc/cart`. A namespace of such a name is given by
+ * `--namespace`.
+ */
 const KUBECTL_TYPE = /^(?:svc|services?)\//;
-/** `cart.shop.svc.cluster.local:80`: the DNS name of a Service, whichever domain the cluster has. */
+/** The DNS name of a Service, in any cluster domain: `cart.shop.svc.cluster.local:80`. */
 const DNS_FORM = new RegExp(`^(${LABEL})\\.(${LABEL})\\.svc(?:\\.[a-z0-9.-]+)?((?::${LABEL})?)$`);
 const NAMESPACE = new RegExp(`^${LABEL}$`);
 
 /**
- * The Service or Service port of `--service namespace/name[:port]`, undefined without the flag.
+ * Parses `--service namespace/name[:port]`. Returns undefined without the flag.
  * @throws AppError BAD_ARGUMENT
  */
 export function serviceArgument(argv: Argv): ServiceArgument | undefined {
@@ -23,7 +26,7 @@ export function serviceArgument(argv: Argv): ServiceArgument | undefined {
 }
 
 /**
- * The namespace of `--namespace`, undefined without the flag.
+ * Checks `--namespace`. Returns undefined without the flag.
  * @throws AppError BAD_ARGUMENT
  */
 export function namespaceArgument(argv: Argv): string | undefined {
@@ -32,7 +35,9 @@ export function namespaceArgument(argv: Argv): string | undefined {
   throw new AppError("BAD_ARGUMENT", `--namespace must be the name of a namespace, not ${quoted(text)}`);
 }
 
-/** A warning that the Service of `--service` does not exist, so that nothing found is no good news. */
+/**
+ * Warns if the Service of `--service` does not exist, so that an empty result is not mistaken for good news.
+ */
 export function unknownServiceNotices(
   named: ServiceArgument | undefined,
   names: readonly ServiceName[],
@@ -42,7 +47,10 @@ export function unknownServiceNotices(
   return [`warning: there is no Service ${named.service}${hint === undefined ? "" : `: ${hint}`}`];
 }
 
-/** A warning that the namespace of `--namespace` has no Service, so that nothing found is no good news. */
+/**
+ * Warns if the namespace of `--namespace` has no Service, so that an empty result is not mistaken for good
+ * news.
+ */
 export function emptyNamespaceNotices(
   namespace: string | undefined,
   names: readonly ServiceName[],
@@ -56,7 +64,7 @@ export function emptyNamespaceNotices(
 /**
  * Parses `namespace/name[:port]`, `name[:port]`, kubectl's `svc/name[:port]`, or a DNS name such as
  * `name.namespace.svc.cluster.local[:port]`.
- * @param namespace for a name without one; `default` if undefined
+ * @param namespace of a name that gives none; `default` if undefined
  * @param source the flag or argument that the text comes from, for the error
  * @throws AppError BAD_ARGUMENT
  */
@@ -73,7 +81,7 @@ export function parseService(text: string, namespace: string | undefined, source
 }
 
 /**
- * The form that `--output` asks for; the first of `formats` when it was not given.
+ * Returns the format of `--output`, or the first of `formats` without the flag.
  * @throws AppError BAD_ARGUMENT for any other
  */
 export function outputFormat<Format extends string>(

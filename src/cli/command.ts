@@ -4,16 +4,13 @@ import type { CommandResult } from "./output.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
 import type { Progress } from "./terminal.ts";
 
-/** The arguments of a command: its flags by name, and its own argument by its name in {@link Command.positional}. */
+/** The arguments of a command: its flags by name, and its positional argument by the name in {@link Command}. */
 export type Argv = ParsedArguments["values"];
 
-/**
- * Runs a command to its end.
- * @throws AppError
- */
+/** Runs a command. @throws AppError */
 export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResult>;
 
-/** An argument without a flag. */
+/** A positional argument. */
 interface Positional {
   readonly name: string;
   readonly description: string;
@@ -21,23 +18,22 @@ interface Positional {
   readonly values?: "services" | readonly string[];
 }
 
-/** A command as the argument parser knows it; its code is loaded only when it runs, so that `--help` is quick. */
+/** A command for the argument parser and the help. Its code is only loaded when it runs. */
 export interface Command {
   readonly name: string;
   readonly summary: string;
-  /** An argument without a flag, where it takes one. */
   readonly positional?: Positional;
   /** The formats of its `--output`, if they are not {@link FORMATS}. */
   readonly formats?: readonly string[];
-  /** Names of its own flags, besides those of the configuration. */
+  /** Names of its own flags; every command also takes those of the configuration. */
   readonly flags: readonly string[];
-  /** Names of the flags of the configuration that its help shows; `--help-all` shows the others, too. */
+  /** Names of the configuration's flags that `--help` shows. `--help-all` shows all of them. */
   readonly common: readonly string[];
-  /** What a flag means to this command, by name, where that is narrower than its description. */
+  /** Descriptions of flags that have a narrower meaning for this command, by name. */
   readonly meanings?: Readonly<Record<string, string>>;
-  /** Exit code 1 is one of this command's answers, as diff(1) has it: every failure to answer is 2. */
+  /** As in diff(1), exit code 1 is an answer of this command, and 2 means that it could not answer. */
   readonly answersByExitCode?: true;
-  /** Arguments after the command's name, each with its meaning. */
+  /** Example arguments, each with its meaning. */
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }
@@ -45,17 +41,17 @@ export interface Command {
 /** The formats of most commands' `--output`. */
 export const FORMATS: readonly string[] = ["text", "json", "yaml"];
 
-/** A flag's texts, for flags that can be given more than once. */
+/** All values of a flag that can be repeated. */
 export function listArgument(argv: Argv, name: string): string[] {
   return [argv[name] ?? []].flat().map(String);
 }
 
-/** A flag's text, undefined when it was not given. */
+/** The last value of a flag; undefined without the flag. */
 export function textArgument(argv: Argv, name: string): string | undefined {
   return listArgument(argv, name).at(-1);
 }
 
-/** Whether a boolean flag was given as true. */
+/** Whether a boolean flag is true. */
 export function isSet(argv: Argv, name: string): boolean {
   return argv[name] === true;
 }
@@ -66,7 +62,10 @@ export function flagsOf({ flags }: Command): readonly Flag[] {
   return FLAGS.filter(({ name, target }) => target.kind !== "command" || taken.includes(name));
 }
 
-/** The flags that a command's help shows. @param showAll all that are accepted and have an effect, not only its own and the common ones */
+/**
+ * The flags that a command's help shows.
+ * @param showAll also flags of the configuration that are not common, but have an effect
+ */
 export function shownFlags(command: Command, showAll: boolean): readonly Flag[] {
   const shown = ["config", ...command.common];
   return flagsOf(command).filter(({ name, target: { kind } }) => {
@@ -74,5 +73,5 @@ export function shownFlags(command: Command, showAll: boolean): readonly Flag[] 
   });
 }
 
-/** How the script that `completion` prints asks for completions: this argument, then the words after the program. */
+/** The scripts of `completion` ask for completions by this argument, then the words of the command line. */
 export const COMPLETION_ARGUMENT = "--complete";

@@ -12,7 +12,10 @@ export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
   return diagnostics.some(({ severity }) => severity === "error");
 }
 
-/** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.clusterIP must be ... [invalid-address]`. */
+/**
+ * A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.clusterIP must be ...
+ * [invalid-address]`.
+ */
 export function diagnosticText(diagnostic: Diagnostic): string {
   const { severity, file, document, line, object } = diagnostic;
   const name = inputName(file);
@@ -26,10 +29,13 @@ export function messageText({ path, reason, code }: Diagnostic): string {
   return `${path} ${reason} [${code}]`.trim();
 }
 
-/** So many conflicts are told one by one. */
+/** Maximum number of conflicts that are listed; the others are counted. */
 const MOST_CONFLICTS = 20;
 
-/** A warning for each frontend that more than one service port wants, and one for those beyond 20. */
+/**
+ * A warning for each conflict over a frontend, up to {@link MOST_CONFLICTS}, and one with the number of the
+ * others.
+ */
 export function conflictNotices(conflicts: readonly Conflict[]): string[] {
   const more = conflicts.length - MOST_CONFLICTS;
   const hint = "nft-proxy explain --all --problems lists them";
@@ -44,10 +50,10 @@ export function conflictNotices(conflicts: readonly Conflict[]): string[] {
   ];
 }
 
-/** More Services than these are counted, not named. */
+/** Maximum number of Services that are named; the others are counted. */
 const MOST_SERVICES = 20;
 
-/** An error for each Service that gets no rules, and a warning for each that is served without a feature. */
+/** An error for each quarantined Service, and a warning for each that is served without a feature. */
 export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state">): string[] {
   const quarantined = quarantinedServices(excess).map(
     ({ service, reason }) => `error: Service ${service} is quarantined and gets no rules: ${reason}`,
@@ -64,12 +70,12 @@ export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state
   ]);
 }
 
-/** The message for a node that is not among the objects, with the nodes that are. */
+/** Says that the node is not among the objects, and names the nodes that are. */
 export function missingNodeText({ name, candidates }: MissingNode): string {
   return `node ${name} is not among the objects; there ${candidates.length === 1 ? "is" : "are"} ${listText(candidates)}`;
 }
 
-/** A warning that the node is not among the Nodes that there are: its zone, addresses and pod CIDRs are unknown. */
+/** Warns if there are Nodes, but not this one: its zone, addresses and pod CIDRs are unknown. */
 export function missingNodeNotices(missing: MissingNode | undefined): string[] {
   if (missing === undefined || missing.candidates.length === 0) return [];
   const text = `${missingNodeText(missing)} (--hostname-override chooses one)`;
@@ -81,7 +87,10 @@ const OBJECTS: Readonly<Record<"files" | "cluster", string>> = {
   cluster: "objects of the cluster",
 };
 
-/** The source of a desired state: `daemon on node-1, verified 12 s ago`; `objects from files, options given here`. */
+/**
+ * The source of a desired state: `daemon on node-1, verified 12 s ago`; `objects from files, options given
+ * here`.
+ */
 export function originText({ objects, daemon }: DesiredOrigin): string {
   if (daemon === undefined)
     return `${OBJECTS[objects === "daemon" ? "cluster" : objects]}, options given here`;
@@ -95,15 +104,16 @@ function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): str
   return `daemon on ${nodeName}, ${verified}${pending}`;
 }
 
-/** A warning while the daemon's syncs fail: the kernel lacks changes. */
+/** Warns if the daemon's last sync failed: the kernel lacks changes. */
 export function pendingNotices({ daemon }: DesiredOrigin): string[] {
   if (daemon?.problem === undefined) return [];
   return [`warning: the daemon's last sync failed, and the kernel lacks changes: ${daemon.problem}`];
 }
 
 /**
- * A workflow command that makes an annotation: `::error file=a.yaml,line=3,title=Service a/b::spec.ports ...`.
- * Source: GitHub's "Workflow commands"; how values are escaped: actions/toolkit, packages/core/src/command.ts.
+ * A workflow command of GitHub, which becomes an annotation: `::error file=a.yaml,line=3,title=Service
+ * a/b::spec.ports ...`. Source: GitHub's "Workflow commands"; how values are escaped: actions/toolkit,
+ * packages/core/src/command.ts.
  */
 export function githubCommand(
   severity: "error" | "warning",

@@ -10,24 +10,24 @@ import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
-/** The options that a command runs with, and the notices about them. */
+/** The options of a command, and where they come from. */
 export interface CommandOptions {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];
-  /** The daemon that the options are from; absent when they are from flags, a file or the defaults. */
+  /** The daemon that gave the options; absent if they come from flags, a file or the defaults. */
   readonly daemon?: RunningDaemon;
-  /** The socket of a daemon that this user may not ask. */
+  /** The socket of a daemon, if this user may not open it. */
   readonly deniedSocket?: string;
-  /** Whether the options are the defaults alone, which need not be those of a daemon that does not answer here. */
+  /** Whether the options are only the defaults. A daemon that cannot be asked may have others. */
   readonly areDefaults?: boolean;
-  /** Why something that listens on the daemon's socket gives no usable answer. */
+  /** Why the daemon's socket gives no usable answer. */
   readonly socketProblem?: string;
 }
 
-/** Sent to the API server with every request. */
+/** The User-Agent header of requests to the API server. */
 export const USER_AGENT = `nft-proxy/${__VERSION__}`;
 
-/** The request for the objects of `--from`, of the daemon, or of the cluster. */
+/** The request for objects: from `--from`, the daemon or the cluster. */
 export function loadRequest(
   argv: Argv,
   { options, daemon, deniedSocket }: Omit<CommandOptions, "notices">,
@@ -45,8 +45,9 @@ export function loadRequest(
 }
 
 /**
- * Options with the kubeconfig of kubectl where none is configured: the first file of $KUBECONFIG, or the user's own. None
- * in a pod, which has its service account. For commands that a user starts; the daemon does as kube-proxy does.
+ * Adds kubectl's kubeconfig if none is configured: the first file of $KUBECONFIG, or the user's own. In a
+ * pod, the service account is used instead. Only for commands that a user starts: the daemon finds the API
+ * server as kube-proxy does.
  */
 export function withUserKubeconfig(options: ProxyOptions, env: NodeJS.ProcessEnv): ProxyOptions {
   const { kubeconfig, master } = options.client;
@@ -57,7 +58,7 @@ export function withUserKubeconfig(options: ProxyOptions, env: NodeJS.ProcessEnv
 }
 
 /**
- * The options that flags and `--config` make.
+ * The options of flags and `--config`.
  * @throws AppError BAD_ARGUMENT; BAD_CONFIG
  */
 export function commandOptions(argv: Argv): CommandOptions {
@@ -69,12 +70,12 @@ export function commandOptions(argv: Argv): CommandOptions {
   return { options, notices: warningNotices(warnings) };
 }
 
-/** Flags that do not choose a desired state: the daemon's options are used all the same. */
+/** Flags that do not affect the desired state: with these, the daemon's options are still used. */
 const NEUTRAL: ReadonlySet<string> = new Set(["daemon-socket", "nft-path", "v", "logging-format"]);
 
 /**
- * The options of the daemon on this host; those of flags and `--config` where these are given, where no daemon
- * answers, or where it programs another network namespace.
+ * The options of the daemon on this host. Those of flags and `--config` if any are given, if no daemon
+ * answers, or if it programs another network namespace.
  * @throws AppError BAD_ARGUMENT; BAD_CONFIG; HOST for a daemon that gives no usable answer
  */
 export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
@@ -87,7 +88,7 @@ export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
     return { ...own, areDefaults: true, ...(isDenied(daemonSocket) ? { deniedSocket: daemonSocket } : {}) };
   }
   if (!daemon.isHere) {
-    const notice = `note: the daemon at ${daemon.socket} programs another network namespace and is not asked`;
+    const notice = `note: not using the daemon at ${daemon.socket}: it programs another network namespace`;
     return { ...own, notices: [...own.notices, notice], areDefaults: true };
   }
   const nftPath = given.includes("nft-path") ? own.options.nftPath : daemon.state.options.nftPath;
@@ -95,8 +96,8 @@ export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
 }
 
 /**
- * As {@link optionsBesideDaemon}, but for commands that are asked when something is wrong: with a warning in place of an
- * error where the daemon gives no usable answer, as it hangs or is of another version.
+ * As {@link optionsBesideDaemon}, for commands that diagnose faults: a daemon that hangs or has another
+ * version causes a warning, not an error.
  * @throws AppError BAD_ARGUMENT; BAD_CONFIG
  */
 export async function optionsDespiteDaemon(argv: Argv): Promise<CommandOptions> {
@@ -110,18 +111,18 @@ export async function optionsDespiteDaemon(argv: Argv): Promise<CommandOptions> 
   }
 }
 
-/** Warnings about a configuration as lines for the user. */
+/** Warnings about a configuration, one line each. */
 export function warningNotices(warnings: readonly ConfigWarning[]): string[] {
   return warnings.map(({ message }) => `warning: ${message}`);
 }
 
-/** The name of the node that we run on: `--hostname-override`, or the host's own in lower case, as kube-proxy has it. */
+/** This node's name: `--hostname-override`, or the host's name in lower case, as in kube-proxy. */
 export function nodeNameOf({ hostnameOverride }: ProxyOptions): string {
   return hostnameOverride === "" ? hostname().trim().toLowerCase() : hostnameOverride;
 }
 
 /**
- * The text of a configuration file.
+ * Reads a configuration file.
  * @throws AppError BAD_CONFIG
  */
 export function readConfigFile(path: string): string {

@@ -3,21 +3,21 @@ import { AppError, messageOf } from "../base/errors.ts";
 /** For standard output: text with its last newline, whole or in pieces as they come; or bytes. */
 export type Output = string | Uint8Array | AsyncIterable<string>;
 
-/** The result of a command. Only program.ts prints it and ends the process. */
+/** The result of a command; program.ts prints it and ends the process. */
 export interface CommandResult {
   readonly exitCode: number;
   readonly output?: Output;
-  /** For standard error, one line each: warnings, and objects that were ignored. */
+  /** For standard error, one line each: warnings and ignored objects. */
   readonly notices?: readonly string[];
 }
 
 /**
- * Exit codes of all commands. 1 is `failure`, or `differs` of commands whose exit code 1 is an answer; when these can give none, 2 is
- * `trouble`.
+ * The exit codes. For commands whose exit code 1 is an answer (`answersByExitCode`), 1 is `differs` and 2 is
+ * `trouble`: no answer. For the others, 1 is `failure` and 2 is `badInput`.
  */
 export const EXIT = { ok: 0, failure: 1, differs: 1, badInput: 2, trouble: 2 } as const;
 
-/** The streams and terminal of a command line; tests give their own. */
+/** The streams and the terminal of a command line. */
 export interface ProgramContext {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;
@@ -26,7 +26,7 @@ export interface ProgramContext {
   readonly columns: number;
 }
 
-/** An error for people: message, evidence that the message lacks, and hint; never a stack trace. */
+/** The text of an error: message, evidence that is not in the message, and hint; never a stack trace. */
 export function errorText(error: unknown): string {
   const lines = [`nft-proxy: ${messageOf(error)}`];
   if (error instanceof AppError) {
@@ -38,14 +38,14 @@ export function errorText(error: unknown): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** A command's end by an error that comes after notices, which help to understand it. */
+/** The result of a command that fails after it found notices, which help to understand the error. */
 export function failed(error: unknown, notices: readonly string[]): CommandResult {
   return { exitCode: EXIT.trouble, notices: [...notices, errorText(error).trimEnd()] };
 }
 
 /**
- * The exit code of a command that an error ended: 2 for bad input, 1 for every other failure.
- * @param answersByExitCode exit code 1 is one of the command's answers: every failure is 2
+ * The exit code for an error: 2 for bad input, 1 for other failures.
+ * @param answersByExitCode every failure is 2, because 1 is an answer of the command
  */
 export function exitCodeOf(error: unknown, answersByExitCode = false): number {
   if (answersByExitCode) return EXIT.trouble;

@@ -3,13 +3,13 @@ import { quoted } from "../base/text.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 
-/** The arguments of a command line by their meaning. */
+/** A parsed command line. */
 export interface ParsedArguments {
-  /** The arguments that are neither flags nor values of flags: the command and its own argument. */
+  /** The arguments that are neither flags nor their values: the command and its positional argument. */
   readonly words: readonly string[];
-  /** By flag name: the last value of a boolean flag, and all texts of another. A flag that is not given is absent. */
+  /** By flag name: the last value of a boolean flag, or all values of another. Absent for flags not given. */
   readonly values: Readonly<Record<string, boolean | readonly string[]>>;
-  /** Flags that do not exist, as they were given, without a value: `--form`. */
+  /** Unknown flags as they were given, without values: `--form`. */
   readonly unknown: readonly string[];
 }
 
@@ -23,18 +23,19 @@ const BY_SPELLING: ReadonlyMap<string, Flag> = new Map(
   }),
 );
 
-/** The flag that is spelled like this, without a value: `--from`, `-f`. */
+/** The flag with this spelling, such as `--from` or `-f`. */
 export function flagOfSpelling(spelling: string): Flag | undefined {
   return BY_SPELLING.get(spelling);
 }
 
 /**
- * Parses arguments as Go's pflag does: `--name value`, `--name=value`, `-n value`, `-n=value` and `-nvalue`, underscores
- * in names, a boolean's value only after an equals sign and in Go's spellings, no flags after `--`. Unlike there, an
- * argument that begins with a dash is a value only if it is `-` or a negative number: after a forgotten value,
- * `--kubeconfig --v=4` is an error, and not a file of that name. Source: https://pkg.go.dev/github.com/spf13/pflag
- * @param takesWord whether a command takes an argument of its own. A list of paths takes one path from each of its
- *   flags there, and every word that follows elsewhere: `--from a b`
+ * Parses arguments as Go's pflag does: `--name value`, `--name=value`, `-n value`, `-n=value` and `-nvalue`.
+ * Names may have underscores, a boolean's value follows an equals sign in one of Go's spellings, and `--`
+ * ends the flags. Unlike in pflag, a value only begins with a dash if it is `-` or a negative number:
+ * `--kubeconfig --v=4` lacks a value, and does not name a file `--v=4`. Source:
+ * https://pkg.go.dev/github.com/spf13/pflag
+ * @param takesWord whether a command takes a positional argument. If it does, each flag of a list of paths
+ *   takes one path; otherwise it takes all words that follow: `--from a b`
  * @throws AppError BAD_ARGUMENT for a missing value, or a boolean that is neither true nor false
  */
 export function parseArguments(
@@ -76,12 +77,12 @@ export function parseArguments(
   return { words: [...words, ...args.slice(next)], values: Object.fromEntries(values), unknown };
 }
 
-/** A lone dash is standard input. */
+/** A single dash is a value: standard input. */
 function isFlag(argument: string): boolean {
   return argument.startsWith("-") && argument !== "-";
 }
 
-/** The values that begin at `index`; a value may be a negative number. */
+/** At most `limit` values from `index` on. Negative numbers are values, not flags. */
 function valuesAt(args: readonly string[], index: number, limit: number): string[] {
   const rest = args.slice(index, index + limit);
   const end = rest.findIndex((argument) => isFlag(argument) && !/^-\d/.test(argument));
@@ -91,7 +92,7 @@ function valuesAt(args: readonly string[], index: number, limit: number): string
 interface GivenSpelling {
   readonly spelling: string;
   readonly flag: Flag | undefined;
-  /** The value in the same argument, if there is one. */
+  /** The value in the same argument; undefined without one. */
   readonly value: string | undefined;
 }
 
@@ -104,8 +105,8 @@ function namedFlag(argument: string): GivenSpelling {
 }
 
 /**
- * Splits `-n`, `-nvalue` and `-n=value`. No flag without a value has a letter beside `-h`, so that there are no groups. A
- * name with one dash is unknown: pflag reads `-from` as `-f rom`.
+ * Splits `-n`, `-nvalue` and `-n=value`. Groups of letters are not supported: `-h` is the only letter without
+ * a value. A long name after one dash is unknown, whereas pflag reads `-from` as `-f rom`.
  */
 function letterFlag(argument: string): GivenSpelling {
   const [spelling, joined] = [argument.slice(0, 2), argument.slice(2)];

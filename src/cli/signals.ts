@@ -9,7 +9,7 @@ export interface End {
   readonly failed: boolean;
 }
 
-/** The end of a long-running command. */
+/** Reports and controls the end of a long-running command. */
 export interface Ended {
   readonly promise: Promise<End>;
   /** Ends it for another reason than a signal. */
@@ -39,7 +39,8 @@ export function onSignals(
   });
   const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a handler, too.
+    // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a
+    // handler, too.
     process.on(signal, () => {
       if (isEnding) process.exit(KILLED + constants.signals[signal]);
       isEnding = true;
@@ -55,7 +56,9 @@ export function onSignals(
   return { promise, end, release: () => clearInterval(keepAlive) };
 }
 
-/** Resolves with the first SIGINT, SIGTERM or SIGHUP; from then on they are ignored, so that a command can clean up. */
+/**
+ * Resolves with the first SIGINT, SIGTERM or SIGHUP. Later ones are ignored, so that a command can clean up.
+ */
 export function untilInterrupted(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resolve());

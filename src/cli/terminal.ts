@@ -21,7 +21,10 @@ export const PLAIN: Style = {
   bad: same,
 };
 
-/** Formats that both light and dark terminals show well. {@link styleFor} decides whether a stream has them, not Node. */
+/**
+ * Formats that are readable on light and dark terminals. {@link styleFor}, not Node, decides whether a stream
+ * uses them.
+ */
 const rendered = (format: "bold" | "dim" | "green" | "red") => (text: string) =>
   styleText(format, text, { validateStream: false });
 
@@ -41,16 +44,16 @@ export interface MaybeTerminal {
   readonly columns?: number | undefined;
 }
 
-/** Whether a stream is a terminal that knows control sequences; `TERM=dumb` names one that does not. */
+/** Whether a stream is a terminal with control sequences. Those with `TERM=dumb` have none. */
 function isTerminal({ isTTY }: MaybeTerminal, { TERM }: NodeJS.ProcessEnv): boolean {
   return isTTY === true && TERM !== "dumb";
 }
 
 /**
- * The style for a stream. Lines have `COLUMNS` columns, else those of the terminal; pipes and files get whole lines.
- * Terminals are coloured unless `NO_COLOR` is set; `FORCE_COLOR` overrides both, and `0` or `false` turn colours off.
- * Empty variables count as absent.
- * Sources: https://no-color.org, https://force-color.org, and POSIX for `COLUMNS` (git and ls do the same)
+ * The style for a stream. Lines have `COLUMNS` columns, else those of the terminal; pipes and files get whole
+ * lines. Terminals are coloured unless `NO_COLOR` is set; `FORCE_COLOR` overrides both, and `0` or `false`
+ * turn colours off. Empty variables count as absent. Sources: https://no-color.org, https://force-color.org,
+ * and POSIX for `COLUMNS` (git and ls do the same)
  */
 export function styleFor(stream: MaybeTerminal, environment: NodeJS.ProcessEnv): Style {
   const { FORCE_COLOR, NO_COLOR } = environment;
@@ -66,14 +69,14 @@ function columnsOf({ isTTY, columns }: MaybeTerminal, { COLUMNS = "" }: NodeJS.P
   return isTTY === true && columns ? columns : PLAIN.columns;
 }
 
-/** Control characters would let an object's text move a terminal's cursor. */
+/** Replaces control characters: with them, an object's text could move the terminal's cursor. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, "?");
 }
 
 /**
- * Breaks a text at blanks into lines of at most `width` columns; longer words are left whole.
- * @param first before the first line; `rest` before the others
+ * Breaks a text at spaces into lines of at most `width` columns. Longer words stay whole.
+ * @param first the prefix of the first line; `rest` that of the others
  */
 export function wrapped(text: string, first: string, rest: string, width: number): string[] {
   const lines: string[] = [];
@@ -91,21 +94,21 @@ export function wrapped(text: string, first: string, rest: string, width: number
   return [...lines, line];
 }
 
-/** Shows the current step of a command that takes long. */
+/** Shows the current step of a slow command. */
 export interface Progress {
-  /** Begins another step: `reading objects`, without a full stop. */
+  /** Begins a step, such as `reading objects`. */
   readonly step: (what: string) => void;
 }
 
-/** A terminal, or another stream in its place. */
+/** A stream that progress is written to. */
 export interface ProgressStream extends MaybeTerminal {
   write(text: string): unknown;
 }
 
-/** Goes to the beginning of the line and clears it (ECMA-48: CR, EL). */
+/** Returns to the beginning of the line and clears it (ECMA-48: CR, EL). */
 const CLEAR_LINE = "\r\u001b[K";
 
-/** Progress in one line of a terminal, which `clear` takes away again; nothing where there is none that can do this. */
+/** Shows progress in one line of a terminal, which `clear` removes. Shows nothing on other streams. */
 export function terminalProgress(
   stream: ProgressStream,
   environment: NodeJS.ProcessEnv = process.env,

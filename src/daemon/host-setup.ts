@@ -8,7 +8,10 @@ import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
 import { fastPathFeatures, requiredFeatures } from "../ruleset/required-features.ts";
 
-/** Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each failure. */
+/**
+ * Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each
+ * failure.
+ */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
   const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
@@ -16,9 +19,9 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
 }
 
 /**
- * `run --init-only`: has nft check the rules, then sets up the host. The check changes nothing but loads the kernel modules that
- * the rules need: without its module, conntrack has no settings, and on a node that has just booted nothing else may have
- * loaded it.
+ * `run --init-only`: has nft check the rules, then sets up the host. The check changes nothing but loads the
+ * kernel modules that the rules need: without its module, conntrack has no settings, and on a node that has
+ * just booted nothing else may have loaded it.
  * @throws AppError as {@link probeFeatures}, before anything is set
  */
 export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
@@ -27,7 +30,10 @@ export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logge
   await setUpHost(options, logger);
 }
 
-/** Returns what `--fast-path` asks for and this kernel or nft lacks; undefined for nothing. Logs it as a warning. */
+/**
+ * Returns what `--fast-path` asks for and this kernel or nft lacks; undefined for nothing. Logs it as a
+ * warning.
+ */
 export async function missingFastPath(
   nft: Nft,
   { fastPath }: Pick<ProxyOptions, "fastPath">,
@@ -42,8 +48,8 @@ export async function missingFastPath(
 }
 
 /**
- * Removes the tables of `trace` commands that were killed: their rules cost every packet a look. A failure is logged:
- * it is no reason not to start.
+ * Removes the tables of `trace` commands that were killed: their rules cost every packet a look. A failure is
+ * logged: it is no reason not to start.
  */
 export async function removeStaleTraces(nft: Nft, logger: Logger): Promise<void> {
   try {

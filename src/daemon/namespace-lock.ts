@@ -12,8 +12,9 @@ export interface NamespaceLock {
 }
 
 /**
- * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its process, however that
- * ends. The name has the maximum length, because some versions of libuv pad a shorter one with zeros.
+ * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its
+ * process, however that ends. The name has the maximum length, because some versions of libuv pad a shorter
+ * one with zeros.
  */
 const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
 
@@ -40,7 +41,8 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
 }
 
 /**
- * Makes a change of the rules while no daemon programs this network namespace, and keeps one from starting meanwhile.
+ * Makes a change of the rules while no daemon programs this network namespace, and keeps one from starting
+ * meanwhile.
  * @param isForced makes the change in any case
  * @param refusal the consequence of the change beside a daemon, and a hint
  * @throws AppError HOST while a daemon runs, before anything is changed
@@ -63,7 +65,8 @@ export async function withoutDaemon<Result>(
 }
 
 /**
- * Waits until this process holds the lock: two daemons in one network namespace would undo each other's rules.
+ * Waits until this process holds the lock: two daemons in one network namespace would undo each other's
+ * rules.
  * @param onWaiting called if it has to wait
  * @param isStopped ends the wait
  * @returns false when it was stopped

@@ -13,7 +13,9 @@ export interface HostVersions {
   readonly nodejs: string;
 }
 
-/** Reads the versions of this host. Each that cannot be read says why: `unavailable: cannot start nft ...`. */
+/**
+ * Reads the versions of this host. Each that cannot be read says why: `unavailable: cannot start nft ...`.
+ */
 export async function hostVersions(nft: Nft): Promise<HostVersions> {
   return {
     nft: await nftVersion(nft).catch(unavailable),

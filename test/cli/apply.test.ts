@@ -83,7 +83,7 @@ describe("apply", () => {
     expect(text).not.toContain("10.96.0.2 . tcp . 80");
   });
 
-  test("programs the town, and the changed town over it, with the rules that treat packets as kube-proxy did", async () => {
+  test("programs a recorded cluster, then its changed state, and packets go where kube-proxy sent them", async () => {
     for (const name of ["town", "town-after"] as const) {
       const { exitCode, stderr } = await apply(townObjects(name));
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
@@ -94,7 +94,7 @@ describe("apply", () => {
     }
   });
 
-  test("programs the same over earlier rules as from nothing, but for ids and numbers", async () => {
+  test("makes the same rules over earlier ones as from nothing, except for ids and numbers", async () => {
     await apply(townObjects("town-after"));
     const fresh = textWithoutPlacement(await listed());
     await nft("flush", "ruleset");
@@ -103,7 +103,7 @@ describe("apply", () => {
     expect(textWithoutPlacement(await listed())).toBe(fresh);
   });
 
-  test("changes nothing when nothing changed", async () => {
+  test("changes nothing if the objects are the same", async () => {
     await apply(townObjects("town"));
     const before = await handles();
     const { stdout } = await apply(townObjects("town"));
@@ -111,7 +111,7 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("keeps affinity entries", async () => {
+  test("keeps affinity entries when objects change", async () => {
     await apply(townObjects("town"));
     const before = await remember();
     await apply(townObjects("town-after"));
@@ -132,7 +132,7 @@ describe("apply", () => {
     expect(await kernel()).toBe(right);
   });
 
-  test("takes away an element with a list id that no Service port can have", async () => {
+  test("deletes an element whose list id no Service port can have", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
     await nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");
@@ -151,7 +151,7 @@ describe("apply", () => {
     expect(over).toBe(await kernel());
   });
 
-  test("keeps affinity entries when it has to recreate tables", async () => {
+  test("keeps affinity entries when it recreates tables", async () => {
     await apply(townObjects("town"));
     const before = await remember();
     expect((await apply(townObjects("town"), "--service-counters=services")).exitCode).toBe(0);
@@ -250,7 +250,7 @@ describe("apply", () => {
     expect(await nft("list", "tables")).toBe("");
   });
 
-  test("takes an empty directory for an error, not for an empty cluster", async () => {
+  test("refuses an empty directory, and does not take it for an empty cluster", async () => {
     await apply(townObjects("town"));
     const before = await handles();
     const { exitCode, stderr } = await apply(await mkdtemp(join(tmpdir(), "nft-proxy-")));

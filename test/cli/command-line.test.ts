@@ -37,7 +37,7 @@ describe("the command line", () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("has a help that names every command, and each command's help its options", async () => {
+  test("lists every command in its help, and the options of a command in that command's help", async () => {
     const { exitCode, stdout } = await nftProxy(["--help"]);
     expect(exitCode).toBe(0);
     for (const command of ["run", "apply", "dump", "diff", "check", "cleanup"])
@@ -61,7 +61,7 @@ describe("the command line", () => {
     ],
     [["explain", "-from", "x"], "explain has no option -from", "did you mean --from?"],
     [["zebra"], "unknown command: zebra", "nft-proxy --help"],
-  ])("suggests what was meant by %j", async (args, said, hint) => {
+  ])("suggests a correction of %j", async (args, said, hint) => {
     const { exitCode, stderr } = await nftProxy(args);
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(said) });
     expect(stderr).toContain(`hint: ${hint}`);
@@ -145,7 +145,7 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     },
   );
 
-  test("a pipe whose reader has gone ends a command without an error, with its own exit code", async () => {
+  test("a pipe closed by its reader ends a command without an error and with its usual exit code", async () => {
     const early = (command: string) =>
       execa("bash", ["-c", `"$@" ${command}; echo "\${PIPESTATUS[0]}"`, "bash", ...DUMP]);
     expect(await early("| head -c 1")).toMatchObject({ stdout: "{0", stderr: "" });

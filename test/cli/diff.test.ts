@@ -73,7 +73,7 @@ describe("diff", () => {
   test.each([
     ["no nft", ["--nft-path=/nowhere/nft"], "cannot start nft at"],
     ["no such file", ["--against=/nowhere/objects"], "/nowhere/objects"],
-    ["no such form", ["--output=yaml"], "--output"],
+    ["an unknown format", ["--output=xml"], "--output"],
   ])("ends with exit code 2 and the reason for %s", async (_, args, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(["diff", ...from("town"), ...args]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });

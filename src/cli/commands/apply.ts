@@ -31,9 +31,10 @@ import { type CommandOptions, commandOptions, loadRequest } from "../options.ts"
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
- * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget gets no rules, the
- * others get theirs, and the exit code is 1. With `--reset-vanished`, connections to endpoints that the kernel has and the files
- * lack are reset at once. Without `--force` it refuses while a daemon runs.
+ * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
+ * gets no rules, the others get theirs, and the exit code is 1. With `--reset-vanished`, connections to
+ * endpoints that the kernel has and the files lack are reset at once. Without `--force` it refuses while a
+ * daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const command = await supportedOptions(commandOptions(argv));
@@ -44,7 +45,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (hasErrors(diagnostics)) {
     return {
       exitCode: EXIT.failure,
-      notices: [...notices, "nothing was applied: the kernel's rules stay as they are"],
+      notices: [...notices, "nothing was applied; the rules in the kernel are unchanged"],
     };
   }
   refuseOtherNode(desired);
@@ -85,7 +86,7 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
   return { report, excluded: options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0 };
 }
 
-/** The options, without the fast path where nft or the kernel lack it, and a notice of that. */
+/** Turns the fast path off, with a notice, if nft or the kernel lack it. */
 async function supportedOptions(command: CommandOptions): Promise<CommandOptions> {
   const { options, notices } = command;
   if (!options.fastPath) return command;
@@ -117,7 +118,8 @@ function interfaceNotices(excluded: number): string[] {
 }
 
 /**
- * Refuses objects that have Nodes, but not this one: its rules would lack local endpoints and NodePort addresses.
+ * Refuses objects with Nodes, but without this one: the rules would lack local endpoints and NodePort
+ * addresses.
  * @throws AppError BAD_ARGUMENT
  */
 function refuseOtherNode({ missingNode }: Desired): void {
@@ -127,7 +129,7 @@ function refuseOtherNode({ missingNode }: Desired): void {
   });
 }
 
-/** The result of one full sync, in one line with its line feed. */
+/** Summarises a full sync in one line, with its line feed. */
 export function applySummary(
   { serviceCount, sliceCount }: Pick<ObjectCache, "serviceCount" | "sliceCount">,
   { deltas, applied, unreadable }: FullSyncReport,

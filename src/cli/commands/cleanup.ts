@@ -15,8 +15,9 @@ import { type CommandResult, EXIT } from "../output.ts";
 const KUBE_PROXY_TABLE = "kube-proxy";
 
 /**
- * `cleanup`: removes nft-proxy's tables; with `--kube-proxy` those that kube-proxy's nftables mode left instead, so
- * that a node that migrates always has rules. `--dry-run` prints them. Without `--force` it refuses while a daemon runs.
+ * `cleanup`: removes nft-proxy's tables; with `--kube-proxy` those that kube-proxy's nftables mode left
+ * instead, so that a node that migrates always has rules. `--dry-run` prints them. Without `--force` it
+ * refuses while a daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices } = commandOptions(argv);
@@ -36,7 +37,10 @@ const REFUSAL = {
   hint: "stop it first; --force removes the tables anyway, --dry-run only names them",
 };
 
-/** Removes the tables of this name, and with ours the reserved NodePorts. Returns the names of what is removed. */
+/**
+ * Removes the tables of this name, and with ours the reserved NodePorts. Returns the names of what is
+ * removed.
+ */
 async function remove(nft: NftProgram, name: string, isDryRun: boolean): Promise<string[]> {
   const present = await tableNames(nft);
   const tables = FAMILIES.flatMap((family) => (present.has(`${family} ${name}`) ? [{ family, name }] : []));
@@ -46,7 +50,10 @@ async function remove(nft: NftProgram, name: string, isDryRun: boolean): Promise
   return isReleased ? [...removed, "reserved NodePorts"] : removed;
 }
 
-/** Releases the ports that `--reserve-nodeports` reserved. Returns whether there are any. @throws AppError HOST */
+/**
+ * Releases the ports that `--reserve-nodeports` reserved. Returns whether there are any.
+ * @throws AppError HOST
+ */
 async function releasePorts(isDryRun: boolean): Promise<boolean> {
   try {
     if (isDryRun) return (await reservedPortFiles.readOurs()) !== "";

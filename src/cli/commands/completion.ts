@@ -5,7 +5,7 @@ import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
- * `completion`: a script that asks this program for the completions of a command line.
+ * `completion`: prints a shell script that asks this program for completions.
  * @throws AppError BAD_ARGUMENT for another shell
  */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -19,7 +19,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   );
 }
 
-/** Where there is no completion, each of these completes files. */
+/** If there are no completions, the scripts complete files. */
 const BASH = `_nft_proxy() {
   mapfile -t COMPREPLY < <(nft-proxy ${COMPLETION_ARGUMENT} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
@@ -35,7 +35,7 @@ _nft_proxy() {
 compdef _nft_proxy nft-proxy
 `;
 
-/** An empty last word is an argument, too: hence the quotes. */
+/** The quotes keep an empty last word as an argument. */
 const FISH = `function __nft_proxy
   set -l before (commandline -opc)
   set -e before[1]

@@ -6,8 +6,8 @@ import { optionsBesideDaemon, readConfigFile, warningNotices } from "../options.
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
- * `config`: prints the configuration that flags and `--config` make, as KubeProxyConfiguration; `--defaults` that of
- * neither. `--validate FILE` only says whether a file can be used, and what of it is ignored.
+ * `config`: prints the effective configuration as a KubeProxyConfiguration, or with `--defaults` the default
+ * one. `--validate FILE` checks a file and lists its ignored fields.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const file = textArgument(argv, "validate");

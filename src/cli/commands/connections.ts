@@ -23,7 +23,7 @@ import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { type Progress, printable } from "../terminal.ts";
 
-/** `connections`: the tracked connections of this host, counted by Service and endpoint. Changes nothing. */
+/** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const service = serviceArgument(argv);
@@ -61,7 +61,7 @@ function clientOf(argv: Argv): string | undefined {
   throw new AppError("BAD_ARGUMENT", `--client must be an IP address, not ${quoted(text)}`);
 }
 
-/** The connections for people: a heading for each Service port, a line for each endpoint. Ends with a line feed. */
+/** The text output: a heading for each Service port, a line for each endpoint. Ends with a line feed. */
 function connectionsText({ services, unmanaged }: ConnectionCounts): string {
   const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
   const others =

@@ -17,7 +17,7 @@ export interface DiffSides {
   readonly after: string;
 }
 
-/** A difference for people: the two sides, then Service by Service, frontend by frontend. */
+/** The text output: the two sides, then the changes by Service and frontend. */
 export function diffText(diff: RulesetDiff, { before, after }: DiffSides): string {
   const head = `--- ${before}\n+++ ${after}\n`;
   return `${head}${isSame(diff) ? "no difference\n" : changesText(diff)}`;
@@ -30,7 +30,7 @@ function changesText(diff: RulesetDiff): string {
     diff.parts.filter(({ service }) => service === name).map(partLine);
   const sections = [
     ...[...diff.services].map(([name, changes]) => {
-      // The other changes of a Service follow from those of its frontends.
+      // A Service's other changes follow from those of its frontends.
       const frontends = frontendsOf(name);
       return {
         title: name,
@@ -79,7 +79,7 @@ function summary({ services, others, parts }: RulesetDiff): string {
   return `${[differing, `elements: ${elements}`, ...(kinds.length === 0 ? [] : [`changed: ${kinds.join(", ")}`])].join("; ")}`;
 }
 
-/** A difference as schemas/diff-report.schema.json has it. */
+/** The JSON output: schemas/diff-report.schema.json. */
 export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): string {
   return `${JSON.stringify({
     before,
@@ -91,7 +91,9 @@ export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): strin
   })}\n`;
 }
 
-/** A frontend's change in lines: `+ 10.96.0.10:53/udp: 2 endpoints`, then the endpoints that were added or removed. */
+/**
+ * The lines of a changed frontend: `+ 10.96.0.10:53/udp: 2 endpoints`, then the added and removed endpoints.
+ */
 function frontendLines({ key, before, after }: FrontendChange): string[] {
   const mark = before === undefined ? "+" : after === undefined ? "-" : "~";
   const facts = FACTS.flatMap((fact) => changeOf(before && fact(before), after && fact(after)));
@@ -99,7 +101,7 @@ function frontendLines({ key, before, after }: FrontendChange): string[] {
   return [`${mark} ${frontendText(key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`, ...endpoints];
 }
 
-/** The facts about a frontend, each "" where it is the usual one. */
+/** The facts about a frontend; "" for the default. */
 const FACTS: readonly ((frontend: ProgrammedFrontend) => string)[] = [
   outcomeText,
   ({ way }) => (way === undefined ? "" : WAY_TEXTS[way]),
@@ -126,7 +128,7 @@ function listText({ balancer: { count, slots, affinitySeconds }, targets }: Prog
   return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
 }
 
-/** Of a frontend that is added or removed the fact itself; else only what changed. */
+/** For an added or removed frontend, its fact; otherwise the change, if there is one. */
 function changeOf(before: string | undefined, after: string | undefined): string[] {
   if (before === undefined || after === undefined)
     return [before ?? after ?? ""].filter((text) => text !== "");

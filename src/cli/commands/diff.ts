@@ -20,9 +20,9 @@ import { diffJson, diffText } from "./diff-text.ts";
 import { outcomeGithub, outcomeJson, outcomeText } from "./outcome-text.ts";
 
 /**
- * `diff`: the changes that applying some objects would make, in this kernel, or on a node that has other objects
- * (`--against`); or the connections whose outcome differs, with other objects (`--outcomes`) or under kube-proxy's tables
- * (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: trouble.
+ * `diff`: compares the rules for some objects with those in this kernel or with those for other objects
+ * (`--against`). Or it compares the outcomes of connections with those under other objects (`--outcomes`) or
+ * under kube-proxy's tables (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: no answer.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
@@ -32,7 +32,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
 }
 
-/** Options that mean nothing without another one, by name: an answer that ignores one would mislead. */
+/** Options that need one of some others, by name. Ignoring one would give a misleading answer. */
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
   live: ["with"],
   "with-tables": ["with"],
@@ -40,7 +40,7 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
   "fail-on": ["outcomes", "with"],
 };
 
-/** @throws AppError BAD_ARGUMENT for an option that the comparison would ignore */
+/** Refuses options that the comparison would ignore. @throws AppError BAD_ARGUMENT */
 function refuseUnused(argv: Argv): void {
   const given = (name: string) => argv[name] !== undefined && argv[name] !== false;
   for (const [name, needed] of Object.entries(NEEDED)) {

@@ -14,8 +14,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 import { printable } from "../terminal.ts";
 
 /**
- * `doctor`: what this host lacks, and what breaks Services on it; with `--migration` also what changes for clients when
- * nft-proxy takes over from kube-proxy. Exit code 1 for a fault.
+ * `doctor`: reports what this host lacks and what breaks Services on it; with `--migration` also what changes
+ * for clients when nft-proxy replaces kube-proxy. Exit code 1 for a fault.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
@@ -42,7 +42,7 @@ function unknownOptions({ deniedSocket }: CommandOptions): string {
 
 const NOTHING = { objects: undefined, notices: [] };
 
-/** The cluster's Services; the reason where the API server does not give them. */
+/** Loads the cluster's Services, or the reason why the API server does not give them. */
 async function migratingServices(
   request: LoadRequest,
 ): Promise<{ readonly objects: MigrationFacts["objects"]; readonly notices: readonly string[] }> {
@@ -59,7 +59,7 @@ async function migratingServices(
   }
 }
 
-/** 1 when there is a fault; when `strict`, also when there is a warning. */
+/** 1 if there is a fault or, with `strict`, a warning. */
 export function doctorExitCode(findings: readonly HostFinding[], strict: boolean): number {
   const worst = worstLevel(findings);
   return worst === "fault" || (strict && worst === "warning") ? EXIT.failure : EXIT.ok;

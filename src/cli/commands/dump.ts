@@ -30,8 +30,8 @@ import { type CommandResult, EXIT, failed } from "../output.ts";
 type Format = "json" | "nft";
 
 /**
- * `dump`: prints the transaction that makes both tables, or the tables as nft prints them; one Service's part of
- * them; or the changes that this kernel lacks. Changes nothing.
+ * `dump`: prints both tables, one Service's part of them, or the changes that this kernel lacks; as a
+ * transaction or as nft prints them. Changes nothing.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["json", "nft"]);
@@ -52,7 +52,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
   const output =
     live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
-  // JSON is for nft, and takes no comment.
+  // The JSON is for nft, which accepts no comments in it.
   const head =
     format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
   return { exitCode: EXIT.ok, output: `${head}${output}`, notices };
@@ -102,7 +102,7 @@ function unknownService(argument: ServiceArgument | undefined, names: readonly S
   });
 }
 
-/** The most owners of one element that are named; more are counted. */
+/** Maximum number of owners that are named for one element; the others are counted. */
 const MOST_NAMED = 3;
 
 /** A transaction for `nft -j -f -`, checked against its schema. Ends with a line feed. */
@@ -111,14 +111,14 @@ function transactionJson(transaction: Transaction): string {
   return `${JSON.stringify(transaction)}\n`;
 }
 
-/** Tables as nft prints them, each element with the service port that it belongs to. */
+/** Tables as nft prints them, each element with a comment that names its service ports. */
 function rulesetText(ruleset: Ruleset, state: RulesetState): string {
   return Object.values(ruleset)
     .map((table) => tableText(table, commentsOf(state, table.family)))
     .join("");
 }
 
-/** Changes as nft's commands, each element with the service port that it belongs to. */
+/** Changes as nft's commands, each element with a comment that names its service ports. */
 function changesText(deltas: readonly TableDelta[], state: RulesetState): string {
   if (deltas.length === 0) return "# nothing to change\n";
   return deltas.map((delta) => deltaText([delta], commentsOf(state, delta.family))).join("");

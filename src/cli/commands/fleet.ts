@@ -16,8 +16,8 @@ const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
 
 /**
- * `fleet`: a line for each node of the cluster, the worst first. `--wait` until all are healthy, 10 minutes at most.
- * Exit code 0: all are healthy; 1: some are not.
+ * `fleet`: prints a line for each node of the cluster, worst first. `--wait` waits until all are healthy, for
+ * at most 10 minutes. Exit code 0: all are healthy; 1: some are not.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
@@ -67,7 +67,9 @@ const HEAD = [
   "REASON",
 ];
 
-/** A line for each node, `-` for what it does not tell, and the sum. Ends with a line feed. */
+/**
+ * The text output: a line for each node, with `-` for unknown values, and the total. Ends with a line feed.
+ */
 export function fleetText(nodes: readonly FleetNode[]): string {
   const rows = [HEAD, ...nodes.map(cells)];
   const widths = HEAD.map((_head, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
@@ -80,7 +82,7 @@ export function fleetText(nodes: readonly FleetNode[]): string {
   return `${[...lines, sumText(nodes)].join("\n")}\n`;
 }
 
-/** A node with several pods has several lines, and is healthy when all of them are. */
+/** A node with several pods has several lines, and is healthy if all of them are. */
 function sumText(nodes: readonly FleetNode[]): string {
   const all = new Set(nodes.map(({ node }) => node));
   const sick = new Set(nodes.filter(({ state }) => state !== "healthy").map(({ node }) => node));

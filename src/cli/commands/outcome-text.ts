@@ -10,11 +10,11 @@ import {
 } from "../../inspect/outcomes/compare-outcomes.ts";
 import { githubCommand } from "../notices.ts";
 
-/** More differences or endpoints than these are counted, not listed. */
+/** Maximum numbers of differences and endpoints that are listed; the others are counted. */
 const MOST_DIFFERENCES = 100;
 const MOST_ENDPOINTS = 8;
 
-/** A comparison of outcomes for people: frontend by frontend, with the clients that it concerns. */
+/** The text output: each frontend whose outcome differs, with the clients for which it does. */
 export function outcomeText(report: OutcomeReport): string {
   const { differences, sides } = report;
   const width = Math.max(...sides.map(({ length }) => length));
@@ -95,7 +95,7 @@ function percentText(share: number): string {
   return `${Math.round(share * 1000) / 10} %`;
 }
 
-/** A comparison of outcomes as schemas/outcome-report.schema.json has it. */
+/** The JSON output: schemas/outcome-report.schema.json. */
 export function outcomeJson({ differences, sides, frontends, connections }: OutcomeReport): string {
   const list = differences.map(({ service, frontend, clients, changes, before, after, place }) => ({
     ...(service !== undefined && { service }),
@@ -115,7 +115,7 @@ export function outcomeJson({ differences, sides, frontends, connections }: Outc
   return `${JSON.stringify({ same: list.length === 0, before, after, frontends, connections, differences: list })}\n`;
 }
 
-/** A workflow command for each difference: an error for the kinds that fail, a warning for the others. */
+/** The output for GitHub: an error for each difference that fails, a warning for each other one. */
 export function outcomeGithub(report: OutcomeReport, failOn: readonly OutcomeChange[]): string {
   const commands = report.differences.map((difference) => {
     const { place, before, after, clients } = difference;

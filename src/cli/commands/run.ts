@@ -31,7 +31,10 @@ import { type CommandResult, EXIT } from "../output.ts";
 import { onSignals } from "../signals.ts";
 import { run as cleanup } from "./cleanup.ts";
 
-/** `run`: the daemon. SIGTERM and SIGINT end it and leave the rules in the kernel; SIGHUP reads `--config` again. */
+/**
+ * `run`: the daemon. SIGTERM and SIGINT end it and leave the rules in the kernel; SIGHUP reads `--config`
+ * again.
+ */
 export async function run(argv: Argv): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv);
   // Before the configuration is read, so that no change is missed.
@@ -51,8 +54,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
 }
 
 /**
- * Maximum time to stop, milliseconds: half of the grace period in deploy/base/daemon-set.yaml. An nft that still runs then is
- * killed with this process.
+ * Maximum time to stop, milliseconds: half of the grace period in deploy/base/daemon-set.yaml. An nft that
+ * still runs then is killed with this process.
  */
 const MOST_STOPPING = 5000;
 
@@ -69,7 +72,8 @@ async function serve(
   const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
   let reload: (() => void) | undefined;
-  // Before anything that takes time: the kernel ignores a signal that process 1 of a container does not handle.
+  // Before anything that takes time: the kernel ignores a signal that process 1 of a container does not
+  // handle.
   const ended = onSignals(
     {
       SIGHUP: () => readAgain(poller, reload, logger),
@@ -165,7 +169,9 @@ function readAgain(poller: ConfigPoller, reload: (() => void) | undefined, logge
   else logger.warn({}, "SIGHUP: there is no configuration file (--config) that can be read again");
 }
 
-/** The options to continue with; undefined when the configuration is invalid or changes nothing. Logs which. */
+/**
+ * The options to continue with; undefined when the configuration is invalid or changes nothing. Logs which.
+ */
 function planned(
   argv: Argv,
   current: ProxyOptions,

@@ -15,8 +15,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 
 /**
- * `support-bundle`: one archive for a report, in a file that only its owner can read, or on standard output (`-`).
- * With `--redact`, names and addresses are replaced by pseudonyms. Changes nothing but that file.
+ * `support-bundle`: writes one archive for a bug report to a file that only its owner can read, or to
+ * standard output (`-`). `--redact` replaces names and addresses with pseudonyms.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
@@ -41,7 +41,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
   if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
   writePrivateFile(path, archive, "name another path; - writes to standard output, as for kubectl exec");
-  const hint = isRedacted ? [] : ["note: it names Services, pods and addresses; --redact replaces them"];
+  const hint = isRedacted
+    ? []
+    : ["note: the archive names Services, pods and addresses; --redact replaces them"];
   return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices: [...notices, ...hint] };
 }
 
@@ -51,9 +53,9 @@ async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKin
   } catch (error) {
     throw new AppError(
       "HOST",
-      `cannot redact: the names of the cluster's objects are not known: ${messageOf(error)}`,
+      `cannot redact, because the names of the cluster's objects are unknown: ${messageOf(error)}`,
       {
-        hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
+        hint: 'run it again; with --daemon-socket="" the archive lacks what only the daemon knows',
       },
     );
   }

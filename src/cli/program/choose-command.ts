@@ -13,7 +13,7 @@ export type Choice =
   | { readonly kind: "run"; readonly command: Command; readonly argv: Argv };
 
 /**
- * Reads the arguments.
+ * Parses the arguments and finds the command.
  * @param args without the program's own name
  * @throws AppError BAD_ARGUMENT
  */
@@ -46,7 +46,7 @@ function badArgument(message: string, hint: string): AppError {
   return new AppError("BAD_ARGUMENT", message, { hint });
 }
 
-/** @param option one that does not exist, such as `--hlep` */
+/** @param option an unknown one, such as `--hlep`; undefined for none */
 function missingCommand(option: string | undefined): AppError {
   const hint = option === undefined ? undefined : didYouMean(option, ["--help", "--help-all", "--version"]);
   const message = option === undefined ? "missing command" : `unknown option: ${option}`;

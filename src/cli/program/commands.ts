@@ -1,10 +1,10 @@
 import { type Command, FORMATS } from "../command.ts";
 
-/** The flags that decide what a node is to have. */
+/** Flags that affect the desired state of a node. */
 const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
-/** The flags of the cluster that a command takes objects from. */
+/** Flags that find the cluster. */
 const CLUSTER: readonly string[] = ["kubeconfig", "master"];
-/** The flags of commands that ask a daemon, or else a cluster. */
+/** Common flags of commands that ask the daemon or, without one, the cluster. */
 const ASKING: readonly string[] = [...NODE, ...CLUSTER, "daemon-socket"];
 
 /** Every command, in the order of `--help`. */
@@ -60,7 +60,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "check",
-    summary: "Check objects and their transaction; for CI",
+    summary: "Check objects and their transaction, for CI",
     answersByExitCode: true,
     formats: [...FORMATS, "github"],
     flags: ["from", "output", "exclude", "strict", "no-strict"],
@@ -99,7 +99,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "refusals",
-    summary: "List the connections that this host refused or dropped within the last hour, and why",
+    summary: "List connections that this host refused or dropped in the last hour, and why",
     flags: ["from", "namespace", "service", "client", "watch", "output"],
     meanings: {
       from: "Read the objects from these files; without files, daemon and API server, causes are unknown",
@@ -140,7 +140,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "connections",
-    summary: "Count the connections of this host by Service and endpoint",
+    summary: "Count this host's connections by Service and endpoint",
     flags: ["from", "service", "namespace", "client", "draining", "output"],
     meanings: {
       namespace: "The namespace of a Service that is named without one",
@@ -148,7 +148,7 @@ export const COMMANDS: readonly Command[] = [
     },
     examples: [
       ["--draining", "connections to endpoints that are terminating or gone, and their clients"],
-      ["--service shop/cart --output json", "one Service's, for scripts"],
+      ["--service shop/cart --output json", "one Service, for scripts"],
     ],
     common: ASKING,
     load: async () => await import("../commands/connections.ts"),
@@ -169,17 +169,17 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "fleet",
-    summary: "Show the nft-proxy of every node of the cluster, the worst first",
+    summary: "Show the state of nft-proxy on every node, worst first",
     answersByExitCode: true,
     flags: ["namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
-    examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
+    examples: [["--wait", "wait until all nodes are healthy, for at most 10 minutes"]],
     common: CLUSTER,
     load: async () => await import("../commands/fleet.ts"),
   },
   {
     name: "support-bundle",
-    summary: "Collect one archive for a report",
+    summary: "Collect one archive for a bug report",
     positional: { name: "file", description: "The archive's path, - for standard output" },
     flags: ["redact"],
     examples: [["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"]],
@@ -188,13 +188,13 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "doctor",
-    summary: "Report what this host lacks, and what breaks Services on it",
+    summary: "Report what this host lacks and what breaks Services on it",
     answersByExitCode: true,
     flags: ["migration", "from", "output", "strict"],
     meanings: {
       from: "With --migration: read the objects from these files and directories (- for standard input)",
     },
-    examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
+    examples: [["--migration", "also what changes for clients when nft-proxy replaces kube-proxy"]],
     common: ASKING,
     load: async () => await import("../commands/doctor.ts"),
   },
@@ -220,12 +220,12 @@ export const COMMANDS: readonly Command[] = [
   },
 ];
 
-/** The command of this name. */
+/** The command with this name; undefined if there is none. */
 export function commandOf(name: string | undefined): Command | undefined {
   return COMMANDS.find((command) => command.name === name);
 }
 
-/** Whether a command takes an argument of its own. */
+/** Whether the command with this name takes a positional argument. */
 export function takesWord(name: string | undefined): boolean {
   return commandOf(name)?.positional !== undefined;
 }

@@ -7,13 +7,15 @@ import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
 import { commandOf, takesWord } from "./commands.ts";
 import { completedNames } from "./help.ts";
 
-/** Names may take a moment; a shell that waits longer is worse than one without them. */
+/** Maximum time to load names of Services, milliseconds: a shell must not hang. */
 const NAMES_WITHIN_MS = 3000;
 
 /**
- * The completions of a command line's last word: commands, flags, and values of a flag or of a command's own argument.
- * @param given the words after the program's name, as bash splits them, at equals signs too, or as zsh does
- * @returns nothing where the shell is to complete files
+ * Completes the last word of a command line: commands, flags, and values of a flag or of a positional
+ * argument.
+ * @param given the words after the program's name. Unlike other shells, bash also splits them at equals
+ *   signs.
+ * @returns nothing if the shell is to complete files
  */
 export async function completions(given: readonly string[]): Promise<string[]> {
   const last = given.at(-1) ?? "";
@@ -41,7 +43,7 @@ async function candidates(before: readonly string[], current: string): Promise<r
   return words.length > 1 ? [] : await ownValues(command, values);
 }
 
-/** The arguments so far; none where they cannot be parsed. */
+/** Parses the arguments so far. Returns none if they are invalid. */
 function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
   try {
     return parseArguments(args, takesWord);
@@ -66,7 +68,7 @@ async function ownValues({ positional }: Command, argv: Argv): Promise<readonly 
   return values === "services" ? await namesIn(argv) : values;
 }
 
-/** The names of Services, without the namespace that `--namespace` gives. */
+/** The names of Services, without the namespace if `--namespace` gives it. */
 async function namesIn(argv: Argv): Promise<string[]> {
   const [names, namespace] = [await serviceNames(argv), textArgument(argv, "namespace")];
   return namespace === undefined ? names : names.flatMap((name) => withoutNamespace(name, namespace));
@@ -80,7 +82,7 @@ function withoutNamespace(name: string, namespace: string): string[] {
   return name.startsWith(`${namespace}/`) ? [name.slice(namespace.length + 1)] : [];
 }
 
-/** The names of the Services of `--from`, or of the cluster; none when they cannot be loaded in time. */
+/** The names of the Services of `--from` or of the cluster; none if they cannot be loaded in time. */
 async function serviceNames(argv: Argv): Promise<string[]> {
   try {
     const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));

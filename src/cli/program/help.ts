@@ -5,10 +5,10 @@ import type { Flag, FlagType } from "../../config/option.ts";
 import { type Command, FORMATS, shownFlags } from "../command.ts";
 import { COMMANDS } from "./commands.ts";
 
-/** Shorter lines are easier to read than those of a wide terminal. */
+/** Maximum width of the help: longer lines are hard to read. */
 const MAX_COLUMNS = 100;
 
-/** yargs' types of values, which its help shows. */
+/** The types of values in yargs, which its help shows. */
 const TYPES: Readonly<Record<FlagType, Options>> = {
   boolean: { type: "boolean" },
   duration: { type: "string" },
@@ -20,15 +20,17 @@ const TYPES: Readonly<Record<FlagType, Options>> = {
   string: { type: "string" },
 };
 
-/** The help of the program: its commands. @param columns of the terminal */
+/** The help of the program, which lists its commands. @param columns of the terminal */
 export async function programHelp(columns: number): Promise<string> {
   const parser = withCommands(emptyParser())
     .usage("nft-proxy <command>\n\nThe service proxy of a Kubernetes node, in nftables.")
-    .epilogue("`nft-proxy <command> --help` shows a command's common options, `--help-all` all of them.");
+    .epilogue(
+      "`nft-proxy <command> --help` shows the common options of a command, `--help-all` all of them.",
+    );
   return await textOf(parser, columns);
 }
 
-/** The help of one command. @param showAll whether to show every option, not only the common ones */
+/** The help of one command. @param showAll shows every option, not only the common ones */
 export async function commandHelp(command: Command, showAll: boolean, columns: number): Promise<string> {
   const { name, summary, positional, examples = [] } = command;
   const parser = emptyParser()
@@ -44,9 +46,9 @@ export async function commandHelp(command: Command, showAll: boolean, columns: n
 }
 
 /**
- * The commands, or the flags of one, that complete a word.
+ * Completes the name of a command, or of a flag of `command`.
  * @param before the words before it
- * @param showAll every flag, not only the common ones
+ * @param showAll completes every flag, not only the common ones
  */
 export async function completedNames(
   command: Command | undefined,
@@ -57,11 +59,12 @@ export async function completedNames(
   const parser =
     command === undefined ? withCommands(emptyParser()) : withFlags(emptyParser(), command, showAll);
   const found = await parser.getCompletion([...before, current]);
-  // For users of zsh and fish, yargs adds a description after a colon or a tab; the word may be completed in another shell.
+  // If $SHELL is zsh or fish, yargs adds a description after a colon or a tab. The current shell may be
+  // another one.
   return found.map((name) => name.replace(/[:\t].*/s, "")).filter((name) => name.startsWith(current));
 }
 
-/** A parser of yargs without what pflag has not: no negated names, groups of letters, numbers or nested objects. */
+/** A yargs parser without what pflag lacks: negated names, groups of letters, numbers and nested objects. */
 function emptyParser(): Yargs {
   const settings = {
     "boolean-negation": false,
@@ -73,7 +76,7 @@ function emptyParser(): Yargs {
     "sort-commands": false,
     "strip-aliased": true,
   } as const;
-  // Its own texts name the program, and are in English whatever the user's language is, as all others are.
+  // Our texts name the program. yargs' texts are in English, as ours, whatever the user's language is.
   return yargs().scriptName("").locale("en").parserConfiguration(settings).help(false).version(false);
 }
 
@@ -81,7 +84,7 @@ async function textOf(parser: Yargs, columns: number): Promise<string> {
   return `${await parser.wrap(Math.min(columns, MAX_COLUMNS)).getHelp()}\n`;
 }
 
-/** Every command, without its flags: they would cost time and are not shown. */
+/** Adds every command without its flags, which are not shown here and would cost time. */
 function withCommands(parser: Yargs): Yargs {
   for (const command of COMMANDS) parser.command(usage(command), command.summary);
   return parser.option("help", { alias: "h", type: "boolean", describe: "Show help" }).option("version", {
@@ -95,7 +98,7 @@ function withFlags(parser: Yargs, command: Command, showAll: boolean): Yargs {
   return parser.options(Object.fromEntries(flags.map((flag) => [flag.name, optionOf(flag, command)])));
 }
 
-/** A command's name, and that of its own argument. */
+/** A command's name and its positional argument. */
 function usage({ name, positional }: Command): string {
   return positional === undefined ? name : `${name} [${positional.name}]`;
 }

@@ -6,5 +6,5 @@ const exitCode = await runProgram(process.argv.slice(2), {
   stderr: process.stderr,
   columns: process.stdout.columns ?? 80,
 });
-// Ends what is still under way, too, such as a program that hangs: everything was printed.
+// Everything is printed. Does not wait for anything that still runs, such as a program that hangs.
 process.exit(exitCode);

@@ -6,14 +6,14 @@ import { type ProgressStream, terminalProgress } from "../terminal.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 
 /**
- * Runs one command line. The only place that prints results and errors.
+ * Runs one command line. Results and errors are only printed here.
  * @param args without the program's own name
  * @returns the exit code
  */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
   const progress = terminalProgress(context.stderr as ProgressStream);
   let command: Command | undefined;
-  // A closed pipe must not end the process; write() reports the failure.
+  // A closed pipe must not end the process. write() reports it.
   for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
     if (args[0] === COMPLETION_ARGUMENT) return await printCompletions(args.slice(1), context);
@@ -35,14 +35,14 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   }
 }
 
-/** Prints the completions of the last word, one a line. */
+/** Prints the completions of the last word, one per line. */
 async function printCompletions(words: readonly string[], { stdout }: ProgramContext): Promise<number> {
   const { completions } = await import("./completion.ts");
   await write(stdout, (await completions(words)).map((value) => `${value}\n`).join(""));
   return EXIT.ok;
 }
 
-/** Prints what `--help` and `--version` ask for. */
+/** Prints the help or the version. */
 async function printAbout(
   choice: Exclude<Choice, { kind: "run" }>,
   { stdout, columns }: ProgramContext,
@@ -60,7 +60,7 @@ async function printAbout(
   return EXIT.ok;
 }
 
-/** Writes a command's output, piece by piece as it comes, until the reader of a pipe has seen enough. */
+/** Writes a command's output. Stops if the reader of a pipe has closed it. */
 async function writeAll(stream: NodeJS.WritableStream, output: Output): Promise<void> {
   if (typeof output === "string" || output instanceof Uint8Array) {
     await write(stream, output);
@@ -70,8 +70,8 @@ async function writeAll(stream: NodeJS.WritableStream, output: Output): Promise<
 }
 
 /**
- * Waits until a pipe has taken everything: exiting earlier would cut a long dump.
- * @returns false when the pipe's reader has gone, as in `nft-proxy dump | head`
+ * Writes a text and waits until a pipe has taken all of it: an earlier exit would truncate it.
+ * @returns false if the pipe's reader has closed it, as in `nft-proxy dump | head`
  * @throws AppError HOST when the text cannot be written
  */
 async function write(stream: NodeJS.WritableStream, text: string | Uint8Array): Promise<boolean> {

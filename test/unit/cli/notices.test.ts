@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { budgetNotices, conflictNotices } from "../../../src/cli/notices.ts";
 import { port, renderAll, service, testNodeContext } from "../../support/build.ts";
 
-test("of many conflicts 20 are told, each with five of the losers, and the others are counted", () => {
+test("of many conflicts, 20 are listed, each with five of the losers, and the others are counted", () => {
   const ports = Array.from({ length: 30 }, (_, i) => port(1000 + i, { name: `p${i}` }));
   const services = Array.from({ length: 40 }, (_, i) => service({ name: `s${10 + i}`, createdAt: i, ports }));
   const notices = conflictNotices(renderAll({ services }).state.conflicts());
