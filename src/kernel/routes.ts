@@ -1,3 +1,4 @@
+import { endianness } from "node:os";
 import {
   type AddressInterval,
   addressNumber,
@@ -120,13 +121,13 @@ export const NO_GATEWAY = "00000000";
  * order.
  * @returns undefined for the header line
  */
-export function parseIPv4Route(line: string): IPv4Route | undefined {
+export function parseIPv4Route(line: string, order = endianness()): IPv4Route | undefined {
   const [name, destination, gateway, flags, , , metric, mask] = line.trim().split(/\s+/);
   if (name === undefined || destination === undefined || gateway === undefined || flags === undefined)
     return undefined;
   if (mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return undefined;
   const length = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
-  const bytes = (destination.match(/../g) ?? []).reverse().join("");
+  const bytes = order === "BE" ? destination : (destination.match(/../g) ?? []).reverse().join("");
   return {
     name,
     ...prefixInterval("ip", BigInt(`0x${bytes}`), length),

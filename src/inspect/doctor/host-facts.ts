@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { endianness } from "node:os";
 import { gunzipSync } from "node:zlib";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
@@ -89,6 +90,7 @@ export interface KernelFact {
   readonly release: string | undefined;
   /** The text of its build configuration; undefined when it cannot be read. */
   readonly config: string | undefined;
+  readonly isBigEndian: boolean;
 }
 
 /** A chain of any software, without its rules, from `nft -j list chains`. */
@@ -201,7 +203,7 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
     .then((packed) => gunzipSync(packed).toString("utf8"))
     .catch(() => files.read(`/boot/config-${release}`))
     .catch(() => undefined);
-  return { release, config };
+  return { release, config, isBigEndian: endianness() === "BE" };
 }
 
 /** Reads settings in /proc/sys. */

@@ -140,6 +140,15 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
   },
   {
     check: "kernel",
+    level: "warning",
+    when: ({ kernel }) => kernel.isBigEndian,
+    found: ({ kernel }) => `Linux ${kernel.release} on a big-endian machine`,
+    means:
+      "big-endian machines are untested; explain may name another endpoint for source-hash and flow-hash",
+    action: "watch this node closely",
+  },
+  {
+    check: "kernel",
     level: "ok",
     found: ({ kernel }) => `Linux ${kernel.release}`,
     means: ({ kernel }) =>

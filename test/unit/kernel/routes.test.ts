@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { interfaceLookup, type RoutedPacket, routingRefusal } from "../../../src/kernel/routes.ts";
+import {
+  interfaceLookup,
+  parseIPv4Route,
+  type RoutedPacket,
+  routingRefusal,
+} from "../../../src/kernel/routes.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 // As Linux 6.18 prints them on a little-endian machine.
@@ -27,6 +32,22 @@ test.each([
   const files = new FakeHostFiles({ "/proc/net/route": IPV4, "/proc/net/ipv6_route": IPV6 });
   expect((await interfaceLookup(files))(address)).toBe(expected);
 });
+
+test.each([
+  ["LE", "000200C0", "00FFFFFF"],
+  ["BE", "C0000200", "FFFFFF00"],
+] as const)(
+  "parseIPv4Route reads the route to 192.0.2.0/24 on a machine of order %s",
+  (order, destination, mask) => {
+    const line = `eth0 ${destination} 00000000 0001 0 0 0 ${mask} 0 0 0`;
+    expect(parseIPv4Route(line, order)).toMatchObject({
+      name: "eth0",
+      first: 0xc0000200n,
+      last: 0xc00002ffn,
+      length: 24,
+    });
+  },
+);
 
 test("interfaceLookup returns no interface for an address whose route refuses packets", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({ "/proc/net/route": IPV4 }));

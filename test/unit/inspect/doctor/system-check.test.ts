@@ -9,7 +9,7 @@ function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
     families: ["ip", "ip6"],
     nft: { path: "nft", version: "v1.1.3" },
     hostNfts: [],
-    kernel: { release: undefined, config: undefined },
+    kernel: { release: undefined, config: undefined, isBigEndian: false },
     processStatus: undefined,
     socatVersion: undefined,
     used: undefined,
@@ -119,9 +119,14 @@ describe("the kernel", () => {
     ["5.4.0-100", "warning", expect.stringContaining("5.10")],
     [undefined, "warning", undefined],
   ])("of release %s is judged %s", (release, level, means) => {
-    const [finding] = judged("kernel", { kernel: { release, config: undefined } });
+    const [finding] = judged("kernel", { kernel: { release, config: undefined, isBigEndian: false } });
     expect(finding?.level).toBe(level);
     expect(finding?.means).toEqual(means);
+  });
+
+  test("of a big-endian machine is a warning, as none is tested", () => {
+    const kernel = { release: "6.18.44", config: undefined, isBigEndian: true };
+    expect(judged("kernel", { kernel })).toMatchObject([{ level: "warning" }]);
   });
 
   test.each([
@@ -132,7 +137,7 @@ describe("the kernel", () => {
   });
 
   test("built without what IPv6 needs is a fault only where there is IPv6", () => {
-    const kernel = { release: "6.12", config: CONFIG };
+    const kernel = { release: "6.12", config: CONFIG, isBigEndian: false };
     const failing = { ...nft("v1.1.3"), problem: { message: "no", hint: undefined } };
     const found = "built without CONFIG_NFT_FIB_IPV6";
     expect(judged("kernel-modules", { kernel, nft: failing, families: ["ip"] })).toMatchObject([
@@ -145,9 +150,9 @@ describe("the kernel", () => {
   });
 
   test("that does not tell how it was built is judged by nft alone", () => {
-    expect(judged("kernel-modules", { kernel: { release: "6.12", config: undefined } })).toMatchObject([
-      { level: "ok" },
-    ]);
+    expect(
+      judged("kernel-modules", { kernel: { release: "6.12", config: undefined, isBigEndian: false } }),
+    ).toMatchObject([{ level: "ok" }]);
   });
 
   test.each([
