@@ -7,10 +7,11 @@ import { validateTransaction } from "./validate.ts";
 export interface TransactionText {
   readonly text: string;
   /**
-   * The same with a listing at its end of which there is nothing in our tables. nft reads the sets of every table before a
-   * transaction with elements or rules (2 us for each, others' too), but only those of the table that the last command
-   * lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See docs/decisions/others-sets.md.
-   * Undefined for a transaction that nft has to read more for: of two families, or one that makes or deletes a table.
+   * The same with a listing at its end of which there is nothing in our tables. nft reads the sets of every
+   * table before a transaction with elements or rules (2 us for each, others' too), but only those of the
+   * table that the last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c).
+   * See docs/decisions/others-sets.md. Undefined for a transaction that nft has to read more for: of two
+   * families, or one that makes or deletes a table.
    */
   readonly narrow: string | undefined;
 }
@@ -26,7 +27,10 @@ export function transactionText(transaction: Transaction): TransactionText {
   return { text, narrow: `${text.slice(0, -"]}".length)},${JSON.stringify(listing)}]}` };
 }
 
-/** The family of our table in which a command changes something; undefined for other tables, and for a table itself. */
+/**
+ * The family of our table in which a command changes something; undefined for other tables, and for a table
+ * itself.
+ */
 function familyInTable(command: Command): Family | undefined {
   const [object = {}] = Object.values(command);
   const [changed] = Object.values(object) as { readonly family: Family; readonly table?: string }[];

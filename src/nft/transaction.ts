@@ -21,8 +21,8 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
 }
 
 /**
- * Deletes elements that packets have put into a dynamic map, whether or not their time is over. The kernel refuses it where
- * one has another value by now.
+ * Deletes elements that packets have put into a dynamic map, whether or not their time is over. The kernel
+ * refuses it where one has another value by now.
  */
 export function forgetTransaction(family: Family, spec: SetSpec, elements: readonly Element[]): Transaction {
   return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
@@ -48,15 +48,18 @@ export function onlyElements(
 }
 
 /**
- * A transaction that makes both tables whole whatever is in them, and keeps the contents of dynamic maps: every
- * chain and set of ours is declared, emptied and filled. It is what `dump` prints and what is used when the
- * kernel's tables cannot be read.
+ * A transaction that makes both tables whole whatever is in them, and keeps the contents of dynamic maps:
+ * every chain and set of ours is declared, emptied and filled. It is what `dump` prints and what is used when
+ * the kernel's tables cannot be read.
  */
 export function rebuildTransaction(desired: Ruleset): Transaction {
   return { nftables: Object.values(desired).flatMap(rebuildCommands) };
 }
 
-/** A transaction that removes our tables. nft has no `destroy` before 1.0.8, so each is added before it is deleted. */
+/**
+ * A transaction that removes our tables. nft has no `destroy` before 1.0.8, so each is added before it is
+ * deleted.
+ */
 export function removalTransaction(
   tables: readonly { readonly family: Family; readonly name: string }[],
 ): Transaction {
@@ -144,7 +147,10 @@ function deletions(family: Family, table: string, { spec, deleted, intervals }: 
   return endingDeletions(family, table, spec, known);
 }
 
-/** An element with a timeout may have ended in the kernel, which refuses to delete what is not there: it is added before. */
+/**
+ * An element with a timeout may have ended in the kernel, which refuses to delete what is not there: it is
+ * added before.
+ */
 function endingDeletions(
   family: Family,
   table: string,
@@ -185,8 +191,8 @@ export function flowtableAddition({ family, name, flowtable }: Table, devices: r
 }
 
 /**
- * Makes the flow table of a table anew with other devices: nft's JSON cannot take devices out of one (1.1.3). All connections
- * leave the fast path, and come back with their next packet.
+ * Makes the flow table of a table anew with other devices: nft's JSON cannot take devices out of one (1.1.3).
+ * All connections leave the fast path, and come back with their next packet.
  */
 export function flowtableReplacement(table: Table, devices: readonly string[]): Command[] {
   const { family, name, flowtable, chains } = table;

@@ -7,8 +7,8 @@ import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
 import { LISTS, RANGES } from "./sets.ts";
 
 /**
- * Every step that a plan may have, in this order. docs/design.md ("The order of commands") has the reason for each, and the
- * test that guards it.
+ * Every step that a plan may have, in this order. docs/design.md ("The order of commands") has the reason for
+ * each, and the test that guards it.
  */
 export const STEP_NAMES = [
   "new tables",
@@ -30,11 +30,17 @@ export const STEP_NAMES = [
   "second maps that go",
 ] as const;
 
-/** A part of a plan: what is in the kernel before the next one is sent. Packets meet nothing half-made between two of them. */
+/**
+ * A part of a plan: what is in the kernel before the next one is sent. Packets meet nothing half-made between
+ * two of them.
+ */
 export interface Step {
   readonly name: (typeof STEP_NAMES)[number];
   readonly deltas: readonly TableDelta[];
-  /** It changes elements alone, which several transactions may carry: one after the other, or in any order and at the same time. */
+  /**
+   * It changes elements alone, which several transactions may carry: one after the other, or in any order and
+   * at the same time.
+   */
   readonly divided?: "in order" | "in any order";
   /** Is sent where this step fails, for what is there has no use without it. */
   readonly undo?: Transaction;
@@ -50,15 +56,21 @@ export interface PlanOptions {
   readonly stale?: readonly TableDelta[];
 }
 
-/** Elements in one transaction, where there are more: an nft takes 24 MB for it, and chunking costs no extra CPU. */
+/**
+ * Elements in one transaction, where there are more: an nft takes 24 MB for it, and chunking costs no extra
+ * CPU.
+ */
 export const CHUNK_SIZE = 7000;
 
-/** The sets by whose elements packets come to those of others: a port's own list comes before the range around it is left. */
+/**
+ * The sets by whose elements packets come to those of others: a port's own list comes before the range around
+ * it is left.
+ */
 const ENTRIES = [LISTS, RANGES.explicitPorts];
 
 /**
- * Decides in which steps deltas come to the kernel: as few as packets under way, nft's memory and the kernel permit. Tables
- * that are missing are made first, each as a whole.
+ * Decides in which steps deltas come to the kernel: as few as packets under way, nft's memory and the kernel
+ * permit. Tables that are missing are made first, each as a whole.
  */
 export function applyPlan(
   deltas: readonly TableDelta[],
@@ -81,7 +93,8 @@ export function applyPlan(
 }
 
 /**
- * Writes the transactions of a step, each when it is asked for: as JSON, elements take ten times their memory.
+ * Writes the transactions of a step, each when it is asked for: as JSON, elements take ten times their
+ * memory.
  * @param size the most elements in one transaction of a step that is divided
  */
 export function* transactionsOf(
@@ -92,7 +105,10 @@ export function* transactionsOf(
   else yield toTransaction(deltas);
 }
 
-/** Writes changes as transactions that the kernel may be asked about one by one: each has at most `size` elements, and all that these need. */
+/**
+ * Writes changes as transactions that the kernel may be asked about one by one: each has at most `size`
+ * elements, and all that these need.
+ */
 export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_SIZE): Generator<Transaction> {
   if (deltaSize(deltas).elements <= size) {
     yield toTransaction(deltas);
@@ -105,8 +121,9 @@ export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_S
 }
 
 /**
- * Takes the deletions of chains out of deltas, and with them those of sets and flow tables, which these chains may use. Some
- * kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that takes away the last element that led to it.
+ * Takes the deletions of chains out of deltas, and with them those of sets and flow tables, which these
+ * chains may use. Some kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that takes
+ * away the last element that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
@@ -155,8 +172,8 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 }
 
 /**
- * Splits changes of existing tables in two where verdicts lead to new chains. A packet under way meets the newest verdicts, but
- * chains as they were before, and a new one had no rules then.
+ * Splits changes of existing tables in two where verdicts lead to new chains. A packet under way meets the
+ * newest verdicts, but chains as they were before, and a new one had no rules then.
  * @returns no chains where one transaction does
  */
 function newChainsFirst(
@@ -191,7 +208,10 @@ function newChainsFirst(
   };
 }
 
-/** Changes whose new chains are there: in steps where there are many, or frontends get other lists; else at once. */
+/**
+ * Changes whose new chains are there: in steps where there are many, or frontends get other lists; else at
+ * once.
+ */
 function changes(deltas: readonly TableDelta[], size: number): Step[] {
   const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
   const last: Step = { name: "chains that go", deltas: deletions };
@@ -211,12 +231,18 @@ function changes(deltas: readonly TableDelta[], size: number): Step[] {
   ];
 }
 
-/** Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need other elements. */
+/**
+ * Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need
+ * other elements.
+ */
 function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): boolean {
   return mode === "change" && changedChains.length + replacedChains.length === 0;
 }
 
-/** Whether frontends get other lists, as when a Service turns sticky: those of before must outlive packets under way. */
+/**
+ * Whether frontends get other lists, as when a Service turns sticky: those of before must outlive packets
+ * under way.
+ */
 function leadsElsewhere({ elements }: TableDelta): boolean {
   return elements.some(({ spec, deleted, added }) => {
     if (spec.name === RANGES.lists) return deleted.length > 0 && added.length > 0;
@@ -225,10 +251,14 @@ function leadsElsewhere({ elements }: TableDelta): boolean {
   });
 }
 
-/** What packets meet is whole after each step: elements come, entries last; then they get other values; then they go, entries first. */
+/**
+ * What packets meet is whole after each step: elements come, entries last; then they get other values; then
+ * they go, entries first.
+ */
 function elementSteps(deltas: readonly TableDelta[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
-  // Verdicts come last and go first: they lead packets to the chains that look into the other sets, such as source ranges.
+  // Verdicts come last and go first: they lead packets to the chains that look into the other sets, such as
+  // source ranges.
   const parts = deltas
     .flatMap((delta) =>
       delta.elements.flatMap((elements) =>

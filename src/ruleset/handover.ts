@@ -4,14 +4,18 @@ import { type ElementsDelta, isEmptyDelta, type TableDelta } from "../nft/delta.
 import { elementsOf } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
 
-/** What the names of chains end with that translate while tables are made anew, and of maps that stand in for one that is. */
+/**
+ * What the names of chains end with that translate while tables are made anew, and of maps that stand in for
+ * one that is.
+ */
 const HANDOVER = "-handover";
 
 /**
- * Adds to tables that are made anew what lets no packet through untranslated: the kernel puts a new hook before the others of
- * its priority (nf_hook_entries_grow) and asks at each hook which rules are in force, so that a packet can meet the new rules
- * before they are, and then the old ones when they no longer are (6.18: 5 % of such transactions lost one of 70,000 new connections a
- * second). These chains, with the same rules, are behind both, until {@link handoverEnd}.
+ * Adds to tables that are made anew what lets no packet through untranslated: the kernel puts a new hook
+ * before the others of its priority (nf_hook_entries_grow) and asks at each hook which rules are in force, so
+ * that a packet can meet the new rules before they are, and then the old ones when they no longer are (6.18:
+ * 5 % of such transactions lost one of 70,000 new connections a second). These chains, with the same rules,
+ * are behind both, until {@link handoverEnd}.
  */
 export function withHandover(delta: TableDelta): TableDelta {
   const chains = handoverChains(delta);
@@ -38,10 +42,12 @@ function handoverChains({ mode, writtenChains }: TableDelta): Chain[] {
 }
 
 /**
- * Has packets look into a second map while intervals of a map are replaced. The kernel has no active elements in a map that goes
- * (nft_map_deactivate), and shows new intervals only at the end of a commit (nft_set_commit_update), while packets have the new
- * rules from its beginning on (6.18: 9 % of such transactions refused one of 20,000 new flows a second).
- * @returns nothing before and after where nothing is replaced, or where the chains that look into the map change as well
+ * Has packets look into a second map while intervals of a map are replaced. The kernel has no active elements
+ * in a map that goes (nft_map_deactivate), and shows new intervals only at the end of a commit
+ * (nft_set_commit_update), while packets have the new rules from its beginning on (6.18: 9 % of such
+ * transactions refused one of 20,000 new flows a second).
+ * @returns nothing before and after where nothing is replaced, or where the chains that look into the map
+ * change as well
  */
 export function mapHandover(deltas: readonly TableDelta[]): {
   readonly begin: readonly TableDelta[];
@@ -85,7 +91,10 @@ function isReplaced({ added, intervals }: ElementsDelta, { writtenChains }: Tabl
   return !writtenChains.some(({ name }) => intervals.users.some((user) => user.name === name));
 }
 
-/** The chains that look into maps, as they are to be, and as they look into the second maps where they found nothing in the first. */
+/**
+ * The chains that look into maps, as they are to be, and as they look into the second maps where they found
+ * nothing in the first.
+ */
 function lookingTwice(maps: readonly ElementsDelta[]): {
   readonly once: readonly Chain[];
   readonly twice: readonly Chain[];

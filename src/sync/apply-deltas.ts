@@ -10,13 +10,16 @@ import { type ListedElement, timedElements } from "../nft/elements.ts";
 import { rebuildTransaction } from "../nft/transaction.ts";
 import { applyPlan, type PlanOptions, type Step, transactionsOf } from "../ruleset/apply-plan.ts";
 
-/** Number of nft processes run in parallel on a cold start: two processors are busy while we write the next transaction. */
+/**
+ * Number of nft processes run in parallel on a cold start: two keep two processors busy while we write the
+ * next transaction.
+ */
 const NFT_AT_ONCE = 3;
 
 /**
- * Sends deltas to the kernel, step by step as {@link applyPlan} decides. Tables that are made anew keep the entries of session
- * affinity.
- * @throws as {@link Nft.apply}; the kernel is then as it was, or has the steps before the one that failed
+ * Sends deltas to the kernel in the steps of {@link applyPlan}. Tables that are recreated keep the entries of
+ * session affinity.
+ * @throws as {@link Nft.apply}; the kernel then has all steps before the one that failed
  */
 export async function applyDeltas(
   nft: Nft,
@@ -45,7 +48,9 @@ export async function applyDeltas(
   return await send(applyPlan(deltas, options));
 }
 
-/** @param carried added to each transaction; without them where the kernel refuses these */
+/**
+ * @param carried commands to add to each transaction; if the kernel refuses it with them, it is sent without
+ */
 async function applyInOrder(
   nft: Nft,
   transactions: Iterable<Transaction>,
@@ -64,9 +69,9 @@ async function applyInOrder(
 }
 
 /**
- * Applies transactions, some at a time: nft takes two thirds of its time to read JSON, which the kernel's lock does not
- * hold up. After a failure no more are begun.
- * @throws as {@link Nft.apply}, once none is under way
+ * Applies transactions, some at a time: nft spends two thirds of its time on reading JSON, which needs no
+ * lock of the kernel. After a failure it starts no more.
+ * @throws as {@link Nft.apply}, after all running ones have ended
  */
 async function applyInAnyOrder(
   nft: Nft,
@@ -81,7 +86,10 @@ async function applyInAnyOrder(
   return applied;
 }
 
-/** Adds what the kernel remembers of clients to tables that are made anew; what it remembers of refused packets is lost. */
+/**
+ * Commands that carry affinity entries over to tables that are recreated. The record of refused packets is
+ * lost.
+ */
 async function carriedElements(tables: TableReader, deltas: readonly TableDelta[]): Promise<Command[]> {
   const commands: Command[] = [];
   for (const { family, table, mode, addedSets } of deltas) {
@@ -94,7 +102,7 @@ async function carriedElements(tables: TableReader, deltas: readonly TableDelta[
   return commands;
 }
 
-/** Returns none where they cannot be read: affinity is not worth a failed sync. @throws NftStoppedError */
+/** Returns none if they cannot be read: affinity is not worth a failed sync. @throws NftStoppedError */
 async function rememberedElements(
   tables: TableReader,
   family: Family,
@@ -102,7 +110,7 @@ async function rememberedElements(
 ): Promise<readonly ListedElement[]> {
   try {
     const known = (await declaredTable(tables, family))?.sets.get(spec.name)?.spec;
-    // Versions of another layout had other keys.
+    // Other versions may have used other keys.
     if (known === undefined || String(known.key) !== String(spec.key)) return [];
     const elements: ListedElement[] = [];
     for await (const batch of tables.elements(family, known)) elements.push(...batch);
@@ -114,8 +122,8 @@ async function rememberedElements(
 }
 
 /**
- * Rebuilds both tables whatever is in them. A transaction that keeps the affinity maps is tried first; a table that
- * refuses it, or that is still unreadable after it (a foreign chain stays), is made anew.
+ * Rebuilds both tables whatever is in them. It first tries a transaction that keeps the affinity maps. If the
+ * kernel refuses that, or the tables are still unreadable (foreign chains stay), it recreates them.
  */
 export async function rebuild(
   nft: Nft,

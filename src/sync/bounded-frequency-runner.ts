@@ -3,9 +3,10 @@ import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 /** The pace of a {@link BoundedFrequencyRunner}. Milliseconds. */
 export interface SyncInterval {
   /**
-   * At least between the starts of two runs. `adaptive`: after a run, four times as long as the shortest of the last
-   * three took, within 10 ms and 0.25 s, so that runs take some 20 % of the time. One run alone may have waited for a
-   * processor, and the first one of all does not count: it does everything at once.
+   * Minimum time between the starts of two runs. `adaptive`: a pause after each run of four times the
+   * shortest of the last three durations, from 10 ms to 0.25 s, so that runs take some 20 % of the time. The
+   * shortest, because one run may have waited for a processor. The first run does everything at once and does
+   * not count.
    */
   readonly minPeriodMs: number | "adaptive";
   /** After a failed run; doubled for each further failure, up to `maxRetryMs`. */
@@ -14,33 +15,36 @@ export interface SyncInterval {
 }
 
 /**
- * Limits of the adaptive pause after a run, and its length in lengths of the run. With a longer one, a tenant whose changes take
- * long made everybody wait for a second more.
+ * Limits of the adaptive pause, milliseconds, and its length in durations of the run. A longer pause let a
+ * tenant with expensive changes delay everybody by another second.
  */
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 250;
 const PAUSE_FACTOR = 4;
 
-/** Of so many runs that succeeded, the shortest tells what a run costs. */
+/** Number of successful runs of which the shortest counts as the cost of a run. */
 const JUDGED_RUNS = 3;
 
 /** Does the work; true when it succeeded. Must not reject. */
 export type Run = () => Promise<boolean>;
 
 /**
- * Runs something on request: at once when idle, then at most once per period. All requests during a run make one
- * more run. A failed run is retried with back-off until one succeeds. kube-proxy's BoundedFrequencyRunner with retries
- * (k8s.io/kubernetes/pkg/util/async).
+ * Runs something on request: at once if idle, then at most once per period. All requests during a run lead to
+ * one more run. A failed run is retried with back-off until one succeeds. After kube-proxy's
+ * BoundedFrequencyRunner with retries (k8s.io/kubernetes/pkg/util/async).
  */
 export class BoundedFrequencyRunner {
   readonly #clock: Clock;
   #run: Run | undefined;
   #interval: SyncInterval;
-  /** The next run that is due. Times are on the monotonic clock, but for the last request's: health is judged by them. */
+  /**
+   * The next run. All times except that of the last request are on the monotonic clock: health depends on
+   * them.
+   */
   #due: { readonly at: number; readonly timer: Timer } | undefined;
   /** The oldest request that no run has begun to answer. */
   #requestedAt: number | undefined;
-  /** On the wall clock: it is shown. */
+  /** On the wall clock, to be shown. */
   #lastRequestedAt: number | undefined;
   /** The oldest request that the current run answers. */
   #runningFor: number | undefined;
@@ -48,7 +52,9 @@ export class BoundedFrequencyRunner {
   #ended: Promise<void> = Promise.resolve();
   #failures = 0;
   #lastRun = { startedAt: Number.NEGATIVE_INFINITY, endedAt: Number.NEGATIVE_INFINITY };
-  /** What the last successful runs took, milliseconds, without the first one, which does everything at once. */
+  /**
+   * What the last successful runs took, milliseconds, without the first one, which does everything at once.
+   */
   #durations: readonly number[] = [];
   #hasSucceeded = false;
 
@@ -69,8 +75,9 @@ export class BoundedFrequencyRunner {
   }
 
   /**
-   * Since when a request has waited for a successful run, milliseconds since 1970; undefined if none does. It has waited
-   * for the time from then to now, also if the wall clock was set meanwhile.
+   * Since when a request has waited for a successful run, milliseconds since 1970; undefined if none waits.
+   * Derived from the monotonic clock, so that now minus this is how long it waited, even if the wall clock
+   * was set meanwhile.
    */
   get pendingSince(): number | undefined {
     const at = this.#runningFor ?? this.#requestedAt;
@@ -82,7 +89,9 @@ export class BoundedFrequencyRunner {
     return this.#lastRequestedAt;
   }
 
-  /** Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides. */
+  /**
+   * Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides.
+   */
   request(urgent = false): void {
     this.#requestedAt ??= this.#clock.monotonic();
     this.#lastRequestedAt = this.#clock.now();

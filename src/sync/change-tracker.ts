@@ -16,17 +16,28 @@ export interface ChangeTrackerParts {
   readonly logger: Logger;
   /** Called for each change once everything that is {@link Awaited} has arrived. */
   readonly onChange: () => void;
-  /** Rules depend on the podCIDRs of our Node (`detectLocalMode: NodeCIDR`), which a controller may assign late. */
+  /**
+   * Rules depend on the podCIDRs of our Node (`detectLocalMode: NodeCIDR`), which a controller may assign
+   * late.
+   */
   readonly awaitsPodCIDRs: boolean;
 }
 
-/** A condition for the first sync: the first list of a resource, or the podCIDRs where rules depend on them. */
+/**
+ * A condition for the first sync: the first list of a resource, or the podCIDRs where rules depend on them.
+ */
 export type Awaited = ResourceName | "podCIDRs";
 
-/** How long podCIDRs are waited for, milliseconds: kube-proxy's time (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go). */
+/**
+ * How long podCIDRs are waited for, milliseconds: kube-proxy's time (waitForPodCIDR in
+ * cmd/kube-proxy/app/server_linux.go).
+ */
 const POD_CIDRS_TIMEOUT = 300_000;
 
-/** When the cluster saw the reason for a change of endpoints (the annotation endpoints.kubernetes.io/last-change-trigger-time). */
+/**
+ * When the cluster saw the reason for a change of endpoints (the annotation
+ * endpoints.kubernetes.io/last-change-trigger-time).
+ */
 export interface ChangeTriggerTime {
   readonly family: Family;
   /** Milliseconds; on the clock of what has it. */
@@ -43,7 +54,10 @@ interface Receipt extends OfService {
   readonly at: number;
 }
 
-/** The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. Times are on the monotonic clock. */
+/**
+ * The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. Times are on the
+ * monotonic clock.
+ */
 export interface Changes {
   /** Services that changed, themselves or in their slices. */
   readonly services: ReadonlySet<ServiceName>;
@@ -62,16 +76,20 @@ export interface ChangeCount {
   unsynced: number;
 }
 
-/** The cluster's times are by clocks that may be set, others' and our own: a change is at most so old when it is received, milliseconds. */
+/**
+ * The cluster's times are by clocks that may be set, others' and our own: a change is at most so old when it
+ * is received, milliseconds.
+ */
 const MAX_TRIGGER_AGE = 3_600_000;
 
 /** The most times that are kept of each kind; beyond that, a storm of changes would only cost memory. */
 const MAX_TIMES = 10_000;
 
 /**
- * Takes the objects of a source into the {@link ObjectCache} and tracks their changes until a sync takes them.
- * The cache holds the objects and knows which Services are dirty; only this class takes the dirty ones out.
- * Changes are announced once every resource has been listed, so that nothing is programmed from half of a cluster.
+ * Takes the objects of a source into the {@link ObjectCache} and tracks their changes until a sync takes
+ * them. The cache holds the objects and knows which Services are dirty; only this class takes the dirty ones
+ * out. Changes are announced once every resource has been listed, so that nothing is programmed from half of
+ * a cluster.
  */
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
@@ -115,14 +133,18 @@ export class ChangeTracker {
     return { services: this.#parts.cache.takeDirty(), triggerTimes, receivedAt, counts };
   }
 
-  /** Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
+  /**
+   * Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered
+   * them.
+   */
   putBack({ triggerTimes, receivedAt }: Pick<Changes, "triggerTimes" | "receivedAt">): void {
     this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TIMES);
     this.#receivedAt = [...receivedAt, ...this.#receivedAt].slice(0, MAX_TIMES);
   }
 
   /**
-   * Takes the changes of a sync that succeeded off the counts, once nothing waits, and puts back the times of what waits.
+   * Takes the changes of a sync that succeeded off the counts, once nothing waits, and puts back the times of
+   * what waits.
    * @param waiting Services that the sync has not brought to the kernel, or not all of them
    * @returns the times of the others
    */
@@ -166,7 +188,8 @@ export class ChangeTracker {
           if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
             this.#waitingFor.delete("podCIDRs");
         },
-        // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes this host.
+        // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes
+        // this host.
         remove: () => {},
         count: () => {},
       }),

@@ -12,8 +12,8 @@ import type { Chain, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 
 /**
- * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600; option
- * `daemonSocket`), answers in JSON. Times are milliseconds since 1970.
+ * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600;
+ * option `daemonSocket`), answers in JSON. Times are milliseconds since 1970.
  *
  *     GET /v1/state      DaemonState
  *     GET /v1/objects    DaemonObjects: every object that the daemon holds
@@ -27,7 +27,8 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
  *
- * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not know.
+ * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not
+ * know.
  */
 export const DAEMON_PATHS = {
   state: "/v1/state",
@@ -56,9 +57,13 @@ export interface DaemonAnswers {
   readonly refusals: DaemonRefusals;
 }
 
-/** The kernel's tables of a daemon: those that it was told, but for the differences that a comparison found. */
+/**
+ * The kernel's tables of a daemon: those that it was told, but for the differences that a comparison found.
+ */
 export interface DaemonKernel {
-  /** When the kernel was listed. Since then the daemon's own changes are told, and those of others are not. */
+  /**
+   * When the kernel was listed. Since then the daemon's own changes are told, and those of others are not.
+   */
   readonly listedAt: number;
   /** The moment of the objects and of the tables. */
   readonly at: number;
@@ -108,7 +113,9 @@ export interface DaemonRefusals {
   readonly refusals?: readonly SeenRefusal[];
 }
 
-/** Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown. */
+/**
+ * Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown.
+ */
 export type DaemonObjects = ListedObjects;
 
 /** The state of a daemon at one moment. */
@@ -117,8 +124,8 @@ export interface DaemonState {
   readonly version: string;
   readonly nodeName: string;
   /**
-   * The network namespace that the daemon programs, as `/proc/self/ns/net` names it: `net:[4026531840]`. A command in
-   * another one looks at another kernel state and must not compare it with this daemon.
+   * The network namespace that the daemon programs, as `/proc/self/ns/net` names it: `net:[4026531840]`. A
+   * command in another one looks at another kernel state and must not compare it with this daemon.
    */
   readonly netNamespace: string;
   readonly startedAt: number;

@@ -33,18 +33,24 @@ export interface DriftRepairParts {
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
-/** Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and again. */
+/**
+ * Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and
+ * again.
+ */
 const SOON = 10_000;
 
-/** So many repairs of it in a row are made at once. Each further one waits, twice as long as the one before. Milliseconds. */
+/**
+ * So many repairs of it in a row are made at once. Each further one waits, twice as long as the one before.
+ * Milliseconds.
+ */
 const PROMPT_REPAIRS = 5;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
 /**
- * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing tables as a whole,
- * without reading the kernel. Where that is not known, our tables are compared before, beside syncs; only where that fails,
- * a full sync compares, and changes wait for it.
+ * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing
+ * tables as a whole, without reading the kernel. Where that is not known, our tables are compared before,
+ * beside syncs; only where that fails, a full sync compares, and changes wait for it.
  */
 export class DriftRepair {
   readonly #parts: DriftRepairParts;
@@ -80,7 +86,9 @@ export class DriftRepair {
     else loop.requestRepair(found, { compared: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
-  /** Repairs what a commit changed that is somebody else's. Ours are to be told, too: they may have undone it. */
+  /**
+   * Repairs what a commit changed that is somebody else's. Ours are to be told, too: they may have undone it.
+   */
   async committed(commit: Commit): Promise<void> {
     const { isForeign, messages, author } = commit;
     const missing = isForeign ? messages.flatMap(deletedTable) : [];
@@ -145,7 +153,10 @@ export class DriftRepair {
     if (found?.length !== 0) this.drifted({ kind: "commit", found, author });
   }
 
-  /** How long to wait before the next repair: two programs that undo each other's rules must not take a node's processors. */
+  /**
+   * How long to wait before the next repair: two programs that undo each other's rules must not take a node's
+   * processors.
+   */
   #nextPause(now: number): number {
     this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
     const further = this.#repairsInARow - PROMPT_REPAIRS;

@@ -8,12 +8,15 @@ import { onlyElements } from "../nft/transaction.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 
 /**
- * Of somebody else's commits that nobody has looked into yet, so many elements are kept: what they are is compared one by one.
- * After more, everything is compared.
+ * Of somebody else's commits that nobody has looked into yet, so many elements are kept: what they are is
+ * compared one by one. After more, everything is compared.
  */
 const MOST_ELEMENTS = 3000;
 
-/** What somebody else committed that nobody has looked into yet, and what our own commits have done about it since. */
+/**
+ * What somebody else committed that nobody has looked into yet, and what our own commits have done about it
+ * since.
+ */
 export class ForeignCommits {
   #commits: Commit[] = [];
   /** The elements that somebody else touched. */
@@ -42,8 +45,8 @@ export class ForeignCommits {
   }
 
   /**
-   * Whether chains, rules, or declarations of sets were touched, which messages do not tell enough of. What is committed from now
-   * on may touch them again.
+   * Whether chains, rules, or declarations of sets were touched, which messages do not tell enough of. What
+   * is committed from now on may touch them again.
    */
   takeDeclarations(): boolean {
     const areDeclarations = this.#areDeclarations;
@@ -52,9 +55,11 @@ export class ForeignCommits {
   }
 
   /**
-   * Compares the elements of all commits with the desired ones, and forgets these commits, but for declarations that they touched.
-   * @returns `deltas`: the elements that are not as desired now, undefined as of {@link committedChanges} and where there are too
-   * many; `author`: who made the last of somebody else's commits, if possible of those that are not as our tables should be
+   * Compares the elements of all commits with the desired ones, and forgets these commits, but for
+   * declarations that they touched.
+   * @returns `deltas`: the elements that are not as desired now, undefined as of {@link committedChanges} and
+   * where there are too many; `author`: who made the last of somebody else's commits, if possible of those
+   * that are not as our tables should be
    */
   takeElements(desired: Ruleset): {
     readonly deltas: readonly TableDelta[] | undefined;
@@ -99,11 +104,12 @@ function namesOf({ family, set, elements }: ElementsMessage): string[] {
 }
 
 /**
- * Compares the elements that commits touched, whoever made them, with the desired ones. The last message about an element
- * tells whether it is there now. Elements of sets that we do not have are ignored: such a set goes as a whole.
+ * Compares the elements that commits touched, whoever made them, with the desired ones. The last message
+ * about an element tells whether it is there now. Elements of sets that we do not have are ignored: such a
+ * set goes as a whole.
  * @param messages about our tables, in the order of the commits
- * @returns the elements that are not as desired now; undefined when elements were touched that cannot be told one by one: bounds
- * of intervals, and others than we make
+ * @returns the elements that are not as desired now; undefined when elements were touched that cannot be told
+ * one by one: bounds of intervals, and others than we make
  */
 export function committedChanges(
   messages: readonly TableMessage[],

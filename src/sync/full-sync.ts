@@ -9,29 +9,32 @@ import { applyDeltas, rebuild } from "./apply-deltas.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
-  /** The differences that were found; empty when there were none, and after a rebuild, which does not know them. */
+  /**
+   * The differences that were found; empty when there were none, and after a rebuild, which does not know
+   * them.
+   */
   readonly deltas: readonly TableDelta[];
-  /** Why our tables could not be read and were rebuilt; undefined when they could. */
+  /** Why our tables could not be read and were rebuilt; undefined if they could be read. */
   readonly unreadable: string | undefined;
   /** The transactions that were sent, in order. */
   readonly applied: readonly AppliedTransaction[];
 }
 
-/** How a full sync is to be done. */
+/** Options of a full sync. */
 export interface FullSyncOptions {
-  /** The state that the desired tables are part of: it takes over what is free to choose. */
+  /** The state that the desired tables belong to: it adopts ids and numbers from the kernel. */
   readonly state?: RulesetState;
   /** The kernel has had this state before: see {@link RulesetState.adopt}. */
   readonly keepsIds?: boolean;
-  /** Completes the desired tables from the kernel's, before these are compared. */
+  /** Completes the desired tables from the kernel's before the comparison. */
   readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
   /** The most elements in one transaction of several. */
   readonly chunkSize?: number | undefined;
 }
 
 /**
- * Compares our tables in the kernel with the desired ruleset and repairs what differs. Everything else stays
- * untouched: connections and session affinity survive, and endpoints keep their indexes. Tables that cannot be read are rebuilt.
+ * Compares our tables in the kernel with the desired ruleset and repairs differences. Everything else stays:
+ * connections, session affinity, and the indexes of endpoints. Tables that cannot be read are rebuilt.
  * @throws as {@link applyDeltas}
  */
 export async function fullSync(

@@ -14,17 +14,20 @@ export interface KernelComparerParts {
   readonly reconciler: Pick<Reconciler, "state" | "unsent">;
 }
 
-/** What a comparison found that no sync of ours explains. */
+/** The result of a comparison, without differences that our syncs explain. */
 export interface Compared {
   readonly comparison: KernelComparison;
-  /** A sync, which failed or compared everything itself, leaves the result in doubt. */
+  /** A sync failed or was a full one meanwhile, so the result may be wrong. */
   readonly inDoubt: boolean;
 }
 
-/** Differences are looked at again after this, milliseconds: elements that come and go meanwhile may be read or not. */
+/**
+ * Differences are checked again after this time, milliseconds: a dump may miss or contain elements that
+ * change during it.
+ */
 const SECOND_LOOK = 100;
 
-/** How often a comparison is made that a sync leaves in doubt. */
+/** How often a comparison in doubt is made at most. */
 export const TRIES = 3;
 
 /** A comparison under way. */
@@ -35,7 +38,7 @@ interface Comparing {
   readonly stop: AbortController;
 }
 
-/** Compares our tables with the desired ones beside syncs: what these change meanwhile is no difference. */
+/** Compares our tables with the desired ones while syncs go on. It ignores what these change meanwhile. */
 export class KernelComparer {
   readonly #parts: KernelComparerParts;
   readonly #underWay = new Set<Comparing>();
@@ -45,7 +48,7 @@ export class KernelComparer {
     this.#parts = parts;
   }
 
-  /** To be told of each sync that succeeded. */
+  /** Must be called after each successful sync. */
   synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
     for (const comparing of this.#underWay) {
       for (const own of [...deltas, ...this.#parts.reconciler.unsent]) comparing.own.add(own);
@@ -53,12 +56,12 @@ export class KernelComparer {
     }
   }
 
-  /** To be told of each sync that failed. */
+  /** Must be called after each failed sync. */
   failed(): void {
     for (const comparing of this.#underWay) comparing.inDoubt = true;
   }
 
-  /** Ends what is under way, and begins nothing more: the tables are unreadable then. */
+  /** Ends running comparisons and starts no more: they report unreadable tables. */
   stop(): void {
     this.#isStopped = true;
     for (const { stop } of this.#underWay) stop.abort(new NftStoppedError());
@@ -66,7 +69,8 @@ export class KernelComparer {
 
   /**
    * Compares until a sync does not leave the result in doubt.
-   * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
+   * @returns undefined if our tables cannot be read or are not understood, or if syncs left the result in
+   * doubt three times
    */
   async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
@@ -77,7 +81,10 @@ export class KernelComparer {
     return undefined;
   }
 
-  /** The differences that no sync of ours explains; those of elements are looked at twice. @param signal ends it */
+  /**
+   * The differences that no sync of ours explains; those of elements are looked at twice.
+   * @param signal ends it
+   */
   async compare(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
     const first = await this.#compareOnce(scope, signal);
     if (first.comparison.kind === "unreadable") return first;

@@ -35,14 +35,17 @@ export interface Commit {
   readonly isForeign: boolean;
 }
 
-/** Pause before listening again, milliseconds, doubled after each attempt that did not last: socat may be missing, or crash at once. */
+/**
+ * Pause before listening again, milliseconds, doubled after each attempt that did not last: socat may be
+ * missing, or crash at once.
+ */
 const FIRST_RETRY = 100;
 const MAX_RETRY = 300_000;
 const LASTING = 10_000;
 
 /**
- * Follows what is committed to nftables, whoever does it, by the kernel's own notifications. A commit is ours when the socket
- * that made it bears the process id of an nft that we started.
+ * Follows what is committed to nftables, whoever does it, by the kernel's own notifications. A commit is ours
+ * when the socket that made it bears the process id of an nft that we started.
  */
 export class KernelEvents {
   readonly #parts: KernelEventsParts;

@@ -91,7 +91,10 @@ function localTraffic(
   }
 }
 
-/** A prefix as long as a name can be (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 takes no asterisk behind it. */
+/**
+ * A prefix as long as a name can be (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 takes no asterisk behind
+ * it.
+ */
 function wildcard(prefix: string): string {
   return prefix.length < LONGEST_INTERFACE_NAME ? `${prefix}*` : prefix;
 }
@@ -100,7 +103,10 @@ function sources(cidrs: readonly string[]): LocalTraffic {
   return cidrs.length === 0 ? { kind: "unknown" } : { kind: "sources", cidrs };
 }
 
-/** The Node is known, by addresses of the other family: kube-proxy then serves NodePorts on all addresses of this one. */
+/**
+ * The Node is known, by addresses of the other family: kube-proxy then serves NodePorts on all addresses of
+ * this one.
+ */
 function isOfOtherFamily(node: Node, family: Family): boolean {
   return node.addresses[family] === "" && FAMILIES.some((other) => node.addresses[other] !== "");
 }

@@ -1,7 +1,10 @@
 import { counted } from "../base/text.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 
-/** Every service port that has no rules because the kernel refuses them or they exceed a limit, with the reason. */
+/**
+ * Every service port that has no rules because the kernel refuses them or they exceed a limit, with the
+ * reason.
+ */
 export type Quarantine = ReadonlyMap<ServicePortKey, string>;
 
 /** Service ports of one Service that are quarantined for one reason. */
@@ -26,7 +29,8 @@ const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
 
 /**
  * Tells what is new in a quarantine, once for each Service and reason: a Service may have thousands of ports.
- * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was asked about just now
+ * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was
+ * asked about just now
  */
 export function quarantineChanges(): (
   now: Quarantine,

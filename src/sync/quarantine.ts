@@ -14,10 +14,15 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
 
-/** How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full sync. */
+/**
+ * How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full
+ * sync.
+ */
 export const QUARANTINE_RETRY = 300_000;
 
-/** A service port that may be the cause of a refusal: its rules in the kernel, and those that it should have. */
+/**
+ * A service port that may be the cause of a refusal: its rules in the kernel, and those that it should have.
+ */
 export interface Suspect {
   readonly key: ServicePortKey;
   readonly before: ServicePortRules | undefined;
@@ -37,8 +42,8 @@ export interface Search {
 }
 
 /**
- * Finds the service ports whose rules are refused, by bisection. Each attempt is made with a trial ruleset built
- * here: the desired state, which others read meanwhile, stays as it is.
+ * Finds the service ports whose rules are refused, by bisection. Each attempt is made with a trial ruleset
+ * built here: the desired state, which others read meanwhile, stays as it is.
  * @returns none when the refusal has another cause
  * @throws whatever `accepts` throws
  */
@@ -56,7 +61,8 @@ export async function findRefused({
 }
 
 /**
- * Finds the service ports of the desired state that the kernel refuses, by asking it without changing anything.
+ * Finds the service ports of the desired state that the kernel refuses, by asking it without changing
+ * anything.
  * @returns none when a refusal has another cause
  * @throws as {@link Nft.check} for anything but refusals
  */
@@ -75,14 +81,15 @@ export async function refusedServicePorts(
     suspects,
     accepts: (trial) => everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step)),
   });
-  // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry finds it again.
+  // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry
+  // finds it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
 }
 
 /**
- * Finds the Services over whose changes nft fails without a refusal: it is killed, crashes, hangs or lacks memory. Each part
- * is tried by itself, so that it is not for what all of them need together, and a Service is found only if nft fails for it
- * twice, and without any change does not.
+ * Finds the Services over whose changes nft fails without a refusal: it is killed, crashes, hangs or lacks
+ * memory. Each part is tried by itself, so that it is not for what all of them need together, and a Service
+ * is found only if nft fails for it twice, and without any change does not.
  * @param among the service ports that may be the cause; every one that changed if absent
  * @returns all changed service ports of these Services; none when the failures have another cause
  * @throws as {@link Nft.check} for anything but refusals and such failures
@@ -117,7 +124,10 @@ async function everyStep(
   return true;
 }
 
-/** Whether nft comes to an end with a transaction, accepted or refused. @throws as {@link Nft.check} for other failures */
+/**
+ * Whether nft comes to an end with a transaction, accepted or refused.
+ * @throws as {@link Nft.check} for other failures
+ */
 async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
   if (transaction.nftables.length === 0) return true;
   try {
@@ -158,15 +168,17 @@ export async function isAccepted(nft: Nft, transaction: Transaction): Promise<bo
 }
 
 /**
- * The changes that a trial asks the kernel about, without deletions of chains: no service port is to blame for those that
- * some kernels refuse. Tables that cannot be read are made anew.
+ * The changes that a trial asks the kernel about, without deletions of chains: no service port is to blame
+ * for those that some kernels refuse. Tables that cannot be read are made anew.
  */
 function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
   if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
   return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
 }
 
-/** Makes trial rulesets in an empty state: what has been accepted, with the changes of the selected suspects. */
+/**
+ * Makes trial rulesets in an empty state: what has been accepted, with the changes of the selected suspects.
+ */
 function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
@@ -192,8 +204,8 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
 export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
 
 /**
- * Finds the members of a list that are refused, by halving; everything else is accepted. Costs about 2 log2 n attempts
- * for each refused member, all of them together as much as a few attempts with the whole list.
+ * Finds the members of a list that are refused, by halving; everything else is accepted. Costs about 2 log2 n
+ * attempts for each refused member, all of them together as much as a few attempts with the whole list.
  * @param candidates each may be refused by itself or together with others
  * @returns the refused ones
  * @throws whatever `attempt` throws
@@ -224,8 +236,8 @@ async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise
 }
 
 /**
- * Finds the family whose table is refused, when the other one alone is accepted: a kernel without IPv6, or without a
- * feature for it.
+ * Finds the family whose table is refused, when the other one alone is accepted: a kernel without IPv6, or
+ * without a feature for it.
  * @param accepts whether a ruleset would be accepted, whatever the kernel has now
  * @returns undefined when both are refused or accepted, or there is only one
  */

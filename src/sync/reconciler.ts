@@ -32,15 +32,16 @@ export interface ReconcilerParts {
   readonly tables: TableReader;
   /** The most elements in one transaction of several. */
   readonly chunkSize?: number;
-  /** The most elements that one sync changes where more wait, {@link PORTION} if absent. */
+  /** The most elements that one sync changes if more wait; {@link PORTION} if absent. */
   readonly portion?: number;
-  /** Endpoints whose connections are reset; absent where that is off. */
+  /** Endpoints whose connections are reset; absent if that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
 }
 
 /**
- * Elements that a sync changes where more wait: the next one begins with the Services that changed meanwhile and are small, so
- * that nobody waits for another tenant's hundred thousand elements. nft and we take some 0.3 s for so many (2 cores, 6.18).
+ * Maximum number of elements that a sync changes if more wait. The next sync begins with small Services that
+ * changed meanwhile, so that nobody waits for another tenant's hundred thousand elements. A sync of so many
+ * takes 0.3 s (2 cores, 6.18).
  */
 const PORTION = 4000;
 
@@ -49,14 +50,17 @@ export interface SyncInput {
   readonly nodeContext: NodeContext;
   /** Services that changed since the last call, whether or not that sync succeeded. */
   readonly services: Iterable<ServiceName>;
-  /** All are rendered when {@link Reconciler.sync} returns, however long that takes: nothing else is done meanwhile. */
+  /**
+   * Renders all of them before {@link Reconciler.sync} returns its promise: nothing else runs meanwhile,
+   * however long it takes.
+   */
   readonly atOnce?: boolean;
 }
 
 /**
- * Brings the kernel to the state that the cached objects describe. Usually it sends what changed since the last
- * success; when the state of the kernel is not known for sure, it reads our tables and repairs them. A state is
- * committed only when the kernel has taken it.
+ * Brings the kernel to the state that the cached objects describe. Usually it sends the changes since the
+ * last success. If the state of the kernel is unknown, it reads our tables and repairs them. It commits a
+ * state only after the kernel has accepted it.
  */
 export class Reconciler {
   readonly #parts: ReconcilerParts;
@@ -67,7 +71,9 @@ export class Reconciler {
   #renderer: Renderer;
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
-  /** What the kernel has of this state. "part": a change failed that it may have all the same, or some of it. */
+  /**
+   * What the kernel has of this state. "part": a change failed that it may have all the same, or some of it.
+   */
   #kernelHas: "nothing" | "part" | "all" = "nothing";
   /** Services rendered since the last success. */
   #rendered = new Set<ServiceName>();
@@ -82,12 +88,18 @@ export class Reconciler {
     return this.#renderer.state;
   }
 
-  /** Service ports that have no rules because the kernel refuses them or they exceed a limit, each with the reason. */
+  /**
+   * Service ports that have no rules because the kernel refuses them or they exceed a limit, each with the
+   * reason.
+   */
   get quarantined(): Quarantine {
     return this.#refused.with(this.#renderer.excess);
   }
 
-  /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
+  /**
+   * Families without tables because the kernel refuses these, with its reason; the other family is
+   * programmed.
+   */
   get excludedFamilies(): ReadonlyMap<Family, string> {
     return this.#refused.families;
   }
@@ -103,7 +115,7 @@ export class Reconciler {
     return this.#fullSync !== undefined;
   }
 
-  /** Whether somebody else's changes are to be repaired, or everything is to be compared, from the request to the end of its sync. */
+  /** Whether a repair or a full sync is due or under way. */
   get isRepairDue(): boolean {
     return this.isFullSyncDue || this.#isFullSyncUnderWay || this.#repairs.isAny;
   }
@@ -114,8 +126,8 @@ export class Reconciler {
   }
 
   /**
-   * Makes the next sync repair what somebody else changed, without reading the kernel.
-   * @param found differences from the desired state as of now, none that our own changes explain
+   * Makes the next sync repair somebody else's changes without reading the kernel.
+   * @param found current differences from the desired state, without those that our own changes explain
    */
   requestRepair(found: readonly TableDelta[], options: RepairOptions = {}): void {
     if (found.some(({ mode }) => mode === "recreate")) this.requestFullSync("drift");
@@ -134,7 +146,7 @@ export class Reconciler {
 
   /**
    * One sync.
-   * @throws AppError when the kernel could not be brought to the desired state; the next sync will be a full one
+   * @throws AppError if the kernel could not be brought to the desired state; the next sync is a full one
    */
   async sync(input: SyncInput): Promise<SyncOutcome> {
     const due = this.#fullSync;
@@ -157,8 +169,9 @@ export class Reconciler {
   }
 
   /**
-   * Deletes stale chains. Kernels before 6.2 may answer that they are busy: then later.
-   * @throws as {@link Nft.apply}; the next call tries again what was busy or could not be sent
+   * Deletes stale chains.
+   * @throws as {@link Nft.apply}; the next call tries again those that could not be sent, or that the kernel
+   * was busy for
    */
   async deleteStaleChains(): Promise<void> {
     const deletions = this.#staleChains.take(this.state.ruleset);
@@ -186,7 +199,7 @@ export class Reconciler {
       if (atOnce) for (const _ of pieces);
       else await inTurns(pieces);
     } catch (error) {
-      // Rules of any of them may be missing now: the next sync makes all rules anew, as for another node context.
+      // Rules of any Service may be missing now: the next sync renders all, as for another node context.
       this.#nodeContext = [];
       throw error;
     }
@@ -194,13 +207,17 @@ export class Reconciler {
     this.#parts.vanished?.putInto(this.state);
   }
 
-  /** How many elements this sync may change: all where the outcome is to be that of all objects of this moment. */
+  /**
+   * How many elements this sync may change: all of them if its outcome has to be that of all current objects.
+   */
   #mostElements(atOnce: boolean): number {
     const isWhole = atOnce || this.isFullSyncDue || this.#refused.probation.size > 0;
     return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);
   }
 
-  /** Set declarations cannot change in place; rebuild the state if they differ. @returns as {@link Renderer.updating} */
+  /**
+   * Renders all Services. Set declarations cannot change in place, so it makes a new state if they differ.
+   */
   *#renderAll(nodeContext: NodeContext): Generator<undefined> {
     for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
     const sameSets =
@@ -248,14 +265,15 @@ export class Reconciler {
     }
   }
 
-  /** Whether any of these tables is there, made by somebody else: it must not get everything a second time. */
+  /** Whether any of these tables exists: somebody else may have made it, and it must not be filled twice. */
   async #areThere(tables: readonly TableDelta[]): Promise<boolean> {
     const names = await tableNames(this.#parts.nft);
     return tables.some(({ family, table }) => names.has(`${family} ${table}`));
   }
 
   async #full(reason: FullSyncReason): Promise<SyncResult> {
-    // One that is requested from now on is done later: its cause may be newer than what this one reads.
+    // A full sync that is requested from now on follows later: its cause may be newer than what this one
+    // reads.
     this.#fullSync = undefined;
     this.#isFullSyncUnderWay = true;
     this.#repairs.begin();
@@ -299,7 +317,10 @@ export class Reconciler {
     if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
   }
 
-  /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
+  /**
+   * Takes out the family whose table the kernel refuses.
+   * @returns false when the refusal has another cause
+   */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
     const { nft } = this.#parts;
     const family = await refusedFamily(this.state.ruleset, (ruleset) =>
@@ -331,7 +352,10 @@ export class Reconciler {
     return failing;
   }
 
-  /** Quarantines the service ports on probation over which nft still fails, before anything else is sent with them. */
+  /**
+   * Quarantines the service ports on probation over which nft still fails, before anything else is sent with
+   * them.
+   */
   async #tryAgain(): Promise<void> {
     const { probation } = this.#refused;
     if (probation.size === 0) return;

@@ -11,10 +11,16 @@ const FAILING = "nft fails over its rules";
 /** After so many equal failures in a row that are no refusals, the Service that causes them is looked for. */
 const EQUAL_FAILURES = 3;
 
-/** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
+/**
+ * Transactions over which nft failed for one reason since the last success, and at how many the cause is
+ * looked for.
+ */
 const NO_FAILURES = { message: "", count: 0, lookAt: EQUAL_FAILURES };
 
-/** The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over them. */
+/**
+ * The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over
+ * them.
+ */
 export class RefusedRules {
   #servicePorts: Quarantine = new Map();
   /** Those of the service ports over which nft fails. */
@@ -36,7 +42,10 @@ export class RefusedRules {
     return this.#families;
   }
 
-  /** Service ports whose quarantine for failures of nft ended: they are to be tried by themselves before they are sent. */
+  /**
+   * Service ports whose quarantine for failures of nft ended: they are to be tried by themselves before they
+   * are sent.
+   */
   get probation(): Quarantine {
     return this.#probation;
   }
@@ -62,7 +71,10 @@ export class RefusedRules {
     this.#failing = new Map([...this.#failing, ...keys.map((key) => [key, reason] as const)]);
   }
 
-  /** Ends the probation. @param failing those of its service ports over which nft still fails: they are quarantined again */
+  /**
+   * Ends the probation.
+   * @param failing those of its service ports over which nft still fails: they are quarantined again
+   */
   endProbation(failing: readonly ServicePortKey[]): void {
     const again = failing.map((key) => [key, this.#probation.get(key) ?? FAILING] as const);
     this.#servicePorts = new Map([...this.#servicePorts, ...again]);
@@ -80,7 +92,10 @@ export class RefusedRules {
     return nodeContext.filter(({ family }) => !this.#families.has(family));
   }
 
-  /** Counts equal failures in a row. @returns true for the third, and where it had no Service as its cause, for the sixth and so on */
+  /**
+   * Counts equal failures in a row.
+   * @returns true for the third, and where it had no Service as its cause, for the sixth and so on
+   */
   isRepeated({ message }: TransactionFailedError): boolean {
     const known = message === this.#failures.message ? this.#failures : NO_FAILURES;
     const { lookAt } = known;
@@ -101,8 +116,9 @@ export class RefusedRules {
   }
 
   /**
-   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft fails wait for
-   * the retry, unless they were deleted: their endpoints may change all the time, and each try may delay everyone.
+   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft
+   * fails wait for the retry, unless they were deleted: their endpoints may change all the time, and each try
+   * may delay everyone.
    * @param exists whether there is a Service
    * @returns the service ports whose quarantine ended
    */

@@ -62,7 +62,7 @@ export class Repairs {
     this.#underWay = NONE;
   }
 
-  /** No table is missing any more. */
+  /** A full sync has made the missing tables. */
   created(): void {
     this.#due = { ...this.#due, missing: new Set() };
   }

@@ -1,7 +1,10 @@
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 
-/** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
+/**
+ * The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be
+ * deleted.
+ */
 export class StaleChains {
   #deletions: readonly TableDelta[] = [];
 

@@ -21,16 +21,18 @@ export interface SyncLoopParts {
   readonly nodeContext: NodeContextReader;
 }
 
-/** Called when a sync has rendered its objects; what it returns is called when the kernel has them. */
+/**
+ * Called when a sync has rendered its objects. Returns a function to call when the kernel has their rules.
+ */
 type Moment = () => () => void;
 
-/** How long {@link SyncLoop.atOneMoment} waits for a sync that succeeds, milliseconds. */
+/** How long {@link SyncLoop.atOneMoment} waits for a successful sync, milliseconds. */
 const MOST_WAITING = 5000;
 
 /**
- * Runs syncs: takes the tracked changes and the node context, has the reconciler bring them into the kernel, and
- * gives one report to every subscriber. Changes request a sync from the runner directly; everything else through
- * {@link SyncLoop.request}.
+ * Runs syncs: takes the tracked changes and the node context, has the reconciler bring them to the kernel,
+ * and gives one report to every subscriber. Changes request a sync from the runner directly, everything else
+ * by {@link SyncLoop.request}.
  */
 export class SyncLoop {
   readonly #parts: SyncLoopParts;
@@ -48,7 +50,7 @@ export class SyncLoop {
     this.#parts = parts;
   }
 
-  /** Begins to sync. @param subscribers told of every sync, in this order */
+  /** Starts to sync. @param subscribers receive the result of every sync, in this order */
   start(subscribers: readonly SyncSubscriber[]): void {
     this.#subscribers = subscribers;
     this.#parts.runner.start(() => this.#sync());
@@ -59,12 +61,17 @@ export class SyncLoop {
     await this.#parts.runner.stop();
   }
 
-  /** The ruleset that the kernel was last given; undefined before, and while it is to be repaired. Syncs may change it. */
+  /**
+   * The ruleset that the kernel was last given; undefined before, and while a repair is due. Syncs may change
+   * it.
+   */
   get given(): Ruleset | undefined {
     return this.#parts.reconciler.isRepairDue ? undefined : this.#given;
   }
 
-  /** The ruleset that the kernel has unless somebody else changed it; undefined while a sync is due or under way. */
+  /**
+   * The ruleset in the kernel, unless somebody else changed it; undefined while a sync is due or under way.
+   */
   get expected(): Ruleset | undefined {
     return this.#parts.runner.pendingSince === undefined ? this.#given : undefined;
   }
@@ -80,7 +87,7 @@ export class SyncLoop {
     this.request(urgent);
   }
 
-  /** Requests at once a sync that repairs what somebody else changed: see {@link Reconciler.requestRepair}. */
+  /** Requests at once a sync that repairs somebody else's changes: see {@link Reconciler.requestRepair}. */
   requestRepair(found: readonly TableDelta[], options?: RepairOptions): void {
     this.#parts.reconciler.requestRepair(found, options);
     this.request(true);
@@ -92,14 +99,15 @@ export class SyncLoop {
     if (!reconciler.isCurrent(nodeContext.current())) this.request();
   }
 
-  /** Requests a sync that tries again what the kernel refused, if there is anything. */
+  /** Requests a sync that tries refused rules again, if there are any. */
   retryRefused(): void {
     if (this.#parts.reconciler.retryRefused()) this.request();
   }
 
   /**
-   * Deletes stale chains, now or right after the sync that is due. The next sync waits for it: the kernel must not change
-   * between what a sync reads and what it sends. Never rejects; subscribers are told of a failure.
+   * Deletes stale chains, now or right after the sync that is due. The next sync waits for it, because the
+   * kernel must not change between what a sync reads and what it sends. Never rejects; subscribers are told
+   * of a failure.
    */
   deleteStaleChains(): Promise<void> {
     this.#isCleanUpDue = this.expected === undefined;
@@ -108,7 +116,8 @@ export class SyncLoop {
   }
 
   /**
-   * Changes something in our tables that is no part of the desired state, while no sync is under way; the next one waits for it.
+   * Changes something in our tables that the desired state does not contain. Waits for the current sync; the
+   * next one waits for it.
    * @throws as `change` does
    */
   between<Result>(change: () => Promise<Result>): Promise<Result> {
@@ -118,9 +127,9 @@ export class SyncLoop {
   }
 
   /**
-   * Calls `use` with what `read` gave and with the ruleset that the kernel has for it: now if the kernel has everything,
-   * otherwise as of the next sync; `read` and `use` are called at once, while nothing changes. When no sync succeeds for
-   * 5 seconds, the ruleset is the one that the kernel was last told.
+   * Calls `use` with the result of `read` and the ruleset that the kernel has for it: now if the kernel has
+   * everything, otherwise after the next sync. Nothing changes between the two calls. If no sync succeeds
+   * within 5 seconds, the ruleset is the one that the kernel was last given.
    */
   atOneMoment<Read, Used>(read: () => Read, use: (read: Read, committed: Ruleset) => Used): Promise<Used> {
     const { runner, clock, reconciler } = this.#parts;
@@ -169,7 +178,7 @@ export class SyncLoop {
     const { clock, tracker, reconciler } = this.#parts;
     const startedAt = clock.now();
     const startedMonotonic = clock.monotonic();
-    // Not the wall clock again: if that was set meanwhile, the sync would have taken days, or ended before it began.
+    // The wall clock may be set during a sync, which would then seem to take days, or to end before it began.
     const wallTimeOf = (at: number) => startedAt + at - startedMonotonic;
     const endedAt = () => wallTimeOf(clock.monotonic());
     const changes = tracker.take();

@@ -40,7 +40,10 @@ export interface SyncOutcome {
 
 /** Somebody else's changes that a sync repaired. */
 export interface DriftSummary {
-  /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
+  /**
+   * `table`: one of our tables was missing or could not be changed in place; `element`: something in it
+   * differed.
+   */
   readonly kind: "table" | "element";
   /** How many chains, sets and elements differed; 0 after a rebuild, which does not know. */
   readonly differences: number;
@@ -50,7 +53,9 @@ export interface DriftSummary {
   readonly author?: string | undefined;
 }
 
-/** When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start. */
+/**
+ * When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start.
+ */
 export interface SyncTimes {
   readonly startedAt: number;
   readonly endedAt: number;

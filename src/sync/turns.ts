@@ -4,8 +4,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 const TURN = 20;
 
 /**
- * Does work piece by piece, and lets the event loop do everything else after each {@link TURN}: watches are read and probes are
- * answered meanwhile. Work that takes less is done when this returns.
+ * Does work piece by piece, and lets the event loop do everything else after each {@link TURN}: watches are
+ * read and probes are answered meanwhile. Work that takes less is done when this returns.
  * @param pieces each is done when it is asked for
  */
 export async function inTurns(pieces: Iterable<unknown>): Promise<void> {

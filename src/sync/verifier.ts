@@ -19,11 +19,11 @@ export interface VerifierParts extends KernelComparerParts {
   readonly onVerified: (at: number) => void;
 }
 
-/** What a {@link Verifier} reports. */
+/** Callbacks of a {@link Verifier}. */
 export interface VerifierReports {
-  /** Takes differences that no sync of ours explains. */
+  /** Called with differences that our syncs do not explain. */
   readonly onDifferences: (found: readonly TableDelta[]) => void;
-  /** Told why tables that were understood before are not any more. */
+  /** Called with the reason if tables are no longer understood that were before. */
   readonly onUnreadable: (reason: string) => void;
 }
 
@@ -38,9 +38,9 @@ export interface TimedComparison {
 const PERIOD = 30_000;
 
 /**
- * Where the kernel told of nobody else's change since the last comparison, that is enough for a verification, and the tables are
- * read again after a thousand times what the last comparison took: 180,000 elements take 0.6 s of CPU. The first
- * verification after the start reads them in any case, so that what a start wrote is seen once as it is in the kernel.
+ * Time between two comparisons while the kernel reports no foreign change, in durations of the last one:
+ * 180,000 elements take 0.6 s of CPU. In between, the lack of notifications is verification enough. The first
+ * verification after the start compares in any case, so that the result of a start is read back once.
  */
 const PERIOD_IN_COSTS = 1000;
 
@@ -50,11 +50,11 @@ const UNKNOWN: KernelComparison = {
   isNftAtFault: true,
 };
 
-/** A comparison under way, or about to begin. */
+/** A comparison that runs or is about to start. */
 interface Look {
   readonly result: Promise<TimedComparison | undefined>;
   readonly stop: AbortController;
-  /** How many want the result. */
+  /** Number of callers that wait for the result. */
   wanted: number;
 }
 
@@ -65,10 +65,10 @@ interface Known extends TimedComparison {
 }
 
 /**
- * Verifies every 30 s that our tables in the kernel are as desired. Where the kernel told of every change, tables that were right
- * and have only had our transactions since are right; else, and from time to time in any case, they are compared element by
- * element, beside syncs: what these change meanwhile is no difference. Several that ask meanwhile share one comparison, which
- * ends when nobody wants it any more. Without the kernel's notifications, only full resyncs compare.
+ * Verifies every 30 s that our tables in the kernel are as desired. While the kernel reports every change,
+ * verified tables stay verified as long as only we commit. Otherwise, and from time to time in any case, it
+ * compares them element by element while syncs go on. Callers that ask meanwhile share one comparison, which
+ * ends when none of them waits any more. Without the kernel's notifications, only full resyncs compare.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
@@ -77,7 +77,7 @@ export class Verifier implements SyncSubscriber {
   #task: PeriodicTask | undefined;
   #isStopped = false;
   #reports: VerifierReports | undefined;
-  /** What was found last, and still holds but for what syncs have sent since. */
+  /** The last result. It still holds, apart from what syncs have sent since. */
   #last: Known | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #next: Look | undefined;
@@ -106,7 +106,7 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  /** Compares now: until now, somebody else may have changed our tables unseen. */
+  /** Compares now, because changes by others may have been missed. */
   compareNow(): void {
     if (this.#task !== undefined && this.#last !== undefined) void this.#look();
   }
@@ -132,16 +132,16 @@ export class Verifier implements SyncSubscriber {
   }
 
   /**
-   * Compares at once, for a repair, and reports nothing.
-   * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
+   * Compares at once, for a repair, without calling back.
+   * @returns as {@link KernelComparer.recheck}
    */
   recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
     return this.#comparer.recheck(scope);
   }
 
   /**
-   * What the kernel has that it should not have, and the other way round.
-   * @param signal gives up; the comparison ends when nobody else wants it
+   * Finds the differences between the kernel and the desired state.
+   * @param signal gives up; the comparison ends if nobody else waits for it
    */
   async find(signal?: AbortSignal): Promise<TimedComparison> {
     for (let tries = 0; tries < TRIES && signal?.aborted !== true; tries++) {
@@ -158,7 +158,7 @@ export class Verifier implements SyncSubscriber {
     else await this.#look();
   }
 
-  /** Whether what was found right is right still: since then nobody changed our tables but our syncs. */
+  /** Whether verified tables are still right: only our syncs have changed them since. */
   async #isUnchanged({ at, comparison, took }: Known): Promise<boolean> {
     const { events, clock, maxPeriodMs } = this.#parts;
     if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
@@ -166,7 +166,7 @@ export class Verifier implements SyncSubscriber {
     return clock.monotonic() - at < period && (await events.isIntactSince(at));
   }
 
-  /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
+  /** Compares after the current comparison; undefined if a sync left the result in doubt. Never rejects. */
   #look(signal?: AbortSignal): Promise<TimedComparison | undefined> {
     this.#next ??= this.#begin();
     const look = this.#next;
@@ -213,7 +213,7 @@ export class Verifier implements SyncSubscriber {
     else this.#parts.onVerified(clock.now());
   }
 
-  /** Reports once what is not understood: a rebuild that does not mend it would be repeated without end. */
+  /** Reports unreadable tables once: a rebuild that does not help would be repeated endlessly. */
   #unreadable(
     { reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>,
     inDoubt: boolean,
