@@ -7,11 +7,11 @@ import { validateTransaction } from "./validate.ts";
 export interface TransactionText {
   readonly text: string;
   /**
-   * The same with a listing at its end of which there is nothing in our tables. nft reads the sets of every
-   * table before a transaction with elements or rules (2 us for each, others' too), but only those of the
-   * table that the last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c).
-   * See docs/decisions/others-sets.md. Undefined for a transaction that nft has to read more for: of two
-   * families, or one that makes or deletes a table.
+   * The same with a final listing that finds nothing in our tables. nft reads the sets of every table before
+   * a transaction with elements or rules (2 us for each, others' too), but only those of the table that the
+   * last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See
+   * docs/decisions/others-sets.md. Undefined if nft has to read more: for two families, or for a created or
+   * deleted table.
    */
   readonly narrow: string | undefined;
 }

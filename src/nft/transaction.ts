@@ -13,22 +13,22 @@ import type { ElementsDelta, TableDelta } from "./delta.ts";
 import { addedElements, deletedElements, type Element, elementsOf } from "./elements.ts";
 
 /**
- * Writes deltas as one transaction. The order inside a table is what the kernel asks for: a chain is declared
- * before something leads to it, and loses all that leads to it before it is deleted.
+ * Writes deltas as one transaction. The order within a table is the one that the kernel requires: a chain is
+ * declared before anything leads to it, and deleted after everything that led to it.
  */
 export function toTransaction(deltas: readonly TableDelta[]): Transaction {
   return { nftables: deltas.flatMap(tableCommands) };
 }
 
 /**
- * Deletes elements that packets have put into a dynamic map, whether or not their time is over. The kernel
- * refuses it where one has another value by now.
+ * Deletes elements that packets have added to a dynamic map, whether or not they have expired. The kernel
+ * refuses this if one of them has another value by now.
  */
 export function forgetTransaction(family: Family, spec: SetSpec, elements: readonly Element[]): Transaction {
   return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
 }
 
-/** A delta of an existing table that changes elements alone. */
+/** A delta of an existing table that changes only elements. */
 export function onlyElements(
   { family, table }: Pick<TableDelta, "family" | "table">,
   elements: readonly ElementsDelta[],
@@ -48,9 +48,9 @@ export function onlyElements(
 }
 
 /**
- * A transaction that makes both tables whole whatever is in them, and keeps the contents of dynamic maps:
- * every chain and set of ours is declared, emptied and filled. It is what `dump` prints and what is used when
- * the kernel's tables cannot be read.
+ * A transaction that restores both tables whatever is in them, and keeps the contents of dynamic maps: it
+ * declares, empties and fills each of our chains and sets. `dump` prints it, and it is sent if the kernel's
+ * tables cannot be read.
  */
 export function rebuildTransaction(desired: Ruleset): Transaction {
   return { nftables: Object.values(desired).flatMap(rebuildCommands) };
@@ -121,14 +121,14 @@ function rules(family: Family, table: string, chain: Chain): Command[] {
   return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
 }
 
-/** Maps that are made anew, but for their elements, and the rules that look into them. */
+/** Recreates maps, without elements, and the rules that look into them. */
 function replacements({ family, table, elements, writtenChains }: TableDelta): Command[] {
   const maps = elements.flatMap(({ spec, intervals }) =>
     intervals?.anew === undefined ? [] : [{ spec, users: intervals.users }],
   );
   const written = new Set(writtenChains.map(({ name }) => name));
   const users = new Map(maps.flatMap((map) => map.users.map((user) => [user.name, user] as const)));
-  // Those that are written have no rules yet, and get them next.
+  // Chains that are written have no rules yet, and get them next.
   const others = [...users.values()].filter(({ name }) => !written.has(name));
   return [
     ...others.map(({ name }) => ({ flush: { chain: { family, table, name } } })),
@@ -148,8 +148,8 @@ function deletions(family: Family, table: string, { spec, deleted, intervals }: 
 }
 
 /**
- * An element with a timeout may have ended in the kernel, which refuses to delete what is not there: it is
- * added before.
+ * Adds elements with a timeout before it deletes them: the kernel refuses to delete a missing element, and
+ * they may have expired.
  */
 function endingDeletions(
   family: Family,
@@ -182,8 +182,8 @@ function flowtableReference(family: Family, table: string, { name }: Flowtable):
 }
 
 /**
- * Adds devices to the flow table of a table, which keeps those that it has.
- * @param devices names of network interfaces; older kernels (before 6.16) refuse one that there is not
+ * Adds devices to the flow table of a table, beside those that it has.
+ * @param devices names of network interfaces; kernels before 6.16 refuse a missing one
  */
 export function flowtableAddition({ family, name, flowtable }: Table, devices: readonly string[]): Command[] {
   if (flowtable === undefined || devices.length === 0) return [];
@@ -191,8 +191,8 @@ export function flowtableAddition({ family, name, flowtable }: Table, devices: r
 }
 
 /**
- * Makes the flow table of a table anew with other devices: nft's JSON cannot take devices out of one (1.1.3).
- * All connections leave the fast path, and come back with their next packet.
+ * Recreates the flow table of a table with other devices, because nft's JSON cannot remove devices (1.1.3).
+ * All connections leave the fast path and return with their next packet.
  */
 export function flowtableReplacement(table: Table, devices: readonly string[]): Command[] {
   const { family, name, flowtable, chains } = table;

@@ -7,8 +7,8 @@ import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
 import { LISTS, RANGES } from "./sets.ts";
 
 /**
- * Every step that a plan may have, in this order. docs/design.md ("The order of commands") has the reason for
- * each, and the test that guards it.
+ * The possible steps of a plan, in order. docs/design.md ("The order of commands") has the reason and the
+ * test of each.
  */
 export const STEP_NAMES = [
   "new tables",
@@ -31,46 +31,48 @@ export const STEP_NAMES = [
 ] as const;
 
 /**
- * A part of a plan: what is in the kernel before the next one is sent. Packets meet nothing half-made between
- * two of them.
+ * A part of a plan. The kernel has all of it before the next step is sent, and packets never see an
+ * incomplete state between two steps.
  */
 export interface Step {
   readonly name: (typeof STEP_NAMES)[number];
   readonly deltas: readonly TableDelta[];
   /**
-   * It changes elements alone, which several transactions may carry: one after the other, or in any order and
-   * at the same time.
+   * Set if the step changes only elements and may be split into several transactions: sent one after another,
+   * or in parallel.
    */
   readonly divided?: "in order" | "in any order";
-  /** Is sent where this step fails, for what is there has no use without it. */
+  /** Sent if this step fails: the steps before it are useless without it. */
   readonly undo?: Transaction;
-  /** What is sent in place of this step where the kernel answers that it is busy. */
+  /** Sent instead of this step if the kernel answers that it is busy. */
   readonly ifBusy?: readonly Step[];
 }
 
-/** How to make a plan. */
+/** Options of a plan. */
 export interface PlanOptions {
-  /** The most elements in one transaction, where there are more. */
+  /** Maximum number of elements in each transaction of a step that is split. */
   readonly chunkSize?: number | undefined;
-  /** Deletions of chains that the kernel has yet to be told of: one that is wanted again is not new. */
+  /**
+   * Deletions of chains that were not sent yet: such a chain is still there, and not new if it is needed
+   * again.
+   */
   readonly stale?: readonly TableDelta[];
 }
 
 /**
- * Elements in one transaction, where there are more: an nft takes 24 MB for it, and chunking costs no extra
- * CPU.
+ * Maximum number of elements in one transaction of several. nft takes 24 MB for so many, and splitting costs
+ * no extra CPU.
  */
 export const CHUNK_SIZE = 7000;
 
 /**
- * The sets by whose elements packets come to those of others: a port's own list comes before the range around
- * it is left.
+ * The sets in which packets begin. A port gets its own list before it leaves the range around it.
  */
 const ENTRIES = [LISTS, RANGES.explicitPorts];
 
 /**
- * Decides in which steps deltas come to the kernel: as few as packets under way, nft's memory and the kernel
- * permit. Tables that are missing are made first, each as a whole.
+ * Decides in which steps to send deltas: as few as packets in flight, nft's memory and the kernel allow.
+ * Missing tables are created first, each as a whole.
  */
 export function applyPlan(
   deltas: readonly TableDelta[],
@@ -93,9 +95,8 @@ export function applyPlan(
 }
 
 /**
- * Writes the transactions of a step, each when it is asked for: as JSON, elements take ten times their
- * memory.
- * @param size the most elements in one transaction of a step that is divided
+ * Generates the transactions of a step one by one: as JSON, elements take ten times their memory.
+ * @param size maximum number of elements in each transaction of a step that is split
  */
 export function* transactionsOf(
   { deltas, divided }: Pick<Step, "deltas" | "divided">,
@@ -106,8 +107,8 @@ export function* transactionsOf(
 }
 
 /**
- * Writes changes as transactions that the kernel may be asked about one by one: each has at most `size`
- * elements, and all that these need.
+ * Writes changes as transactions that can be checked one by one: each has at most `size` elements and
+ * everything that these need.
  */
 export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_SIZE): Generator<Transaction> {
   if (deltaSize(deltas).elements <= size) {
@@ -121,9 +122,9 @@ export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_S
 }
 
 /**
- * Takes the deletions of chains out of deltas, and with them those of sets and flow tables, which these
- * chains may use. Some kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that takes
- * away the last element that led to it.
+ * Separates the deletions of chains, and of the sets and flow tables that these chains may use, from all
+ * other changes. Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element
+ * that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
@@ -145,7 +146,7 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   };
 }
 
-/** Tables come into force as a whole or not at all: without base chains no packet sees what is half-made. */
+/** Creates tables that take effect as a whole: without base chains no packet sees an incomplete table. */
 function creation(deltas: readonly TableDelta[], size: number): Step[] {
   if (deltaSize(deltas).elements <= size) return [{ name: "new tables", deltas }];
   const chains = ({ writtenChains }: TableDelta, areBase: boolean): Chain[] =>
@@ -172,9 +173,9 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 }
 
 /**
- * Splits changes of existing tables in two where verdicts lead to new chains. A packet under way meets the
- * newest verdicts, but chains as they were before, and a new one had no rules then.
- * @returns no chains where one transaction does
+ * Splits changes of existing tables in two if verdicts lead to new chains. A packet in flight sees the newest
+ * verdicts, but the previous rules of a chain, and a new chain had none.
+ * @returns no chains if one transaction suffices
  */
 function newChainsFirst(
   deltas: readonly TableDelta[],
@@ -209,8 +210,8 @@ function newChainsFirst(
 }
 
 /**
- * Changes whose new chains are there: in steps where there are many, or frontends get other lists; else at
- * once.
+ * Steps for changes whose new chains exist: one by one if there are many or frontends get other lists, else
+ * all at once.
  */
 function changes(deltas: readonly TableDelta[], size: number): Step[] {
   const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
@@ -232,16 +233,16 @@ function changes(deltas: readonly TableDelta[], size: number): Step[] {
 }
 
 /**
- * Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need
- * other elements.
+ * Whether changes may take effect one by one: no existing chain gets other rules, which may need other
+ * elements.
  */
 function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): boolean {
   return mode === "change" && changedChains.length + replacedChains.length === 0;
 }
 
 /**
- * Whether frontends get other lists, as when a Service turns sticky: those of before must outlive packets
- * under way.
+ * Whether frontends get other lists, as when a Service becomes sticky: packets in flight still need the old
+ * lists.
  */
 function leadsElsewhere({ elements }: TableDelta): boolean {
   return elements.some(({ spec, deleted, added }) => {
@@ -252,8 +253,8 @@ function leadsElsewhere({ elements }: TableDelta): boolean {
 }
 
 /**
- * What packets meet is whole after each step: elements come, entries last; then they get other values; then
- * they go, entries first.
+ * Steps for elements that leave a consistent state each: first additions, entries last; then new values; then
+ * deletions, entries first.
  */
 function elementSteps(deltas: readonly TableDelta[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
@@ -287,7 +288,7 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
   ];
 }
 
-/** The elements of one set that come, get another value, and go. */
+/** The elements of one set that are added, get another value, and are deleted. */
 interface DividedElements {
   readonly added: ElementsDelta;
   readonly replaced: ElementsDelta;
@@ -309,7 +310,7 @@ function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
   };
 }
 
-/** Elements that come, go or are replaced, in chunks of `size`. */
+/** Splits additions, deletions and replacements of elements into transactions of `size` elements. */
 function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
   let chunk: TableDelta[] = [];
   let room = size;

@@ -5,24 +5,23 @@ import { elementsOf } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
 
 /**
- * What the names of chains end with that translate while tables are made anew, and of maps that stand in for
- * one that is.
+ * Suffix of the names of temporary chains and maps: they translate while a table or a map is recreated.
  */
 const HANDOVER = "-handover";
 
 /**
- * Adds to tables that are made anew what lets no packet through untranslated: the kernel puts a new hook
- * before the others of its priority (nf_hook_entries_grow) and asks at each hook which rules are in force, so
- * that a packet can meet the new rules before they are, and then the old ones when they no longer are (6.18:
- * 5 % of such transactions lost one of 70,000 new connections a second). These chains, with the same rules,
- * are behind both, until {@link handoverEnd}.
+ * Adds temporary chains to tables that are recreated, so that no packet passes untranslated. The kernel puts
+ * a new hook before others of its priority (nf_hook_entries_grow) and checks at each hook which rules are
+ * active. So a packet may pass the new rules before they are active, and the old ones when they no longer are
+ * (6.18: 5 % of such transactions lost one of 70,000 new connections a second). The temporary chains have the
+ * same rules and run after both, until {@link handoverEnd}.
  */
 export function withHandover(delta: TableDelta): TableDelta {
   const chains = handoverChains(delta);
   return chains.length === 0 ? delta : { ...delta, writtenChains: [...delta.writtenChains, ...chains] };
 }
 
-/** Deletes what {@link withHandover} added; none where it added nothing. */
+/** Deletes the chains that {@link withHandover} added, if any. */
 export function handoverEnd(deltas: readonly TableDelta[]): TableDelta[] {
   return deltas
     .map((delta) => ({
@@ -42,12 +41,12 @@ function handoverChains({ mode, writtenChains }: TableDelta): Chain[] {
 }
 
 /**
- * Has packets look into a second map while intervals of a map are replaced. The kernel has no active elements
- * in a map that goes (nft_map_deactivate), and shows new intervals only at the end of a commit
- * (nft_set_commit_update), while packets have the new rules from its beginning on (6.18: 9 % of such
- * transactions refused one of 20,000 new flows a second).
- * @returns nothing before and after where nothing is replaced, or where the chains that look into the map
- * change as well
+ * Makes packets look into a second map while intervals of a map are replaced. During a commit, packets
+ * already use the new rules, but the elements of a deleted map are inactive (nft_map_deactivate), and new
+ * intervals become visible only at the end (nft_set_commit_update). 6.18: 9 % of such transactions refused
+ * one of 20,000 new flows a second.
+ * @returns no `begin` and `end` if nothing is replaced, or if the chains that look into the map change as
+ * well
  */
 export function mapHandover(deltas: readonly TableDelta[]): {
   readonly begin: readonly TableDelta[];
@@ -85,15 +84,15 @@ export function mapHandover(deltas: readonly TableDelta[]): {
   };
 }
 
-/** Whether packets could miss intervals while a change comes into force. */
+/** Whether packets could miss intervals while a change takes effect. */
 function isReplaced({ added, intervals }: ElementsDelta, { writtenChains }: TableDelta): boolean {
   if (intervals === undefined || (intervals.anew === undefined && added.length === 0)) return false;
   return !writtenChains.some(({ name }) => intervals.users.some((user) => user.name === name));
 }
 
 /**
- * The chains that look into maps, as they are to be, and as they look into the second maps where they found
- * nothing in the first.
+ * The chains that look into maps: in their final form, and in one that also looks into the second maps after
+ * a miss.
  */
 function lookingTwice(maps: readonly ElementsDelta[]): {
   readonly once: readonly Chain[];
