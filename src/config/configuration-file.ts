@@ -1,14 +1,15 @@
 import { isScalar, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
+import { listText } from "../base/text.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
-import { configurationOf } from "./configuration.ts";
+import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
 import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, unknownFieldWarnings } from "./schema.ts";
-import { schemaViolations } from "./validate.ts";
+import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** A configuration file: each field is valid by itself, and defaults are not applied. */
 export interface ReadConfiguration {
@@ -32,7 +33,7 @@ const MOST_CHARACTERS = 2 ** 21;
  */
 export function readConfiguration(text: string, name: string): ReadConfiguration {
   const document = documentIn(text, name);
-  refuseInvalid("BAD_CONFIG", name, schemaViolations(document));
+  refuseViolations(document, name);
   const given = document as Document;
   return {
     given,
@@ -43,6 +44,19 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
       ...unknownFieldWarnings(given),
     ],
   };
+}
+
+/** Refuses a document that violates the schema: with all that can be said about its other fields, too. */
+function refuseViolations(document: unknown, name: string): void {
+  const violations = schemaViolations(document);
+  const isOtherKind = violations.some(({ subject }) => subject === "kind" || subject === "apiVersion");
+  if (violations.length === 0 || isOtherKind || !isRecord(document)) {
+    refuseInvalid("BAD_CONFIG", name, violations);
+    return;
+  }
+  const dependent = dependencyViolations(withDefaults(document), violations);
+  const unknown = unknownFieldWarnings(document).map(({ message }) => message);
+  refuseInvalid("BAD_CONFIG", name, [...violations, ...dependent], listText(unknown));
 }
 
 /** The configuration of some options as YAML, its fields sorted as kube-proxy's `--write-config-to` sorts them. */

@@ -24,9 +24,15 @@ export function ignoredWarning(subject: string, reason: string): ConfigWarning {
 /**
  * Throws one error that lists all invalid values, unless there are none.
  * @param where the file or command line that has the values, for the message
+ * @param hint what else may be wrong, "" for nothing
  * @throws AppError of `code` when there are any; its evidence has a reason for each subject
  */
-export function refuseInvalid(code: ErrorCode, where: string, values: readonly InvalidValue[]): void {
+export function refuseInvalid(
+  code: ErrorCode,
+  where: string,
+  values: readonly InvalidValue[],
+  hint = "",
+): void {
   if (values.length === 0) return;
   const evidence = new Map<string, string>();
   for (const { subject, reason } of values) {
@@ -36,8 +42,6 @@ export function refuseInvalid(code: ErrorCode, where: string, values: readonly I
   throw new AppError(
     code,
     `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} invalid`,
-    {
-      evidence: Object.fromEntries(evidence),
-    },
+    { evidence: Object.fromEntries(evidence), ...(hint !== "" && { hint }) },
   );
 }

@@ -74,7 +74,7 @@ function invalidFlags(flags: readonly GivenFlag[], configuration: Document): Inv
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];
   });
   const bySchema = schemaViolations(configuration);
-  const others = (bySchema.length > 0 ? bySchema : dependencyViolations(configuration))
+  const others = [...bySchema, ...dependencyViolations(configuration, bySchema)]
     .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
     .filter(({ subject }) => !refused.some((invalid) => invalid.subject === subject));
   return [...refused, ...others];

@@ -22,10 +22,23 @@ export function schemaViolations(document: unknown): InvalidValue[] {
   return (validate.errors ?? []).map(invalidValueOf);
 }
 
-/** Validates fields of a complete configuration that depend on each other, which the schema cannot express. */
-export function dependencyViolations(configuration: Document): InvalidValue[] {
+/**
+ * Validates fields of a complete configuration that depend on each other, which the schema cannot express.
+ * @param invalid the values that violate the schema: fields that depend on these are not judged
+ */
+export function dependencyViolations(
+  configuration: Document,
+  invalid: readonly InvalidValue[] = [],
+): InvalidValue[] {
   const textAt = (path: string) => String(valueAt(configuration, path));
-  return [...detectLocalViolations(textAt), ...periodViolations(textAt)];
+  const isKnown = (...paths: string[]) =>
+    !invalid.some(({ subject }) => paths.some((path) => `${path}.`.startsWith(`${subject}.`)));
+  return [
+    ...(isKnown("detectLocalMode", "clusterCIDR", ...Object.values(NEEDED_NAMES))
+      ? detectLocalViolations(textAt)
+      : []),
+    ...(isKnown("nftables.syncPeriod", "nftables.minSyncPeriod") ? periodViolations(textAt) : []),
+  ];
 }
 
 type TextAt = (path: string) => string;

@@ -112,6 +112,28 @@ describe("a wrong value", () => {
     });
   });
 
+  it("does not hide fields that depend on each other, or that are unknown", () => {
+    const lines =
+      "clusterCIDR: foo\nconntrack: {min: x}\nnftables: {minSyncPeriod: 31s}\nnftProxy: {schedulr: random}";
+    expect(Object.keys(faultsOf(lines)).sort()).toEqual([
+      "clusterCIDR",
+      "conntrack.min",
+      "nftables.syncPeriod",
+    ]);
+    const error = errorOf(() => resolveOptions({ configText: fileWith(lines) }));
+    expect(error.hint).toContain("nftProxy.schedulr is ignored");
+    expect(error.hint).toContain("did you mean scheduler?");
+  });
+
+  it("does not blame a field for one that it depends on", () => {
+    expect(Object.keys(faultsOf("nftables: {minSyncPeriod: 31s, syncPeriod: x}"))).toEqual([
+      "nftables.syncPeriod",
+    ]);
+    expect(faultsOf("nftables: {minSyncPeriod: x, syncPeriod: 1ms}")).not.toHaveProperty(
+      "nftables.syncPeriod",
+    );
+  });
+
   it("that is long is shown cut short", () => {
     expect(faultsOf(`bindAddress: ${"x".repeat(1_000)}`).bindAddress?.length).toBeLessThan(200);
   });
