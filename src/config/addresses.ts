@@ -48,7 +48,7 @@ export function formatListenAddress(listen: ListenAddress | undefined): string {
 const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
 
 /**
- * Parses the CIDR of the cluster's pods, or one of each family separated by a comma.
+ * Parses the CIDR of the cluster's pods, or one per IP family separated by a comma.
  * @returns canonical CIDRs, none for ""; undefined for anything else, also for two of one family, of which kube-proxy
  * would use one only
  */

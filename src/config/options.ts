@@ -81,7 +81,7 @@ export const OPTIONS = {
   bindAddressHardFail: boolean({
     path: "bindAddressHardFail",
     preset: false,
-    flag: setting("bind-address-hard-fail", "Exit when a port cannot be listened on"),
+    flag: setting("bind-address-hard-fail", "Exit if a port cannot be opened"),
     reload: "restart",
   }),
   /** The location of the API server. */
@@ -108,7 +108,7 @@ export const OPTIONS = {
     {
       path: "clusterCIDR",
       preset: "",
-      flag: setting("cluster-cidr", "CIDR of the cluster's pods, or one of each family separated by a comma"),
+      flag: setting("cluster-cidr", "CIDR of the cluster's pods, or one per IP family separated by a comma"),
       reload: "now",
       note: "validated with detectLocalMode ClusterCIDR only",
     },
@@ -171,7 +171,7 @@ export const OPTIONS = {
     preset: "0s",
     flag: setting(
       "iptables-min-sync-period",
-      "Time between two syncs, at least; 0 for four times the length of a sync (10 ms to 0.25 s)",
+      "Minimum time between two syncs; 0 for four times the duration of a sync (10 ms to 0.25 s)",
     ),
     reload: "now",
   }),
@@ -198,7 +198,7 @@ export const OPTIONS = {
       path: "conntrack.min",
       between: [0, MOST_31_BITS],
       preset: 131_072,
-      flag: setting("conntrack-min", "Minimum of tracked connections, whatever the number of cores"),
+      flag: setting("conntrack-min", "Minimum number of tracked connections, for any number of cores"),
       reload: "restart",
       note: "`nf_conntrack_max` is raised to it, and never lowered",
     }),
@@ -303,7 +303,7 @@ export const OPTIONS = {
     preset: false,
     flag: own(
       "accept-empty-lists",
-      "Remove all rules at once when the API server lists no Services: by default when it has done so for a minute",
+      "Remove all rules at once if the API server lists no Services; by default only after a minute of empty lists",
     ),
     reload: "restart",
   }),
@@ -322,7 +322,10 @@ export const OPTIONS = {
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],
     preset: 1_048_576,
-    flag: own("affinity-map-size", "Maximum of clients that session affinity remembers, for each family"),
+    flag: own(
+      "affinity-map-size",
+      "Maximum number of clients that session affinity remembers, per IP family",
+    ),
     reload: "restart",
   }),
   /** The longest time for which a client keeps its endpoint, whatever its Service asks for. */
@@ -343,7 +346,7 @@ export const OPTIONS = {
     preset: 65_536,
     flag: own(
       "refusal-log-size",
-      "The most refused and dropped connections, by client and frontend, to remember for each family; 0 for none",
+      "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
     ),
     reload: "restart",
   }),
@@ -354,7 +357,7 @@ export const OPTIONS = {
     preset: SERVICE_BUDGET.maxServiceElements,
     flag: own(
       "max-service-elements",
-      "Maximum of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
+      "Maximum number of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
     ),
     reload: "now",
   }),
@@ -365,7 +368,7 @@ export const OPTIONS = {
     preset: SHARED_BUDGET.maxElements,
     flag: own(
       "max-elements",
-      "Maximum of elements in the kernel for all Services together; beyond it, the newest Services get no rules",
+      "Maximum number of elements in the kernel for all Services together; beyond it, the newest Services get no rules",
     ),
     reload: "now",
   }),
@@ -376,7 +379,7 @@ export const OPTIONS = {
     preset: SHARED_BUDGET.maxNamespaceElements,
     flag: own(
       "max-namespace-elements",
-      "Maximum of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
+      "Maximum number of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
     ),
     reload: "now",
   }),
@@ -387,7 +390,7 @@ export const OPTIONS = {
     preset: SERVICE_BUDGET.maxServiceSourceRanges,
     flag: own(
       "max-service-source-ranges",
-      "Maximum of source ranges of one Service; beyond it, the Service gets no rules",
+      "Maximum number of source ranges of one Service; beyond it, the Service gets no rules",
     ),
     reload: "restart",
   }),
@@ -398,7 +401,7 @@ export const OPTIONS = {
     preset: SERVICE_BUDGET.maxServiceAddresses,
     flag: own(
       "max-service-addresses",
-      "Maximum of external and load balancer addresses of one Service; beyond it, the Service gets no rules",
+      "Maximum number of external and load balancer addresses of one Service; beyond it, the Service gets no rules",
     ),
     reload: "restart",
   }),
@@ -409,7 +412,7 @@ export const OPTIONS = {
     preset: SERVICE_BUDGET.maxServicePortRanges,
     flag: own(
       "max-service-port-ranges",
-      "Maximum of ranges of ports of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
+      "Maximum number of ranges of ports of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
     ),
     reload: "now",
   }),
@@ -420,7 +423,7 @@ export const OPTIONS = {
     preset: SHARED_BUDGET.maxPortRanges,
     flag: own(
       "max-port-ranges",
-      "Maximum of ranges of ports of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
+      "Maximum number of ranges of ports of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
     ),
     reload: "now",
   }),
@@ -451,7 +454,7 @@ export const OPTIONS = {
     preset: 20,
     flag: own(
       "fast-path-after",
-      "Packets of a connection's client after which, on average, it takes the fast path",
+      "Average number of a client's packets after which a connection takes the fast path",
     ),
     reload: "restart",
   }),
@@ -462,7 +465,7 @@ export const OPTIONS = {
       preset: [],
       flag: own(
         "fast-path-interfaces",
-        "Network interfaces with a fast path, * at the end for any name; by default all of Ethernet but ports of bridges and bonds",
+        "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces but ports of bridges and bonds",
       ),
       reload: "restart",
     },
@@ -487,10 +490,7 @@ export const OPTIONS = {
     format: "path",
     preset: "/run/nft-proxy/daemon.sock",
     flag: {
-      ...own(
-        "daemon-socket",
-        "The Unix socket on which the daemon answers the other commands; empty for none",
-      ),
+      ...own("daemon-socket", "Unix socket on which the daemon answers other commands; empty for none"),
       takesEmpty: true,
     },
     reload: "restart",

@@ -188,7 +188,7 @@ describe("the table Limits", () => {
     expect(tones({ conntrack: { entries: 300_000, capacity: 262_144 } })).toContain("bad 114 %");
   });
 
-  test("leaves out maps that do not exist, and connections where the kernel tracks none", () => {
+  test("shows no maps that do not exist, and no connections if the kernel tracks none", () => {
     const nodeContext = testNodeContext({ refusalLogSize: 0 });
     const shown = text({ nodeContext, conntrack: { entries: undefined, capacity: undefined } });
     expect(shown).not.toContain("Recorded refusals");
