@@ -87,7 +87,7 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it stil
     expect(served.exitCode).toBe(0);
   });
 
-  test("objects with errors are named before an answer, and end the command where there are no others", async () => {
+  test("objects with errors are named before the answer, and end the command if there are no others", async () => {
     const invalid = `apiVersion: v1
 kind: Service
 metadata: { namespace: shop, name: cart }
@@ -140,7 +140,7 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: "80" }] }
   });
 });
 
-test("explain names the nodes among the objects when it is for none of them", async () => {
+test("explain names the nodes among the objects if its own node is missing", async () => {
   const flags = ["--from", townObjects("town"), "--hostname-override=node-9", ...TO_DNS];
   const { exitCode, stderr } = await nftProxy(["explain", ...flags]);
   expect({ exitCode, stderr }).toEqual({
@@ -208,7 +208,7 @@ describe("explain --live", () => {
     expect(explanation).toEqual({ ...JSON.parse(stdout).explanations[0], rules: "live", differences: [] });
   });
 
-  test("--problems names a frontend whose element is missing, and none that is served", async () => {
+  test("--problems names a frontend with a missing element, and no served ones", async () => {
     await program();
     await nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.0.10 . udp . 53 }");
     const flags = ["explain", "--live", "--problems", "--output=json", ...TOWN];
@@ -267,7 +267,7 @@ describe("explain --live", () => {
     const flags = ["--from-ip", "10.244.1.15", "--to", "10.96.1.2", "--port", "80"];
     const { verdict, endpoints, differences, notes } = await live(...TOWN, ...flags);
     expect({ cause: verdict.cause, differences }).toEqual({ cause: "served", differences: [] });
-    expect(verdict.message).toContain("affinity keeps this client");
+    expect(verdict.message).toContain("session affinity keeps for this client");
     const [chosen, ...others] = [...endpoints].sort((a, b) => b.probability - a.probability);
     expect(answers).toEqual([`${chosen?.address} ${chosen?.port} 10.244.1.15`]);
     expect(others.map(({ excluded }) => excluded?.reason)).toEqual(others.map(() => "affinity"));
@@ -310,7 +310,7 @@ describe("explain --live", () => {
     expect(differences?.at(-1)).toContain("--config");
   });
 
-  test("names and prints a rule that somebody added to nft-proxy's chain as the cause", async () => {
+  test("names a foreign rule in nft-proxy's chain as the cause, and prints it", async () => {
     await program();
     await nft("insert", "rule", "ip", "nft-proxy", "services", "ip", "daddr", "10.96.0.10", "drop");
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
@@ -338,7 +338,7 @@ describe("explain --live", () => {
     expect(differences).toEqual(["the kernel has no table ip nft-proxy"]);
   });
 
-  test("follows the kernel's rules when no cluster answers, and reports that", async () => {
+  test("follows the kernel's rules if no cluster answers, and says so", async () => {
     await program();
     const { exitCode, stdout, stderr } = await lab.exec([
       process.execPath,

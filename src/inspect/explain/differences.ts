@@ -13,15 +13,16 @@ import { isOfLists } from "../../ruleset/sets.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
-/** The most differences that are listed; more are counted. */
+/** Maximum number of differences to list. The others are counted. */
 const MOST = 20;
 
-/** The chains that all connections pass depend on options alone. */
+/** Explains a difference in a chain that all connections pass: these chains depend only on options. */
 const OTHER_OPTIONS = "other options than those given here (--config), or other software, make such rules";
 
 /**
- * The differences between the kernel's table and the desired one that concern one connection's frontend, one line
- * each: its elements, the chains that they lead to, and the chains that all connections pass.
+ * Lists the differences between the kernel's table and the desired one that concern one connection's
+ * frontend, one line each: its elements, the chains that they lead to, and the chains that all connections
+ * pass.
  */
 export function liveDifferences(connection: Connection, input: ExplainInput): string[] {
   const family = familyOf(connection.to);
@@ -47,20 +48,23 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   return all.length > MOST ? [...all.slice(0, MOST), `and ${all.length - MOST} more`] : all;
 }
 
-/** Whether the kernel's table differs from the desired one at all: of equal tables, one is to be followed. */
+/**
+ * Whether the kernel's table differs from the desired one. If they are equal, following one of them is
+ * enough.
+ */
 export function differsFromDesired(actual: Table, desired: Table | undefined, input: ExplainInput): boolean {
   return desired === undefined || differenceOf(actual, desired, input) !== undefined;
 }
 
-/** What differs between two tables. */
+/** The differences between two tables. */
 interface Difference {
   readonly delta: TableDelta;
   readonly owners: readonly OwnedElements[];
 }
 
 /**
- * The elements that differ, and where those of each owner are. An element belongs to a frontend or an address by its key,
- * or to the service port whose list's id begins it.
+ * The elements that differ, with the positions of each owner's. The owner is the frontend or address in the
+ * element's key, or the service port whose list id the key begins with.
  */
 interface OwnedElements {
   readonly elements: ElementsDelta;
@@ -70,7 +74,7 @@ interface OwnedElements {
 
 type Positions = ReadonlyMap<string | number, readonly number[]>;
 
-/** By input, for all connections of an answer are compared: with 1,000 Services, comparing for each took half of the time. */
+/** Caches the differences of each input. Comparing again for each of 1,000 Services took half of the time. */
 const known = new WeakMap<ExplainInput, Map<Family, Difference | undefined>>();
 
 function differenceOf(actual: Table, desired: Table, input: ExplainInput): Difference | undefined {
@@ -99,7 +103,9 @@ function positionsOf(set: string, keys: readonly string[]): Positions {
   return positions;
 }
 
-/** The owners of a connection's elements: its frontend, the address alone, and the id of the Service port's lists. */
+/**
+ * The owners of a connection's elements: its frontends, its address, and the ids of the Service port's lists.
+ */
 function ownerNames(
   { to, port, protocol }: Connection,
   tables: readonly Table[],
@@ -109,7 +115,7 @@ function ownerNames(
   return new Set<string | number>([to, ...keys, ...ids]);
 }
 
-/** The elements of some owners, in the order in which they are in the set. */
+/** The elements of some owners, in the order of the set. */
 function elementsOf(
   names: ReadonlySet<string | number>,
   { elements: { spec, deleted, added }, ...positions }: OwnedElements,
@@ -131,7 +137,7 @@ function elementLines({ spec, deleted, added }: ElementsDelta, actual: Table): s
   ];
 }
 
-/** The rules that one side of a chain has and the other has not. */
+/** Lists the rules that only one of the two chains has. */
 function chainLines({ name, rules }: Chain, actual: Chain | undefined): string[] {
   if (actual === undefined) return [`the chain ${name} is missing in the kernel`];
   const [wanted, found] = [rules.map(ruleText), actual.rules.map(ruleText)];
@@ -144,7 +150,7 @@ function chainLines({ name, rules }: Chain, actual: Chain | undefined): string[]
     : [`the chain ${name} has its rules in another order, or another hook or priority`];
 }
 
-/** The texts of a list that another lacks, each as often as it is missing. */
+/** The texts that `others` lacks, each as many times as it is missing. */
 function missingTexts(texts: readonly string[], others: readonly string[]): string[] {
   const left = [...others];
   return texts.filter((text) => {
@@ -154,7 +160,7 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
   });
 }
 
-/** Chains that some frontends have in common, or one has for itself: balancers and firewalls. */
+/** Whether a chain serves only some frontends, as balancers and firewalls do. */
 function isOfSomeFrontends(name: string): boolean {
   const role = parseChainName(name);
   return role !== undefined && role.kind !== "static";

@@ -27,10 +27,10 @@ const ELSEWHERE: Readonly<Record<ClientChoice, ExcludedEndpoint>> = {
 };
 
 /**
- * The endpoints of a Service port, those that get connections and those that do not; and those that only the rules
- * know, where these are not what the objects ask for.
+ * Lists all endpoints of a Service port: those that get connections, and the others with the reason.
+ * Endpoints that only the rules have come last.
  * @param list whether endpoints of the whole cluster may be chosen, or of this node only
- * @param chosenBy why exactly this client has one endpoint of several
+ * @param chosenBy why this client always gets the same endpoint of several
  */
 export function explainEndpoints(
   match: Match | undefined,
@@ -86,7 +86,7 @@ function excluded(
   return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
 
-/** Why an endpoint is excluded, with the facts of this endpoint and node. */
+/** Says why an endpoint is excluded, with the facts of this endpoint and node. */
 function exclusionWords(
   reason: ExclusionReason,
   { endpoint: { source } }: EndpointView,
@@ -121,7 +121,7 @@ function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boole
   );
 }
 
-/** Whether any course of a connection leads to a list of endpoints. */
+/** Whether any outcome of a connection uses a list of endpoints. */
 export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): boolean {
   return isFound(
     outcomes,
@@ -129,17 +129,20 @@ export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): bo
   );
 }
 
-/** Whether session affinity keeps the client on its endpoint: it has an affinity entry, and no other endpoint is drawn. */
+/**
+ * Whether session affinity keeps the client on its endpoint: it has an affinity entry whose endpoint still
+ * exists.
+ */
 export function isKept(outcomes: readonly Outcome[]): boolean {
   return (
     isFound(outcomes, ({ set }) => set === AFFINITY) && !isFound(outcomes, ({ set }) => set === AFFINITY_IDS)
   );
 }
 
-/** Why exactly this client has one endpoint of several. */
+/** Why a client always gets the same endpoint of several. */
 export type ClientChoice = "affinity" | "hash";
 
-/** The reason for which a client has one endpoint of several; undefined where none has to do with the client. */
+/** Why a client always gets the same endpoint; undefined if the choice does not depend on the client. */
 export function clientChoice(outcomes: readonly Outcome[]): ClientChoice | undefined {
   if (isKept(outcomes)) return "affinity";
   const isHashed = outcomes.some(({ steps }) =>

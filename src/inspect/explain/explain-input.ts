@@ -8,47 +8,50 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { Host } from "../../trace/packet.ts";
 
-/** Everything that an explanation is derived from. */
+/** The input of an explanation. */
 export interface ExplainInput {
   readonly cache: ObjectCache;
-  /** One for each family that is programmed. */
+  /** Has one context for each programmed family. */
   readonly nodeContext: NodeContext;
-  /** False when the objects could not be loaded: the cache is empty, and only the kernel's tables are followed. */
+  /**
+   * False if the objects could not be loaded. The cache is then empty, and only the kernel's tables are
+   * followed.
+   */
   readonly objectsKnown: boolean;
   /** The desired state. */
   readonly state: RulesetState;
   /** Valid Services that nft-proxy does not handle. */
   readonly ignored: readonly IgnoredService[];
-  /** Addresses of Services that load balancers keep to themselves. */
+  /** Addresses of Services that only their load balancers serve (ipMode: Proxy). */
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
-  /** What the daemon knows of endpoints whose clients are reset; absent without one, and where that is off. */
+  /** The endpoints whose clients are reset; absent without a daemon, and if resets are off. */
   readonly vanished?: KnownVanished;
-  /** The kernel's tables, to be followed in place of the desired state. */
+  /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules;
 }
 
-/** Endpoints that left every EndpointSlice, those that left first first. */
+/** Endpoints that are in no EndpointSlice any more, in the order in which they left. */
 export interface KnownVanished {
   readonly endpoints: readonly VanishedEndpoint[];
-  /** When that was, milliseconds since 1970. */
+  /** The time of this reading, milliseconds since 1970. */
   readonly now: number;
 }
 
-/** The kernel's tables. */
+/** The kernel's tables, and other facts of the kernel that `--live` uses. */
 export interface LiveRules {
   readonly ruleset: Ruleset;
   readonly otherTables: OtherTables;
-  /** Returns the interface to which an address is routed; undefined when that is not known. */
+  /** Returns the interface to which an address is routed; undefined if unknown. */
   readonly interfaceTo: (address: string) => string | undefined;
   /** The affinity entries of the client in question. */
   readonly affinityEntries: readonly AffinityEntry[];
 }
 
 /**
- * The node's own addresses. Those of the host are used when the node's address is among them, or when the node's
- * address is not known: the command may run on another machine than the node.
+ * The node's own addresses. The addresses of this host are included if the node's address is among them or
+ * unknown. Otherwise the command probably runs on another machine.
  */
 export function hostOf(nodeContext: NodeContext, hostAddresses: readonly string[]): Host {
   const ofNode = nodeContext.flatMap(({ nodeAddress, nodePorts }) => [

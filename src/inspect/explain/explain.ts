@@ -16,12 +16,12 @@ import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
 import { destinationText, listText, RESULTS } from "./words.ts";
 
-/** How much of an explanation is wanted: a brief one has no steps and no notes, which take half of the time. */
+/** The detail of an explanation. A brief one has no steps and no notes, and takes half of the time. */
 export type Detail = "brief" | "whole";
 
 /**
  * Follows one connection through the rules and derives the cause of its outcome from the objects.
- * @throws AppError NFT_OUTPUT for rules in nft-proxy's tables that other software made
+ * @throws AppError NFT_OUTPUT for rules of other software in nft-proxy's tables
  */
 export function explain(connection: Connection, input: ExplainInput, detail: Detail = "whole"): Explanation {
   const relayed = relayedConnection(connection, input);
@@ -58,7 +58,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
   };
 }
 
-/** The endpoints with the shares that other software's tables leave them, where these are all understood. */
+/** The endpoints with their shares after other software's tables, if all of these rules are understood. */
 function endpointsThroughAll(
   { match, list, outcomes, endpoints }: Evidence,
   everywhere: readonly Outcome[] | undefined,
@@ -88,7 +88,9 @@ function evidenceOf(
   return { connection, match, list, outcomes, summary, endpoints };
 }
 
-/** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
+/**
+ * With externalTrafficPolicy Local, pods and the node itself still reach the endpoints of the whole cluster.
+ */
 function listOf(match: Match | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
   const isShortcut = isBalancedOver("cluster", outcomes);
   return match?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
@@ -113,7 +115,7 @@ function explainFrontend(
   };
 }
 
-/** A kernel that differs from the desired state is the cause, whatever else there is. */
+/** If the kernel differs from the desired state, this is reported as the cause, before any other. */
 function liveVerdict(
   evidence: Evidence,
   desired: Table | undefined,
@@ -123,7 +125,7 @@ function liveVerdict(
   const { connection, match } = evidence;
   const found = verdictOf(evidence, input);
   if (table === undefined)
-    return notProgrammed(found, "the kernel has no table of nft-proxy, and nothing is translated");
+    return notProgrammed(found, "the kernel has no table of nft-proxy, so nothing is translated");
   if (!input.objectsKnown || !differsFromDesired(table, desired, input)) return found;
   const wanted = evidenceOf(connection, match, desired, input);
   const desiredVerdict = verdictOf(wanted, input);
@@ -155,7 +157,8 @@ function sameDestinations(a: Evidence, b: Evidence): boolean {
 const LISTENING = { ip: "127.0.0.1", ip6: "::1" } as const;
 
 /**
- * The connection that the daemon makes for one to a NodePort on loopback; undefined where it listens for none.
+ * The connection that the daemon makes on behalf of a client of a NodePort on loopback; undefined if it does
+ * not listen there.
  */
 function relayedConnection(connection: Connection, input: ExplainInput): Connection | undefined {
   const { to, port, protocol } = connection;
@@ -167,7 +170,7 @@ function relayedConnection(connection: Connection, input: ExplainInput): Connect
   return { from, to: LOOPBACK_NODEPORT_ADDRESSES[family], port, protocol };
 }
 
-/** Tells the explanation of a relayed connection as that of the client's. */
+/** Presents the explanation of a relayed connection as one of the client's connection. */
 function loopbackExplanation(connection: Connection, relayed: Explanation): Explanation {
   const { to, port } = relayed.connection;
   const message =

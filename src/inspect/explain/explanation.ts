@@ -5,51 +5,54 @@ import type { Result } from "../connection-result.ts";
 
 /** The cause of an outcome; a stable word for scripts. */
 export type Cause =
-  /** Those that metrics and Events name, too; of an address that no Service has, one of those below. */
+  /**
+   * The causes that metrics and Events name, too. For an address without a Service, this type has finer
+   * causes.
+   */
   | Exclude<RefusalReason, "no-service">
-  /** Hints leave ready endpoints out. */
+  /** Topology hints exclude ready endpoints. */
   | "hints"
-  /** None is ready; terminating endpoints that still serve are used as fallback. */
+  /** No endpoint is ready. Terminating endpoints that still serve are used as fallback. */
   | "terminating-endpoints"
-  /** Several Services claim the frontend; the oldest has it. */
+  /** Several Services want the frontend. The oldest has it. */
   | "conflict"
   | "not-ready"
-  /** The EndpointSlices have endpoints, and no port of the Service port's name and protocol. */
+  /** The EndpointSlices have endpoints, but no port with the Service port's name and protocol. */
   | "port-name"
-  /** In a ServiceCIDR, and no Service has it. */
+  /** The address is in a ServiceCIDR, but no Service has it. */
   | "unallocated-address"
   /** nft-proxy does not handle the Service that has the address. */
   | "other-proxy"
   | "headless"
   | "external-name"
   | "not-served"
-  /** In a range of ports of a Service, and ranges are not served there. */
+  /** The port is in a range of a Service, but ranges are not served at this address. */
   | "port-ranges"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
-  /** The Service exceeds its budget, and has no rules. */
+  /** The Service exceeds its budget and therefore has no rules. */
   | "over-budget"
-  /** A NodePort, but not of this address. */
+  /** The port is a NodePort, but is not served at this address. */
   | "node-port-address"
   | "loopback"
   | "not-a-service"
   /** The kernel differs from the desired state. */
   | "not-programmed"
-  /** The objects are unavailable, and the rules alone do not tell. */
+  /** The objects are unavailable, and the rules alone do not show the cause. */
   | "unknown"
   /** A table of other software decides. */
   | "other-table"
-  /** A table of other software has a rule that is not understood, and may decide. */
+  /** A table of other software has a rule that may decide, and that nft-proxy does not understand. */
   | "not-understood"
-  /** The rules decide so, and no object explains it. */
+  /** The rules have this outcome, and no object explains it. */
   | "rules";
 
-/** The connection in question. */
+/** The connection to explain. */
 export interface Connection {
   readonly from: {
     readonly address: string;
     readonly at: "pod" | "node" | "outside";
-    /** How we came to know both: the address was given, or it stands for all of its kind. */
+    /** Whether the user gave the address, or it stands for all clients of this kind. */
     readonly known: "given" | "assumed";
   };
   readonly to: string;
@@ -60,7 +63,10 @@ export interface Connection {
 
 /** The frontend that the connection is made to. */
 export interface ExplainedFrontend {
-  /** `10.96.0.10 . tcp . 53`, `10.96.0.10 . tcp . 8000-8099` for a range, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  /**
+   * `10.96.0.10 . tcp . 53`, `10.96.0.10 . tcp . 8000-8099` for a range, or `0.0.0.0 . tcp . 30080` for a
+   * NodePort.
+   */
   readonly key: string;
   readonly origin: "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
   readonly service: ServiceName;
@@ -70,13 +76,13 @@ export interface ExplainedFrontend {
   readonly endpointsOf: "cluster" | "local";
   /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
   readonly affinitySeconds: number;
-  /** The CIDRs that may come; absent when all may. */
+  /** The CIDRs of allowed clients; absent if all are allowed. */
   readonly sourceRanges?: readonly string[];
-  /** The other Services that claim the frontend, and lost it to this one. */
+  /** The other Services that want the frontend and do not get it. */
   readonly losers: readonly ServiceName[];
 }
 
-/** One rule on the way, and what it did. */
+/** A rule that the connection passed, and its effect. */
 export interface ExplainedStep {
   readonly hook: Hook;
   /** Family and name, such as `inet firewalld`; absent for nft-proxy's own table. */
@@ -84,11 +90,11 @@ export interface ExplainedStep {
   readonly chain: string;
   /** As `nft list` prints it. */
   readonly rule: string;
-  /** The elements that it found, as nft prints them: `balancers { 8000:44 : goto balance-2 }`. */
+  /** The elements that its lookups found, as nft prints them: `balancers { 8000:44 : goto balance-2 }`. */
   readonly elements: readonly string[];
   /** The meaning, without a full stop. */
   readonly message: string;
-  /** How many connections come here, 0 to 1. */
+  /** The share of connections that reach this rule, 0 to 1. */
   readonly probability: number;
 }
 
@@ -97,18 +103,18 @@ export interface ExplainedEndpoint {
   readonly address: string;
   /** 1..65535 */
   readonly port: number;
-  /** "" when not known. */
+  /** "" if unknown. */
   readonly node: string;
   readonly zone: string;
-  /** `namespace/name`, "" when not known. */
+  /** `namespace/name`, "" if unknown. */
   readonly pod: string;
-  /** How many connections go there, 0 to 1. */
+  /** The share of connections that go there, 0 to 1. */
   readonly probability: number;
-  /** Why none do; absent when some do. */
+  /** Why it gets no connections; absent if it gets some. */
   readonly excluded?: ExcludedEndpoint;
 }
 
-/** Why an endpoint gets no connections: a reason for scripts, and a message for people. */
+/** The reason why an endpoint gets no connections: a word for scripts, and a message for people. */
 export interface ExcludedEndpoint {
   readonly reason:
     | "not-ready"
@@ -141,14 +147,14 @@ export interface Note {
   readonly message: string;
 }
 
-/** Outcome, cause and action. Sentences begin with a small letter and have no full stop. */
+/** The outcome, its cause and the action to take. Messages start in lower case and have no full stop. */
 export interface Verdict {
   readonly result: Result;
   readonly cause: Cause;
   readonly message: string;
   /** Absent when there is nothing to do. */
   readonly action?: string;
-  /** Shell commands for the action, in their order; absent where it needs none. */
+  /** Shell commands for the action, in order; absent if it needs none. */
   readonly commands?: readonly string[];
 }
 
@@ -157,14 +163,14 @@ export interface Explanation {
   readonly connection: Connection;
   /** The node whose rules the connection passes. */
   readonly node: string;
-  /** The rules that were followed: those of the desired state, or the kernel's. */
+  /** Whether the desired rules or those in the kernel were followed. */
   readonly rules: "desired" | "live";
   /** Absent when no Service has this destination. */
   readonly frontend?: ExplainedFrontend;
   readonly steps: readonly ExplainedStep[];
   readonly endpoints: readonly ExplainedEndpoint[];
   readonly notes: readonly Note[];
-  /** Differences between the kernel and the desired state of this frontend; absent when they were not compared. */
+  /** How the kernel differs from the desired state of this frontend; absent if they were not compared. */
   readonly differences?: readonly string[];
   readonly verdict: Verdict;
 }

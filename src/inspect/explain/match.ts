@@ -20,7 +20,7 @@ export interface Match {
   readonly port: ServicePort;
   readonly view: ServicePortView;
   readonly frontend: FrontendView;
-  /** The other candidates for the frontend, in the order in which they would take over. */
+  /** The other candidates for the frontend, in the order of succession. */
   readonly losers: readonly ServicePort[];
 }
 
@@ -31,7 +31,7 @@ export function matchOf(destination: Destination, input: ExplainInput): Match | 
   return frontendAt(destination, input, servesNodePorts(destination.to, input));
 }
 
-/** The NodePort of a connection's port, whichever addresses serve it. */
+/** The NodePort with a connection's port, whether or not its address serves NodePorts. */
 export function nodePortAt(destination: Destination, input: ExplainInput): Match | undefined {
   const match = frontendAt(destination, input, true);
   return match?.frontend.origin === "node-port" ? match : undefined;
@@ -54,7 +54,7 @@ function frontendAt(
   return { port, frontend: found.frontend, view: atPort(found.view, number), losers };
 }
 
-/** A service port to whose range a connection is made: the endpoints get it at its own port. */
+/** The view of a service port for a port in its range: connections keep this port at the endpoints. */
 function atPort(view: ServicePortView, port: number): ServicePortView {
   const endpoints = view.endpoints.map((one) => {
     const { address } = one.endpoint;
@@ -69,7 +69,9 @@ function atPort(view: ServicePortView, port: number): ServicePortView {
 /** The frontends of a Service by service port and key. */
 type Views = ReadonlyMap<string, Pick<Match, "view" | "frontend">>;
 
-/** Those of the Service that was asked for last: all its frontends are asked for in turn, and there may be thousands. */
+/**
+ * Caches the views of the last Service: its frontends are explained one after another, and may be thousands.
+ */
 const lastViews = new WeakMap<ExplainInput, { readonly service: ServiceName; readonly views: Views }>();
 
 function viewsOf(service: ServiceName, input: ExplainInput): Views {
@@ -94,18 +96,18 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
 }
 
-/** Whether ranges of ports are served at an address, where a Service has some. */
+/** Whether an address serves ranges of ports. */
 export function servesRanges(address: string, { nodeContext, host }: ExplainInput): boolean {
   const portRanges = contextOf(nodeContext, familyOf(address))?.portRanges;
   return portRanges === "all" || (portRanges === "virtual" && !isLocal(host, address));
 }
 
-/** The Services of which an address is one, of whichever kind, by name. */
+/** The Services that have an address of any kind, in the order of their names. */
 export function servicesAt(address: string, input: ExplainInput): readonly Service[] {
   return addressesOf(input).services.get(address) ?? [];
 }
 
-/** The Services that ask for a NodePort, by name. */
+/** The Services that want a NodePort, in the order of their names. */
 export function servicesWithNodePort({ port, protocol }: NodePort, input: ExplainInput): readonly Service[] {
   return addressesOf(input).nodePorts.get(`${protocol} ${port}`) ?? [];
 }
@@ -122,14 +124,16 @@ interface EndpointAt {
   readonly endpoint: SliceEndpoint;
 }
 
-/** Who has an address or a NodePort. */
+/** The owners of addresses and NodePorts. */
 interface Addresses {
   readonly services: ReadonlyMap<string, readonly Service[]>;
   readonly nodePorts: ReadonlyMap<string, readonly Service[]>;
   readonly endpoints: ReadonlyMap<string, readonly EndpointAt[]>;
 }
 
-/** Those of an input, for a thousand refused connections may ask about a hundred thousand endpoints. */
+/**
+ * Caches the owners of each input: a thousand refused connections may look up a hundred thousand endpoints.
+ */
 const known = new WeakMap<ExplainInput, Addresses>();
 
 function addressesOf(input: ExplainInput): Addresses {
@@ -167,9 +171,9 @@ function addressesOfService(
 }
 
 /**
- * The Pods (`namespace/name`) by their addresses, as far as EndpointSlices name them: a Pod that is no endpoint of any
- * Service is in none. An address with several Pods, or with endpoints that are none, is a node's, whose programs have it too:
- * it names no Pod.
+ * The Pods (`namespace/name`) by address, as far as EndpointSlices name them. Pods that are no endpoint of a
+ * Service are missing. An address with several Pods, or with endpoints that are no Pods, belongs to a node
+ * and is excluded.
  */
 export function podNames(cache: ObjectCache): ReadonlyMap<string, string> {
   const names = new Map<string, string>();

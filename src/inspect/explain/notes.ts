@@ -25,7 +25,7 @@ import { chainText, isOtherTable, ruleAsItStands } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
 import { portText } from "./words.ts";
 
-/** The outcomes of a connection by nft-proxy's own table, and by those of all software where these were followed. */
+/** The outcomes by nft-proxy's own table, and by the tables of all software if these were followed. */
 interface NotedOutcomes {
   readonly own: readonly Outcome[];
   readonly all: readonly Outcome[];
@@ -97,10 +97,10 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   if (chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
-    : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
+    : "the client uses a cluster IP, but is no pod of this cluster (--cluster-cidr, --detect-local-mode)";
 }
 
-/** Of connections that this node forwards; the kernel has a fast path for TCP and UDP. */
+/** Only connections that this node forwards, by TCP or UDP, can use the fast path. */
 function fastPathNotes(
   { protocol }: Connection,
   outcomes: readonly Outcome[],
@@ -109,17 +109,17 @@ function fastPathNotes(
   const after = nodeContext.find(({ fastPathAfter }) => fastPathAfter !== undefined)?.fastPathAfter;
   const isForwarded = outcomes.some((one) => one.kind === "delivered" && one.translated && !one.local);
   if (after === undefined || !isForwarded || protocol === "sctp") return [];
-  const message = `after some ${after} packets of the client the connection takes it: then no counter and no rule of other software sees its packets`;
+  const message = `the connection takes it after about ${after} packets of the client; counters and rules of other software do not see its later packets`;
   return [{ topic: "fast path", message }];
 }
 
-/** Taken from the affinity map's updates while the packet is followed; the Service's field tells that its timeout is cut. */
+/** Reads the timeout from the affinity map's update; it may be shorter than the Service's own. */
 function affinityNotes(
   match: Match | undefined,
   outcomes: readonly Outcome[],
   { live }: ExplainInput,
 ): Note[] {
-  // Refused and dropped connections are recorded in a set as well, but keep no endpoint.
+  // The updates of refused and dropped connections only record the refusal.
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
@@ -136,7 +136,7 @@ function affinityNotes(
   return [{ topic: "affinity", message: `${message}${known}` }];
 }
 
-/** A Service port without room for a feature is served without it. */
+/** Names the features that a Service port lacks because a budget is used up. */
 function reducedNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
   return FEATURES.flatMap((feature): Note[] => {
     const reason = match && state.budgets.without(feature).get(match.port.key);
@@ -160,7 +160,7 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
   ];
 }
 
-/** So many service ports that want the same address and port are named. */
+/** Maximum number of service ports to name that want the same address and port. */
 const MOST_LOSERS = 5;
 
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
@@ -177,8 +177,8 @@ function conflictNotes({ port, frontend, losers }: Match): Note[] {
 }
 
 /**
- * Why the endpoints' hints are not followed: every ready endpoint must have hints, and one of them must be for this
- * node or zone (KEP-2433, KEP-3015). Empty without hints, and where they are followed.
+ * Says why topology hints are ignored: every ready endpoint must have hints, and one of them must be for this
+ * node or zone (KEP-2433, KEP-3015). Empty if there are no hints, or if they are used.
  */
 function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainInput): Note[] {
   if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0)
@@ -191,11 +191,11 @@ function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainIn
   const here =
     place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
   const reason =
-    without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;
-  return [{ topic: "hints", message: `the endpoints have hints, which are not followed: ${reason}` }];
+    without === undefined ? `none is for ${here}` : `${without.address} has none, and all must have some`;
+  return [{ topic: "hints", message: `the endpoints have hints, which are ignored: ${reason}` }];
 }
 
-/** The scheduler of a connection, where it is another than random or endpoints have weights. */
+/** Names the scheduler unless it is random without weights. */
 function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {
   const choices = outcomes.flatMap(({ steps }) =>
     steps.flatMap((step) => (step.kind === "rule" ? choiceIn(step) : [])),
@@ -211,7 +211,7 @@ function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]):
 
 interface Choice {
   readonly balancer: Balancer;
-  /** The slot of exactly this client, where the scheduler chooses by client. */
+  /** The slot of this client, if the scheduler chooses by client. */
   readonly slot: number | undefined;
 }
 
@@ -245,10 +245,13 @@ function schedulerWords({ balancer: { scheduler, slots, count }, slot }: Choice)
   }
 }
 
-/** More of these are counted, not listed. */
+/** Maximum number of endpoints to list. The others are counted. */
 const MOST = 5;
 
-/** The endpoints that left the Service and whose clients are reset, as the daemon or else the kernel knows them. */
+/**
+ * Names the endpoints that left the Service and whose clients are reset, from the daemon, else from the
+ * kernel.
+ */
 function vanishedNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
   const { vanished, live, objectsKnown } = input;
   if (vanished !== undefined) return match === undefined ? [] : daemonNotes(match, vanished);
@@ -256,7 +259,7 @@ function vanishedNotes(connection: Connection, match: Match | undefined, input: 
   return kernelNotes(familyOf(connection.to), match, live);
 }
 
-/** The endpoints that left last first. */
+/** Lists the endpoints that left last first. */
 function daemonNotes({ port }: Match, { endpoints, now }: KnownVanished): Note[] {
   const own = endpoints.filter(
     ({ family, services }) => family === port.family && services.includes(port.service.name),
@@ -269,19 +272,22 @@ function daemonNotes({ port }: Match, { endpoints, now }: KnownVanished): Note[]
   return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
 }
 
-/** The kernel has endpoints without their Services: those that have a port of the Service's endpoints may have been its. */
+/**
+ * The kernel does not know the Services of endpoints. Those with a port of this Service's endpoints may be
+ * its own.
+ */
 function kernelNotes(family: Family, match: Match | undefined, { ruleset }: LiveRules): Note[] {
   const ports = new Set(match?.view.endpoints.map(({ endpoint }) => String(endpoint.port)));
   const targets = [...(ruleset[family]?.sets.get(VANISHED)?.elements.keys() ?? [])].filter((target) => {
     return ports.size === 0 || ports.has(splitParts(target)[1] ?? "");
   });
   if (targets.length === 0) return [];
-  // The kernel gives them in no order.
+  // The kernel lists them in random order.
   const names = listText(targets.map(targetText).sort(), MOST);
   return [
     {
       topic: "reset",
-      message: `clients that are still connected to endpoints that left every EndpointSlice are reset: ${names}; of which Services these were is known to the daemon alone`,
+      message: `clients that are still connected to endpoints without an EndpointSlice are reset: ${names}; only the daemon knows the Services of these endpoints`,
     },
   ];
 }

@@ -15,7 +15,7 @@ import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Verdict } from "./explanation.ts";
 import { packetOf, SOMEWHERE } from "./packet.ts";
 
-const ACTION = "change it in the software that made the table: nft-proxy changes no tables but its own";
+const ACTION = "change it in the software that owns the table: nft-proxy only changes its own tables";
 
 /** Whether a table belongs to other software. */
 export function isOtherTable({ name }: TableName): boolean {
@@ -27,7 +27,9 @@ export function chainText({ table, chain }: { readonly table: TableName; readonl
   return `table ${table.family} ${table.name} chain ${chain}`;
 }
 
-/** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */
+/**
+ * The verdict if tables of other software decide or may decide; undefined if nft-proxy's own table decides.
+ */
 export function otherTablesVerdict(
   connection: Connection,
   followed: FollowedConnection,
@@ -47,10 +49,10 @@ export function otherTablesVerdict(
   return { result, cause: "other-table", message: listText([...stops.keys()]), action: ACTION };
 }
 
-/** As many of the possible answers of a connection are followed. */
+/** Maximum number of possible replies to follow for one connection. */
 const MOST_ANSWERS = 64;
 
-/** The verdict where other software certainly stops the answers of a connection that is served. */
+/** The verdict for a served connection whose replies other software certainly stops. */
 function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection): Verdict | undefined {
   const served = outcomes.filter((one): one is Delivered => one.kind === "delivered" && one.translated);
   if (served.length < outcomes.length) return undefined;
@@ -75,7 +77,7 @@ interface Stop {
   probability: number;
 }
 
-/** The rules and policies of other software that end outcomes, as texts. */
+/** The rules and policies of other software that stop the connection, by their texts. */
 function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
   const stops = new Map<string, Stop>();
   for (const { kind, steps, probability } of outcomes) {
@@ -90,7 +92,7 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
   return stops;
 }
 
-/** A rule or policy as it stands. */
+/** The text of a rule or policy. */
 function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
   return step.kind === "policy" ? `policy ${step.policy}` : ruleAsItStands(step);
 }
@@ -100,7 +102,10 @@ export function ruleAsItStands({ text, rule }: Pick<UndecidedRule, "text" | "rul
   return text ?? JSON.stringify(rule);
 }
 
-/** Rules of nft-proxy's own table are all understood; where one is undecided, it is for the interface of a packet. */
+/**
+ * The rules of other software that are not understood. A rule of nft-proxy can only be undecided for an
+ * unknown interface.
+ */
 function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
   const rules = new Map<string, UndecidedRule>();
   for (const outcome of outcomes) {
@@ -132,7 +137,7 @@ function notUnderstoodVerdict(
   };
 }
 
-/** The tables of iptables-nft, which has words for all of its rules. */
+/** The tables of iptables-nft. It can print all of its own rules in full. */
 const IPTABLES_TABLE = /^(?:filter|nat|mangle|raw|security)$/;
 
 /** The command that prints a rule of iptables-nft in full, where nft prints only the name of an extension. */
@@ -151,7 +156,9 @@ function endText(ending: Ending): string {
   return ending.translated ? "served" : "not handled";
 }
 
-/** Another table's nat chain may translate a connection before nft-proxy's does: the first one counts. */
+/**
+ * The verdict if another table's nat chain translates the connection first: nft-proxy's then has no effect.
+ */
 function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined {
   const targets = new Map<string, string>();
   const results = new Set<Result>();
@@ -174,7 +181,7 @@ function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined 
   };
 }
 
-/** A connection's outcomes by the tables of all software, and all that they depend on. */
+/** A connection's outcomes by the tables of all software, and the input of the evaluation. */
 export interface FollowedConnection {
   readonly tables: PreparedTables;
   readonly host: Host;
@@ -183,9 +190,10 @@ export interface FollowedConnection {
 }
 
 /**
- * Follows a connection through the kernel's tables of all software, in the order of their hooks and priorities.
+ * Follows a connection through the kernel's tables of all software, in the order of their hooks and
+ * priorities.
  * @param own nft-proxy's table
- * @returns undefined where only nft-proxy has tables, or the kernel is not followed
+ * @returns undefined if only nft-proxy has tables, or if the desired state is followed
  */
 export function followAllTables(
   connection: Connection,
@@ -203,7 +211,10 @@ export function followAllTables(
   return { tables, host, packet, outcomes: evaluatePrepared(tables, host, packet, affinityEntries, true) };
 }
 
-/** The routes of the node, without that of a pod which was assumed and has none of its own. */
+/**
+ * The node's routes. An assumed pod without a route of its own has none: the default route is not its
+ * interface.
+ */
 function routesBeside(
   { from: { address, at, known } }: Connection,
   { interfaceTo }: LiveRules,
@@ -213,7 +224,7 @@ function routesBeside(
   return (to) => (to === address ? undefined : interfaceTo(to));
 }
 
-/** The packet with the interface by which it arrives, as far as that is known. */
+/** The packet with its incoming interface, if known. */
 function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
   const { iifname, ...from } = packetOf(connection, input).from;
   const { to, port, protocol } = connection;
@@ -221,7 +232,10 @@ function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
   return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
 }
 
-/** The interface to which the source is routed. An assumed source outside may come from anywhere. */
+/**
+ * The interface to which the source is routed; undefined for an assumed client outside, which may come from
+ * anywhere.
+ */
 function arrivalInterface(connection: Connection, { live }: ExplainInput): string | undefined {
   const { address, at, known } = connection.from;
   const isKnown = at === "pod" || (at === "outside" && known === "given");

@@ -21,7 +21,7 @@ import {
 import type { Reason } from "./service-reasons.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
-/** Why no Service port serves a destination. */
+/** Returns the reason why no Service port serves a destination. */
 export function outsideReason(connection: Connection, input: ExplainInput): Reason {
   return (
     ignored(connection, input) ??
@@ -37,7 +37,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
   );
 }
 
-/** Why nft-proxy does not handle a Service, and the action to take. @param subject the beginning of the message */
+/** Returns the reason why nft-proxy does not handle a Service. @param subject the beginning of the message */
 export function ignoredReason(
   { name, why, reason, externalName }: IgnoredService,
   subject: string = name,
@@ -48,7 +48,7 @@ export function ignoredReason(
       return {
         cause: "other-proxy",
         message: `${message}, so nft-proxy makes no rules for it`,
-        action: "see whether that proxy runs on this node, or take the label away",
+        action: "check that the other proxy runs on this node, or remove the label",
       };
     case "headless":
       return {
@@ -66,7 +66,7 @@ export function ignoredReason(
       return {
         cause: "not-served",
         message,
-        action: "create it in a cluster, or give it spec.clusterIP in the file",
+        action: "create it in a cluster, or set spec.clusterIP in the file",
       };
   }
 }
@@ -99,8 +99,8 @@ function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reas
   if (found === undefined) return undefined;
   return {
     cause: "load-balancer",
-    message: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
-    action: "if it fails, look at the load balancer and at the way to it",
+    message: `only the load balancer of Service ${found.service} serves ${to} (ipMode: Proxy): packets to it leave this node`,
+    action: "if it fails, check the load balancer and the route to it",
   };
 }
 
@@ -114,14 +114,14 @@ function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Re
       cause: "over-budget",
       message: `${to} belongs to Service ${service.name}, which is quarantined: ${excessText(excess)}`,
       action: isOwn
-        ? "split the Service, or give it fewer of these; the flag raises the budget for every Service"
-        : "give it fewer ports, addresses or endpoints, or delete older Services that nobody needs; the flag raises the budget",
+        ? "split the Service, or give it fewer of these; the flag raises the budget of all Services"
+        : "give it fewer ports, addresses or endpoints, or delete older, unused Services; the flag raises the budget",
     };
   }
   return undefined;
 }
 
-/** Of a port that is in a Service's range of ports. */
+/** The reason for a port that is in a Service's range. */
 function unservedRange({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
   const service = servicesAt(to, input).find(({ ports }) =>
     ports.some(
@@ -135,15 +135,15 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
   if (context.portRanges === "off") {
     return {
       cause: "port-ranges",
-      message: `${range}, and this node serves no ranges (--port-ranges off)`,
+      message: `${range}, but this node serves no ranges (--port-ranges off)`,
       action: "set --port-ranges (nftProxy.portRanges) to virtual to serve them",
     };
   }
   if (context.apiServers.includes(frontendKey(to, protocol, port))) {
     return {
       cause: "port-ranges",
-      message: `${range}, and nft-proxy connects to an API server there: no range takes it`,
-      action: "give the Service another address, or leave the port out of the range",
+      message: `${range}, but nft-proxy connects to an API server there, which no range can replace`,
+      action: "give the Service another address, or exclude the port from the range",
     };
   }
   const budget = servicePortsOf(service).flatMap(
@@ -153,13 +153,13 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
     return {
       cause: "port-ranges",
       message: `${range}, which is served without its ranges: ${budget}`,
-      action: "delete ranges or Services that are not used, or raise --max-port-ranges",
+      action: "delete unused ranges or Services, or raise --max-port-ranges",
     };
   }
   if (servesRanges(to, input)) return undefined;
   return {
     cause: "port-ranges",
-    message: `${range}, and ${to} is an address of this node: ranges are not served on it, see --port-ranges`,
+    message: `${range}, but ${to} is an address of this node, which serves no ranges (see --port-ranges)`,
     action: "connect to another address of the Service, or list the port in spec.ports",
   };
 }
@@ -213,7 +213,7 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
     return {
       cause: "node-port-address",
       message: `${nodePort} is served at no address of this node`,
-      action: "see which addresses its Node object has, and what --nodeport-addresses selects",
+      action: "compare the addresses of its Node object with --nodeport-addresses",
     };
   }
   const served =
@@ -225,14 +225,14 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
   };
 }
 
-/** Only an address of this node can be made to serve NodePorts: another node serves its own. */
+/** Only addresses of this node can serve its NodePorts; other nodes serve theirs. */
 function nodePortAction(to: string, { host }: ExplainInput): string {
   if (isLoopback(to)) {
-    return "connect to the node's own address, or let --nodeport-addresses include localhost (TCP to 127.0.0.1 and ::1)";
+    return "connect to the node's own address, or add localhost to --nodeport-addresses (TCP to 127.0.0.1 and ::1)";
   }
   return isLocal(host, to)
-    ? "connect there, or let --nodeport-addresses cover the address"
-    : "explain it on the node that has the address, or name that node with --hostname-override";
+    ? "connect there, or add the address to --nodeport-addresses"
+    : "run explain on the node that has the address, or name that node by --hostname-override";
 }
 
 function isHere(address: string, { host }: ExplainInput): boolean {
@@ -248,7 +248,7 @@ function loopback({ to }: Connection): Reason | undefined {
   };
 }
 
-/** The most Services of which a shared endpoint is named. */
+/** Maximum number of Services to name for a shared endpoint. */
 const MOST_SERVICES = 3;
 
 function notAService(connection: Connection, input: ExplainInput): Reason {

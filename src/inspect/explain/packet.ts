@@ -11,7 +11,9 @@ import { endpointsAt, matchOf, servicesAt } from "./match.ts";
 /** The origin of a connection. */
 export type Source = Connection["from"]["at"];
 
-/** A connection as it was given; missing parts are assumed. All addresses are canonical and of one family. */
+/**
+ * A connection as the user gave it; missing parts are assumed. All addresses are canonical and of one family.
+ */
 export interface Question {
   readonly fromAddress?: string;
   readonly source?: Source;
@@ -21,10 +23,12 @@ export interface Question {
   readonly protocol: Protocol;
 }
 
-/** Addresses for documentation, which no host has: RFC 5737, RFC 3849. */
+/** Addresses for documentation, which no host may have. Sources: RFC 5737, RFC 3849. */
 export const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1" };
 
-/** Completes a question: derives the kind of source from a given address, or assumes an address of the kind. */
+/**
+ * Completes a question: derives the kind of source from a given address, or assumes an address of the kind.
+ */
 export function connectionOf(question: Question, input: ExplainInput): Connection {
   const { fromAddress, to, port, protocol } = question;
   const at = question.source ?? sourceOf(question, input);
@@ -48,7 +52,10 @@ export function packetOf({ from, to, port, protocol }: Connection, input: Explai
   return { from: { address, at, iifname, ...(isAssumed ? { isAssumed } : {}) }, to, port, protocol };
 }
 
-/** The interface by which the options tell pods of this node; "" for other clients, and where they tell them otherwise. */
+/**
+ * The interface of a pod of this node; "" for other clients, and if the options do not recognise pods by
+ * interface.
+ */
 function podInterface({ address, at, known }: Connection["from"], input: ExplainInput): string {
   const localTraffic = contextOf(input.nodeContext, familyOf(address))?.localTraffic;
   if (at !== "pod" || localTraffic?.kind !== "interface") return "";
@@ -71,7 +78,7 @@ function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
   return isExternal(to, input) ? "outside" : "pod";
 }
 
-/** Pods seldom use addresses that Services have for the outside, nor NodePorts. */
+/** Whether a client outside is assumed: pods seldom use external addresses of Services, or NodePorts. */
 function isExternal(address: string, input: ExplainInput): boolean {
   const family = familyOf(address);
   return (
@@ -88,12 +95,12 @@ function kindOf(address: string, input: ExplainInput): Source {
   return isPods || endpointsAt(address, input).length > 0 ? "pod" : "outside";
 }
 
-/** The CIDRs that pods have addresses of; first those of this node. */
+/** The CIDRs of pods, those of this node first. */
 function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInput): readonly string[] {
   return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
 }
 
-/** The first address that the source ranges of a guarded frontend allow; undefined for a frontend that allows all. */
+/** The first address in the source ranges of a frontend; undefined if it allows all clients. */
 function allowedAddress(question: Question, input: ExplainInput): string | undefined {
   const match = matchOf(question, input);
   const [range] = match?.frontend.guarded
@@ -117,7 +124,7 @@ function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   }
 }
 
-/** A connection of the node to itself has its destination as its source. */
+/** The source address of the node. For connections to itself, the kernel uses their destination. */
 function nodeAddress(to: string, context: FamilyContext | undefined, { host }: ExplainInput): string {
   if (isLocal(host, to)) return to;
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
@@ -127,7 +134,10 @@ function nodeAddress(to: string, context: FamilyContext | undefined, { host }: E
   return usable[0] ?? SOMEWHERE[familyOf(to)];
 }
 
-/** The last address but one of a CIDR, which hardly an endpoint has: an endpoint's own connections are a case of their own. */
+/**
+ * The second last address of a CIDR, unlikely to be an endpoint, as one that connects to itself is a special
+ * case.
+ */
 export function nearEnd(cidr: string): string {
   const family = familyOf(cidr);
   const slash = cidr.indexOf("/");

@@ -28,29 +28,30 @@ export type ExplainQuery =
       readonly namespace?: string;
     };
 
-/** A Service, or one of its ports, as `--service` names it. */
+/** A Service or one of its ports, as named by `--service`. */
 export interface ServiceArgument {
   readonly service: ServiceName;
   /** Its name or number. */
   readonly port?: string;
 }
 
-/** Whether a service port is one that was named. */
+/** Whether an argument names a service port. */
 export function isNamed({ service, spec }: ServicePort, { service: name, port }: ServiceArgument): boolean {
   return service.name === name && (port === undefined || port === spec.name || port === String(spec.port));
 }
 
 type AllQuery = Extract<ExplainQuery, { readonly kind: "all" }>;
 
-/** The connections by which one port of a Service, in one family, is reached. */
+/** A connection to each frontend of one Service port, in one family. */
 export interface PortConnections {
   readonly view: ServicePortView;
   readonly connections: readonly Connection[];
 }
 
 /**
- * A connection to each frontend of a Service: from a pod to its cluster IP, from outside to all else, unless told.
- * @throws AppError BAD_ARGUMENT for a Service or port that there is not
+ * Makes a connection to each frontend of a Service. Without a given client, it comes from a pod to the
+ * cluster IP, and from outside to other addresses.
+ * @throws AppError BAD_ARGUMENT for a Service or port that does not exist
  */
 export function serviceConnections(
   named: ServiceArgument,
@@ -71,7 +72,8 @@ export function serviceConnections(
 }
 
 /**
- * A connection to each frontend of all Services, or of those of one namespace, by the name of the Service.
+ * Makes a connection to each frontend of all Services, or of those in one namespace, in the order of their
+ * names.
  * @param problemsOnly whether to skip frontends that the desired state serves to every client
  */
 export function allConnections(
@@ -92,7 +94,7 @@ export function allConnections(
   );
 }
 
-/** Whether a frontend is refused or dropped, or another Service port has it. */
+/** Whether a frontend is refused, is dropped, or belongs to another Service port. */
 function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView): boolean {
   return outcome !== "served" || owner?.key !== port.key;
 }
@@ -112,7 +114,7 @@ function connectionTo(
   return [connectionOf({ ...source, to, port, protocol: spec.protocol }, input)];
 }
 
-/** An address at which NodePorts are served; undefined when there is none. */
+/** An address that serves NodePorts; undefined if none does. */
 function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInput): string | undefined {
   const context = contextOf(nodeContext, family);
   if (context?.nodePorts.kind === "addresses") return context.nodePorts.addresses[0];
@@ -144,12 +146,12 @@ function unknownPort(service: ServiceName, port: string, views: readonly Service
   });
 }
 
-/** The most Services of one name in different namespaces that are suggested. */
+/** Maximum number of Services of the same name to suggest. */
 const MOST_NAMESAKES = 3;
 
 /**
- * A hint at the Services that were probably meant: of the same name elsewhere, of a near name, of the same namespace.
- * Undefined when there is none of these.
+ * Suggests Services for a name that does not exist: of the same name in other namespaces, else of a similar
+ * name, else in the same namespace. Undefined if there are none.
  */
 export function likelyService(service: ServiceName, names: readonly ServiceName[]): string | undefined {
   const [namespace, name] = service.split("/");

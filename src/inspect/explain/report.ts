@@ -22,20 +22,20 @@ export interface PortReport {
 export type Report =
   | { readonly kind: "connection"; readonly explanation: Explanation }
   | { readonly kind: "service"; readonly ports: readonly PortReport[] }
-  /** The ports of all Services that were asked for; only those with problems when `problemsOnly`. */
+  /** The ports of all selected Services; with `problemsOnly`, only ports with problems. */
   | {
       readonly kind: "all";
       readonly ports: readonly PortReport[];
       readonly services: number;
       readonly problemsOnly: boolean;
-      /** The only namespace that was asked for, and the nearest one that has Services if this one has none. */
+      /** The selected namespace; if it has no Services, also the one with the most similar name. */
       readonly namespace?: { readonly name: string; readonly near?: string };
     }
   | { readonly kind: "not-served"; readonly service: ServiceName; readonly reason: Reason };
 
 /**
  * Answers a query.
- * @param detail of the explanations, where there may be several
+ * @param detail the detail of the explanations of several connections; a single one is always whole
  * @throws AppError BAD_ARGUMENT for an unknown Service or port
  */
 export function reportOf(query: ExplainQuery, input: ExplainInput, detail: Detail = "whole"): Report {
@@ -61,7 +61,10 @@ function serviceReport(
   return { kind: "service", ports: ports.map((port) => portReport(port, input, detail)) };
 }
 
-/** The kernel may have problems that the desired state has not: all its connections are explained. */
+/**
+ * With `--live`, all connections are explained: the kernel may have problems that the desired state does not
+ * have.
+ */
 function allReport(
   query: Extract<ExplainQuery, { readonly kind: "all" }>,
   input: ExplainInput,
@@ -113,18 +116,21 @@ function withProblemsOnly(report: PortReport): PortReport[] {
   return explanations.length === 0 ? [] : [{ ...report, explanations }];
 }
 
-/** Whether a frontend of a Service fails, for some clients at random or for all, or belongs to another Service. */
+/**
+ * Whether a frontend of a Service fails, for some clients at random or for all, or belongs to another
+ * Service.
+ */
 function isProblem({ frontend, verdict }: Explanation, service: ServiceName): boolean {
   return hasFailed(verdict) || frontend?.service !== service;
 }
 
-/** Whether a connection is not delivered as it should be. A client outside of source ranges is no failure. */
+/** Whether a connection fails. A client outside the source ranges is no failure. */
 function hasFailed({ result, cause }: Verdict): boolean {
   if (cause === "not-programmed") return true;
   return result === "refused" || result === "dropped" || (result === "varies" && cause !== "source-ranges");
 }
 
-/** Whether an answer has a connection that fails. */
+/** Whether a report has a connection that fails. */
 export function hasFailures(report: Report): boolean {
   switch (report.kind) {
     case "connection":

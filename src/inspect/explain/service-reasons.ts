@@ -14,7 +14,7 @@ import { portSpecText, portText } from "./words.ts";
 /** A verdict without its result: cause, message and action. */
 export type Reason = Omit<Verdict, "result">;
 
-/** Why a Service port has no endpoint to go to. */
+/** Returns the reason why a Service port has no usable endpoint. */
 export function noEndpointReason(match: Match, input: ExplainInput): Reason {
   const { view, port, frontend } = match;
   const state = input.state.families[port.family];
@@ -49,8 +49,9 @@ function otherPort({ service, spec }: ServicePort, slices: readonly EndpointSlic
   const theirs = names.size === 0 ? "no port at all" : `only ${listText([...names].sort())}`;
   return {
     cause: "port-name",
-    message: `the port of Service ${service.name} is named ${named(spec.name, spec.protocol)}, and its EndpointSlices have ${theirs}`,
-    action: "use one name and protocol in both, and let a container have the targetPort if that is a name",
+    message: `the port of Service ${service.name} is named ${named(spec.name, spec.protocol)}, but its EndpointSlices have ${theirs}`,
+    action:
+      "use the same name and protocol in both; if the targetPort is a name, a container must have a port of this name",
   };
 }
 
@@ -64,14 +65,14 @@ function notReady({ port, view }: Match): Reason {
   const pods = view.endpoints.flatMap(({ endpoint: { source } }) => (source.pod === "" ? [] : [source.pod]));
   const pod = pods[0]?.split("/").at(-1);
   const isAllGone = view.endpoints.every(({ endpoint }) => endpoint.source.terminating);
-  const state = isAllGone ? "is terminating and serves no more" : "is not ready";
+  const state = isAllGone ? "is terminating and no longer serves" : "is not ready";
   return {
     cause: "not-ready",
     message:
       count === 1
         ? `the only endpoint of ${portText(port)} ${state}`
         : `each of the ${count} endpoints of ${portText(port)} ${state}`,
-    action: pod === undefined ? "see why they are not" : "see why its readiness probe fails",
+    action: pod === undefined ? "find out why they are not ready" : "find out why its readiness probe fails",
     commands: [
       pod === undefined ? `kubectl -n ${namespace} get pods` : `kubectl -n ${namespace} describe pod ${pod}`,
     ],
@@ -89,7 +90,7 @@ function notLocal({ port, view, frontend }: Match, { cache }: ExplainInput): Rea
     service.healthCheckNodePort === 0 ? "" : ` (health check port ${service.healthCheckNodePort})`;
   return {
     cause: "no-local-endpoints",
-    message: `${policy} of Service ${service.name} is Local, and no ready endpoint of its port ${portSpecText(spec)} runs on this node, ${cache.node.name}${where}`,
+    message: `${policy} of Service ${service.name} is Local, but no ready endpoint of its port ${portSpecText(spec)} runs on this node, ${cache.node.name}${where}`,
     action: isInternal
       ? "run a pod of it on this node (a DaemonSet does on each), or set internalTrafficPolicy to Cluster"
       : `send to nodes that have an endpoint, as load balancers do${check}, run a pod here, or set externalTrafficPolicy to Cluster`,
@@ -97,7 +98,7 @@ function notLocal({ port, view, frontend }: Match, { cache }: ExplainInput): Rea
 }
 
 /**
- * The cause and action for a connection that goes to endpoints: it may still fail, because hints leave it few
+ * The cause and action for a connection that goes to endpoints. It may still fail because hints leave few
  * endpoints, because these terminate, or because of the endpoints themselves.
  */
 export function balancedReason(
@@ -111,9 +112,9 @@ export function balancedReason(
   const isOf = (reason: string) => endpoints.some(({ excluded }) => excluded?.reason === reason);
   const isKept = isOf("affinity");
   const which = isKept
-    ? "the endpoint that affinity keeps this client on,"
+    ? "the endpoint that session affinity keeps for this client,"
     : isOf("hash")
-      ? "the endpoint that the hash has for this client,"
+      ? "the endpoint that the hash selects for this client,"
       : whichText(used.length, endpoints.length);
   const goes = `goes to ${which} ${of}`;
   const hinted = endpoints.filter(({ excluded }) => isHint(excluded?.reason));
@@ -148,7 +149,7 @@ function hintsReason(
   return {
     cause: "hints",
     message: `goes to ${used} of ${used + hinted.length} ready endpoints ${of}: hints keep the others for other ${byNode ? "nodes" : "zones"}`,
-    action: `if it fails, these few are at fault or too busy: run more of them ${here}, or let the Service have no hints (spec.trafficDistribution, annotation service.kubernetes.io/topology-mode)`,
+    action: `if it fails, these few endpoints are broken or overloaded: run more of them ${here}, or remove the hints (spec.trafficDistribution, annotation service.kubernetes.io/topology-mode)`,
   };
 }
 
@@ -162,23 +163,23 @@ function terminatingReason(goes: string): Reason {
   return {
     cause: "terminating-endpoints",
     message: `${goes}, though none is ready: terminating endpoints are used as fallback`,
-    action: "see why no new pod becomes ready; these will soon be gone",
+    action: "find out why no new pod becomes ready: the terminating ones will soon be gone",
   };
 }
 
-/** The part of the evidence that source ranges concern. */
+/** The evidence that source ranges need. */
 interface Guarded {
   readonly connection: Connection;
   readonly match: Match | undefined;
 }
 
-/** Addresses of which at least one is outside of any ranges but those that hold every address. */
+/** Sample addresses: source ranges that do not allow every client exclude at least one of them. */
 const OUTSIDERS: Readonly<Record<"ip" | "ip6", readonly string[]>> = {
   ip: ["192.0.2.1", "1.1.1.1", "129.0.0.1", "64.0.0.1", "200.0.0.1"],
   ip6: ["2001:db8::1", "2a00::1", "2400::1", "9000::1", "4000::1"],
 };
 
-/** Whether a connection is served to some clients only, while its own client is an assumption. */
+/** Whether only some clients are served, and the client was assumed. */
 export function dependsOnClient(result: Result, { connection, match }: Guarded): boolean {
   if (result !== "served" || connection.from.known === "given" || !match?.frontend.guarded) return false;
   const ranges = rangesOf(match);
@@ -187,7 +188,7 @@ export function dependsOnClient(result: Result, { connection, match }: Guarded):
   );
 }
 
-/** The verdict for a client that was not given: the ranges, and the outcome for a client within them. */
+/** The verdict for an assumed client: names the ranges, and the outcome for a client within them. */
 export function sourceRangesVerdict(reason: Reason, { match }: Guarded): Verdict {
   const ranges = match === undefined ? [] : rangesOf(match);
   return {

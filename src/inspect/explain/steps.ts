@@ -40,8 +40,8 @@ interface MergedStep {
 }
 
 /**
- * The rules that decided something, over all ways that the connection may take: a rule that several ways have in
- * common is there once, with all elements that it finds on them.
+ * Lists the rules that had an effect in any outcome of the connection. A rule that several outcomes share
+ * appears once, with the elements that it found in all of them.
  * @param table nft-proxy's table; undefined when the kernel has none
  * @param listName names the lists of this table
  */
@@ -52,7 +52,7 @@ export function explainSteps(
 ): ExplainedStep[] {
   const order: MergedStep[] = [];
   const merged = new Map<string, MergedStep>();
-  // The outcomes of a random choice have the steps before it in common.
+  // Outcomes of a random choice share the steps before it.
   const seen = new Map<Step, MergedStep | undefined>();
   const mergedStep = (step: Step, at: number): MergedStep | undefined => {
     const message = "chain" in step ? messageOf(step, listName) : undefined;
@@ -111,20 +111,20 @@ function foundText(effect: Effect, table: Table | undefined): string[] {
   return set === undefined ? [] : [`${effect.set} { ${elementText(set.spec, effect.key, effect.value)} }`];
 }
 
-/** A rule on the way. */
+/** A step that is a rule. */
 export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
 
-/** A rule as `nft list` prints it. Only rules of nft-proxy's own tables come without a text. */
+/** A rule as `nft list` prints it. Only rules of nft-proxy's own tables have no text yet. */
 export function stepRuleText({ text, rule }: RuleStep): string {
   return text ?? ruleText(rule as Rule);
 }
 
-/** Names a list of endpoints by its id: `list 17 of shop/cart port http (80/tcp)`. */
+/** Formats the id of a list of endpoints: `list 17 of shop/cart port http (80/tcp)`. */
 export type ListNames = (id: number) => string;
 
 type EffectOf<Kind extends Effect["kind"]> = Extract<Effect, { readonly kind: Kind }>;
 
-/** An effect as far as its words need it: a rule that the kernel traced tells no keys, choices and targets. */
+/** The facts of an effect that {@link stepWords} needs. A traced rule lacks keys, choices and targets. */
 export type KnownEffect =
   | Exclude<Effect, { readonly kind: "found" | "dnat" | "random" | "assigned" }>
   | (Omit<EffectOf<"found">, "key"> & { readonly key?: string })
@@ -132,24 +132,26 @@ export type KnownEffect =
   | Omit<EffectOf<"assigned">, "value">
   | Pick<EffectOf<"dnat">, "kind">;
 
-/** A rule of nft-proxy's own tables that did something. */
+/** A rule of nft-proxy's own tables that had an effect. */
 export interface RuleEffects {
   readonly chain: string;
   readonly effects: readonly KnownEffect[];
 }
 
 /**
- * The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing.
- * @param listName absent where the ids of lists are not known
+ * Describes the effects of a rule, without a full stop; undefined for effects that explain nothing.
+ * @param listName absent if the ids of lists are unknown
  */
 export function stepWords(step: RuleEffects, listName?: ListNames): string | undefined {
   const words = new Set(step.effects.flatMap((effect) => effectWords(effect, step, listName) ?? []));
   return words.size === 0 ? undefined : [...words].join("; ");
 }
 
-/** The meaning of a step in a table of other software; undefined for a step that neither ends nor changes a packet. */
+/**
+ * Describes a step in a table of other software; undefined for a step that neither ends nor changes a packet.
+ */
 function otherStepWords(step: Step): string | undefined {
-  if (step.kind === "undecided") return "not understood: taken not to match";
+  if (step.kind === "undecided") return "not understood, and treated as not matching";
   if (step.kind === "policy") return "dropped by the policy of the chain";
   if (step.kind !== "rule") return undefined;
   const words = step.effects.flatMap((effect) => otherEffectWords(effect) ?? []);
@@ -203,7 +205,7 @@ function effectWords(
       return undefined;
     case "full":
       if (effect.map === REFUSED) return undefined;
-      return "the affinity map is full: no affinity entry is made for the client";
+      return "the affinity map is full: the client gets no affinity entry";
     case "assigned":
       return portEquivalent(step.chain) === EXTERNAL && effect.register === "mark"
         ? "an external address by the policy Cluster: marked to be masqueraded"
@@ -214,14 +216,14 @@ function effectWords(
 function resetWords({ chain }: RuleEffects): string {
   return chain === VANISHED_CHECK
     ? "reset: the connection's endpoint left every EndpointSlice"
-    : "reset: a packet amid a connection that is not known";
+    : "reset: a packet within an unknown connection";
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
   const role = parseChainName(chain);
   if (role?.kind !== "balancer") return choices === 1 ? undefined : `one of ${choices} at random`;
   const { scheduler, slots, count } = role.balancer;
-  // With affinity, the key of an endpoint's id has a number that is always the same.
+  // With affinity, a lookup key includes a constant, which looks like a choice of one.
   if (choices === 1) return count === 1 ? "the only endpoint" : undefined;
   const what = slots ? `${choices} slots` : `${choices} endpoints`;
   switch (scheduler) {
@@ -255,7 +257,7 @@ function foundWords(
         ? "a Service without an endpoint on this node"
         : "a Service without endpoints";
     case AFFINITY:
-      return "the client has an endpoint already";
+      return "the client already has an endpoint";
     case FIREWALL_IPS:
       return "guarded by source ranges";
     case CLUSTER_IPS:
@@ -267,7 +269,7 @@ function foundWords(
   }
 }
 
-/** Being a cluster IP alone has no effect. */
+/** Describes the effect on a packet to a cluster IP; undefined if there is none. */
 function clusterIPWords({ effects }: RuleEffects): string | undefined {
   const isMarked = effects.some(({ kind }) => kind === "assigned");
   const isRefused = effects.some(({ kind }) => kind === "reject");
@@ -277,5 +279,5 @@ function clusterIPWords({ effects }: RuleEffects): string | undefined {
 
 function dropWords({ chain }: RuleEffects): string {
   if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
-  return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
+  return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, but no Service has it: dropped" : "dropped";
 }

@@ -24,7 +24,7 @@ import { destinationText } from "./words.ts";
 export interface Evidence {
   readonly connection: Connection;
   readonly match: Match | undefined;
-  /** Whether it may go to endpoints of the whole cluster, or of this node only. */
+  /** Whether the connection may use endpoints of the whole cluster, or only those of this node. */
   readonly list: "cluster" | "local";
   readonly endpoints: readonly ExplainedEndpoint[];
   readonly outcomes: readonly Outcome[];
@@ -83,19 +83,19 @@ function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input:
   };
 }
 
-/** The rule that ended the packet; undefined when no rule did. */
+/** The rule that stopped the packet; undefined if none did. */
 function decidingRule(outcomes: readonly Outcome[]): RuleStep | undefined {
   const last = outcomes[0]?.steps.at(-1);
   return last?.kind === "rule" ? last : undefined;
 }
 
-/** Whether the desired state has a rule, in whatever place of its chain. */
+/** Whether the desired state has a rule anywhere in its chain. */
 function isDesired(step: RuleStep, { to }: Connection, { state }: ExplainInput): boolean {
   const rules = state.ruleset[familyOf(to)]?.chains.get(step.chain)?.rules ?? [];
   return rules.some((desired) => ruleText(desired) === stepRuleText(step));
 }
 
-/** Someone added a rule to nft-proxy's table: nft-proxy makes none that refuses or drops in this chain. */
+/** The reason for a rule that other software added to nft-proxy's table. */
 function foreignRuleReason(step: RuleStep): Reason {
   return {
     cause: "rules",
@@ -105,7 +105,7 @@ function foreignRuleReason(step: RuleStep): Reason {
   };
 }
 
-/** The kernel's rules alone decide the outcome, but not its cause. */
+/** The reason without objects: the kernel's rules show the outcome, but not its cause. */
 function unknownReason(
   result: "not-handled" | "refused" | "dropped",
   { connection, outcomes }: Evidence,
@@ -116,11 +116,11 @@ function unknownReason(
   return {
     cause: "unknown",
     message: `${destinationText(connection)} ${what}; the reason is unknown: objects unavailable`,
-    action: "ask again with the objects: beside the daemon, with a kubeconfig, or with --from PATH",
+    action: "run the command again with objects: beside the daemon, with a kubeconfig, or with --from PATH",
   };
 }
 
-/** Names the Services that lost the frontend: they are the ones that seem broken. */
+/** Names the Services that do not get the frontend: users see these fail. */
 function withConflict(reason: Reason, { match }: Evidence): Reason {
   if (match === undefined || match.losers.length === 0) return reason;
   const { port, frontend, losers } = match;
@@ -132,6 +132,6 @@ function withConflict(reason: Reason, { match }: Evidence): Reason {
   return {
     cause: "conflict",
     message: `${what} belongs to Service ${port.service.name}, the oldest that wants it, not to ${names}; ${reason.message}`,
-    action: `give each Service its own; ${losers[0]?.service.name} takes over when ${port.service.name} lets go`,
+    action: `give each Service its own; ${losers[0]?.service.name} gets it if ${port.service.name} releases it`,
   };
 }

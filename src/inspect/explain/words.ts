@@ -6,12 +6,12 @@ import { OUTCOME_NAMES } from "../../ruleset/service-view.ts";
 import type { Result } from "../connection-result.ts";
 import type { Connection } from "./explanation.ts";
 
-/** `shop/cart port http (80/tcp)`. */
+/** Formats a service port: `shop/cart port http (80/tcp)`. */
 export function portText({ service, spec }: Pick<ServicePort, "service" | "spec">): string {
   return `${service.name} port ${portSpecText(spec)}`;
 }
 
-/** `http (80/tcp)`, or `80/tcp` of a nameless port. */
+/** Formats a port of a Service: `http (80/tcp)`, or `80/tcp` for a nameless port. */
 export function portSpecText({
   name,
   port,
@@ -20,7 +20,7 @@ export function portSpecText({
   return name === "" ? `${port}/${protocol}` : `${name} (${port}/${protocol})`;
 }
 
-/** `list 17 of shop/cart port http (80/tcp)`, with what is known of it. */
+/** Formats the id of a list, with its service port if known: `list 17 of shop/cart port http (80/tcp)`. */
 export function listText(id: number, state: FamilyState | undefined): string {
   const parsed = parseId(id);
   if (parsed === undefined) return "a list that nft-proxy does not make";
@@ -29,12 +29,12 @@ export function listText(id: number, state: FamilyState | undefined): string {
   return parsed.way === "local" ? `${list}: this node's endpoints` : list;
 }
 
-/** `10.96.0.10 port 80/tcp`. */
+/** Formats a destination: `10.96.0.10 port 80/tcp`. */
 export function destinationText({ to, port, protocol }: Connection): string {
   return `${to} port ${port}/${protocol}`;
 }
 
-/** The outcomes of a connection in texts for people. */
+/** The names of outcomes in texts for people. */
 export const RESULTS: Readonly<Record<Result, string>> = {
   ...OUTCOME_NAMES,
   "not-handled": "not handled",

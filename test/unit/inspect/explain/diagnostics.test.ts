@@ -99,7 +99,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "refused",
     cause: "port-name",
-    message: ['named "http" (tcp)', 'only "web" (tcp)', "one name"],
+    message: ['named "http" (tcp)', 'only "web" (tcp)', "the same name"],
   },
   {
     name: "a policy of Local without a local endpoint",
@@ -198,7 +198,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     cause: "port-ranges",
     message: [
       "8472/tcp is in a range of ports of Service shop/cart",
-      "192.0.2.2 is an address of this node: ranges are not served on it, see --port-ranges",
+      "192.0.2.2 is an address of this node, which serves no ranges (see --port-ranges)",
       "connect to another address of the Service",
     ],
   },
@@ -295,7 +295,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
       "belongs to Service shop/old-cart",
       "not to shop/cart",
       "shop/old-cart has no endpoints",
-      "takes over when",
+      "gets it if",
     ],
   },
   {
@@ -305,7 +305,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "dropped",
     cause: "other-proxy",
-    message: ["shop/cart, which is handled by another proxy", "(kube-router)", "take the label away"],
+    message: ["shop/cart, which is handled by another proxy", "(kube-router)", "remove the label"],
   },
   {
     name: "hints that leave one endpoint",
@@ -326,16 +326,20 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "127.0.0.1", port: "30080" },
     result: "not-handled",
     cause: "node-port-address",
-    message: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "include localhost"],
+    message: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "add localhost"],
   },
   {
-    name: "an address that the load balancer keeps to itself",
+    name: "an address that only the load balancer serves",
     manifests:
       service(", type: LoadBalancer", "", LOAD_BALANCER.replace("}", ", ipMode: Proxy }")) + slice(READY),
     flags: { to: "203.0.113.9", port: "80" },
     result: "not-handled",
     cause: "load-balancer",
-    message: ["203.0.113.9 is an address of Service shop/cart", "ipMode: Proxy", "look at the load balancer"],
+    message: [
+      "only the load balancer of Service shop/cart serves 203.0.113.9",
+      "ipMode: Proxy",
+      "check the load balancer",
+    ],
   },
   {
     name: "hints for nodes that leave one endpoint",
@@ -367,7 +371,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "refused",
     cause: "not-ready",
-    message: ["is terminating and serves no more"],
+    message: ["is terminating and no longer serves"],
   },
   {
     name: "a Service without a cluster IP",
@@ -449,7 +453,7 @@ test("explain notes affinity, source ranges and masquerading for a connection th
   expect(text).toContain("only clients in 198.51.100.0/24 are allowed");
 });
 
-test("explain says that a timeout of session affinity is cut, and by which option", async () => {
+test("explain names the option that shortens the timeout of session affinity", async () => {
   const { explanations } = await explained(NODES + service(", sessionAffinity: ClientIP") + slice(READY), {
     ...TO_CLUSTER_IP,
     "max-affinity-timeout": "10m",
@@ -470,7 +474,7 @@ test.each([
   expect(explanation?.notes.find(({ topic }) => topic === "hints")?.message).toContain(message);
 });
 
-test("explain of an open source range, 0.0.0.0/0, does not depend on the client", async () => {
+test("the outcome does not depend on the client if the source range is 0.0.0.0/0", async () => {
   const spec = ", type: LoadBalancer, loadBalancerSourceRanges: [0.0.0.0/0]";
   const { explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
     to: "203.0.113.9",
@@ -479,7 +483,7 @@ test("explain of an open source range, 0.0.0.0/0, does not depend on the client"
   expect(explanations[0]?.verdict).toMatchObject({ result: "served", cause: "served" });
 });
 
-test("explain names the whole range of a Service's ports, not its first port alone", async () => {
+test("explain shows the whole range of a Service's ports", async () => {
   const { text } = await explained(NODES + RANGED + slice(READY), { service: "shop/cart" });
   expect(text).toContain("cluster IP 10.96.0.7 port 8000-8999/tcp, from ");
   expect(text).toContain("external IP 203.0.113.7 port 8000-8999/tcp, from ");

@@ -61,15 +61,15 @@ function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp")
 }
 
 describe("the notes on vanished endpoints", () => {
-  test("name those that the kernel has at a port of the Service's endpoints, without a daemon", () => {
+  test("without a daemon name the kernel's endpoints at a port of the Service's endpoints", () => {
     const [message, ...more] = resets(input(["172.31.0.9 . 8080", "172.31.0.9 . 9999"]));
     expect(message).toContain(
-      "are reset: 172.31.0.9:8080; of which Services these were is known to the daemon alone",
+      "are reset: 172.31.0.9:8080; only the daemon knows the Services of these endpoints",
     );
     expect(more).toEqual([]);
   });
 
-  test("are those of the daemon where it is asked", () => {
+  test("come from the daemon if it answers", () => {
     const services = input([]).cache.serviceNames();
     const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
     expect(resets(input(["172.31.0.9 . 8080"], { endpoints: [left], now: 5000 }))).toEqual([
@@ -77,7 +77,7 @@ describe("the notes on vanished endpoints", () => {
     ]);
   });
 
-  test("are absent for addresses of no Service, for UDP, and where no endpoint left", () => {
+  test("are absent for addresses of no Service, for UDP, and if no endpoint left", () => {
     const of = input(["172.31.0.9 . 8080"]);
     expect([...resets(of, "198.51.100.7"), ...resets(of, "10.96.0.10", "udp"), ...resets(input([]))]).toEqual(
       [],
@@ -92,15 +92,15 @@ describe("the note on the fast path", () => {
     return notes.flatMap(({ topic, message }) => (topic === "fast path" ? [message] : []));
   };
 
-  test("says after how many packets a connection takes it, where connections do", () => {
+  test("gives the number of packets after which a connection takes it", () => {
     expect(notesOf(20)).toEqual([
-      expect.stringMatching(/^after some 20 packets of the client the connection takes it/),
+      expect.stringMatching(/^the connection takes it after about 20 packets of the client/),
     ]);
     expect(notesOf(undefined)).toEqual([]);
   });
 });
 
-test("a Service port whose session affinity is not kept is served, and a note tells the reason", () => {
+test("a Service port without room for session affinity is served, and a note gives the reason", () => {
   const services = ["a/old", "b/new"].map((name, i) =>
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 600 }),
   );
@@ -125,13 +125,13 @@ test("a Service port whose session affinity is not kept is served, and a note te
   ]);
 });
 
-test("a connection to a Service for which older ones leave too few elements is explained by that", () => {
+test("explain names the budget if older Services leave too few elements for a Service", () => {
   const of = inputOf({ maxElements: 3 });
   const { verdict } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), of);
   expect(verdict).toMatchObject({
     cause: "over-budget",
     message:
       "10.96.0.10 belongs to Service default/web, which is quarantined: all Services together can have 3 elements in the kernel (--max-elements), and this one has 4, 1 more than older ones leave",
-    action: expect.stringContaining("delete older Services that nobody needs"),
+    action: expect.stringContaining("delete older, unused Services"),
   });
 });

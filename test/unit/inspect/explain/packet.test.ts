@@ -53,7 +53,7 @@ describe("the source of a connection", () => {
     expect(from({ fromAddress })).toEqual({ address: fromAddress, at, known: "given" });
   });
 
-  test("is as told, whatever its address", () => {
+  test("is the given kind, whatever the address", () => {
     expect(from({ fromAddress: "198.51.100.9", source: "pod" }).at).toBe("pod");
   });
 
@@ -74,22 +74,22 @@ describe("the source of a connection", () => {
     expect(from({ to }).at).toBe(at);
   });
 
-  test("of the node towards its own address is that address", () => {
+  test("is the destination for connections of the node to itself", () => {
     expect(from({ to: "127.0.0.1" }).address).toBe("127.0.0.1");
   });
 });
 
-test("the host's addresses are the node's where the host is the node", () => {
+test("the host's addresses are included if the host is the node", () => {
   const here = input({}, ["192.0.2.2", "198.18.0.7"]);
   expect(from({ fromAddress: "198.18.0.7" }, here).at).toBe("node");
 });
 
-test("the host is taken for the node where no address of the node is known", () => {
+test("the host counts as the node if no address of the node is known", () => {
   const unknown = input({ nodeAddress: "", nodePorts: { kind: "all" } });
   expect(from({ source: "node" }, unknown).address).toBe("198.18.0.7");
 });
 
-test("a pod's packet comes by an interface that matches the pods' pattern", () => {
+test("a pod's packet has an interface that matches the pattern of pods", () => {
   const byInterface = input({ localTraffic: { kind: "interface", pattern: "cali*" } });
   const connection = connectionOf(
     { to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" },
@@ -98,7 +98,7 @@ test("a pod's packet comes by an interface that matches the pods' pattern", () =
   expect(packetOf(connection, byInterface).from.iifname).toBe("cali0");
 });
 
-describe("where pods are told by their interface, a packet that is said to be from", () => {
+describe("if pods are recognised by interface, a packet of", () => {
   const byInterface = input({ localTraffic: { kind: "interface", pattern: "cni0" } });
   const ROUTES = { ruleset: {}, affinityEntries: [], otherTables: { tables: [], older: { ip: 0, ip6: 0 } } };
   const live: ExplainInput = { ...byInterface, live: { ...ROUTES, interfaceTo: () => "eth0" } };
@@ -114,7 +114,7 @@ describe("where pods are told by their interface, a packet that is said to be fr
   });
 });
 
-test("an assumed pod's interface is not taken from the default route, for its packets nor for the answers", () => {
+test("an assumed pod does not get the interface of the default route, neither for packets nor for replies", () => {
   const chain = {
     family: "inet",
     table: "fw",

@@ -47,7 +47,7 @@ const shares = async (manifests: string, flags: Readonly<Record<string, string>>
 };
 
 describe("explain", () => {
-  test("names the one endpoint of this client, and its slot, for source-hash", async () => {
+  test("with source-hash names the endpoint and slot of a given client", async () => {
     const ends = await Promise.all(
       ["10.244.1.20", "10.244.1.21", "10.244.1.22", "10.244.1.23", "10.244.1.24"].map(async (from) => {
         const { explanation, endpoints, notes } = await shares(service(SOURCE_HASH) + THREE, {
@@ -55,7 +55,7 @@ describe("explain", () => {
           "from-ip": from,
         });
         expect(explanation?.verdict.message).toBe(
-          "goes to the endpoint that the hash has for this client, of shop/cart port http (80/tcp)",
+          "goes to the endpoint that the hash selects for this client, of shop/cart port http (80/tcp)",
         );
         expect(endpoints?.filter(([, share]) => share === "hash")).toHaveLength(2);
         expect(notes?.join()).toMatch(
@@ -85,7 +85,7 @@ describe("explain", () => {
       "source-hash (annotation nft-proxy.io/scheduler): one of 251 slots by the client's address",
       undefined,
     ],
-  ])("tells the shares of %s, for a client that was not given", async (scheduler, message, expected) => {
+  ])("shows the shares of %s for an assumed client", async (scheduler, message, expected) => {
     const { endpoints, notes } = await shares(service(`nft-proxy.io/scheduler: ${scheduler}`) + THREE, TO);
     expect(notes?.join()).toContain(`scheduler: ${message}`);
     const given = endpoints?.map(([, share]) => Number(share)) ?? [];
@@ -94,18 +94,18 @@ describe("explain", () => {
     }
   });
 
-  test("tells the shares of source-hash for every frontend of a Service", async () => {
+  test("with source-hash shows shares for every frontend of a Service", async () => {
     const { text } = await explained(NODE + service(SOURCE_HASH) + THREE, { service: "shop/cart" });
     expect(text).not.toContain("100 %");
     expect(text.match(/goes to one of 3 endpoints/g)).toHaveLength(2);
   });
 
-  test("names the scheduler of --scheduler as such", async () => {
+  test("names --scheduler as the origin of the scheduler", async () => {
     const { notes } = await shares(service("") + THREE, { ...TO, scheduler: "round-robin" });
     expect(notes?.join()).toContain("scheduler: round-robin (--scheduler)");
   });
 
-  test("tells the shares of weights, and drained endpoints", async () => {
+  test("shows the shares of weights, and drained endpoints", async () => {
     const slices =
       slice("cart-1", ["10.244.1.5"]) +
       slice("cart-2", ["10.244.2.5"], 'nft-proxy.io/weight: "3"') +
@@ -119,7 +119,7 @@ describe("explain", () => {
     );
   });
 
-  test("does not mention the scheduler where it is random and all weights are equal", async () => {
+  test("does not mention the scheduler if it is random and all weights are equal", async () => {
     expect((await shares(service("") + THREE, TO)).notes?.join()).not.toContain("scheduler");
   });
 
@@ -160,7 +160,7 @@ describe("explain --to 127.0.0.1", () => {
     expect(explanation?.verdict.result).toBe("refused");
   });
 
-  test("is not handled where --nodeport-addresses does not include localhost", async () => {
+  test("is not handled if --nodeport-addresses does not include localhost", async () => {
     const { explanation } = await shares(service("") + THREE, { to: "127.0.0.1", port: "30080" });
     expect(explanation?.verdict).toMatchObject({ result: "not-handled", cause: "node-port-address" });
   });
