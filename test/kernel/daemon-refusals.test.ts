@@ -38,7 +38,7 @@ async function refusals(...flags: readonly string[]): Promise<string> {
 const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
   lab.lab.probe([{ id: "only", from, to, port: 80, proto: "tcp", n: 1 }]);
 
-test("refusals ends with an error where nothing is recorded", async () => {
+test("refusals ends with an error if nothing is recorded", async () => {
   const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
   const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
@@ -79,7 +79,7 @@ test("refusals without an API server lists what the kernel refused, by the kerne
   expect(await lab.lab.exec([...without, "-n=shop"])).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
-test("refusals gives no first times for packets before the daemon, and none at all without one", async () => {
+test("refusals gives first times only beside a daemon, and only for packets since its start", async () => {
   expect(
     await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none"),
   ).toMatch(/4 packets of 1 client, last \d+s ago\n/);
@@ -102,7 +102,7 @@ test("refusals gives no first times for packets before the daemon, and none at a
   expect(await daemon.stop()).toBe(0);
 });
 
-test("refusals --watch tells what is refused from then on, with the daemon's objects of that time", async () => {
+test("refusals --watch reports new refusals with the daemon's current objects", async () => {
   const daemon = await started();
   const watch = lab.lab.start("node", [
     process.execPath,

@@ -103,7 +103,7 @@ async function storiesOf(
 }
 
 describe("trace", () => {
-  test("tells a served packet's way through our chains, with the Service and its endpoint", async () => {
+  test("follows a served packet through nft-proxy's chains, with the Service and its endpoint", async () => {
     const [first] = await storiesOf(["--service=shop/cart"], { from: "pod2", to: "10.96.7.7" });
     expect(first).toMatchObject({
       flags: ["syn"],
@@ -138,7 +138,7 @@ describe("trace", () => {
     expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
   });
 
-  test("tells that a packet without a route left after prerouting, and why", async () => {
+  test("reports that the kernel stopped a packet without a route after prerouting", async () => {
     await lab.exec(["ip", "route", "add", "unreachable", "10.77.0.0/16"]);
     const [first] = await storiesOf(["--to=10.77.0.1", "--port=80"], { from: "pod2", to: "10.77.0.1" });
     expect(first).toMatchObject({
@@ -148,7 +148,7 @@ describe("trace", () => {
     await lab.exec(["ip", "route", "del", "unreachable", "10.77.0.0/16"]);
   });
 
-  test("tells that the reverse path filter stopped a packet", async () => {
+  test("reports that the reverse path filter stopped a packet", async () => {
     const route = (device: string, filter: number) => {
       const setting = `echo ${filter} > /proc/sys/net/ipv4/conf/pod2/rp_filter`;
       return lab.exec(["sh", "-c", `${setting}; ip route replace 10.244.1.12 dev ${device}`]);
@@ -177,7 +177,7 @@ describe("trace", () => {
     expect(rules).toContain("a Service with endpoints");
   });
 
-  test("tells no packets that another program traces, and those that come back over loopback", async () => {
+  test("ignores packets that another program traces, and reports those that return over loopback", async () => {
     const services = [apiService("here", { clusterIP: "10.96.7.9", ports: [PORT] })];
     const file = join(directory, "here.json");
     await writeFile(file, apiListText(services, [apiSlice("here", [addressesOf("node").v4], [PORT])]));
@@ -199,13 +199,13 @@ describe("trace", () => {
     await lab.exec([process.execPath, bundle, "apply", objects, ...FLAGS]);
   });
 
-  test("traces no other packets, and tells that there were none", async () => {
+  test("traces no other packets, and reports that there were none", async () => {
     const flags = ["--to=10.96.7.7", "--port=81", "--duration=1s"];
     const { stdout } = await lab.exec([process.execPath, bundle, "trace", objects, ...FLAGS, ...flags]);
     expect(stdout).toBe("no matching packets within 1 s");
   });
 
-  test("removes what a killed trace left behind, as the daemon does, and leaves a running one alone", async () => {
+  test("removes the tables and monitors of killed traces, as the daemon does, but not of a running one", async () => {
     const killed = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
     killed.kill("SIGKILL");
     await killed.ended;

@@ -27,12 +27,12 @@ import { isNamed, type ServiceArgument } from "../explain/query.ts";
 /** A client whose packets were refused or dropped. */
 export interface RefusedClient {
   readonly address: string;
-  /** The Pod's `namespace/name`, as far as EndpointSlices name it; "" for others. */
+  /** The Pod's `namespace/name`, if an EndpointSlice names it; "" for other clients. */
   readonly pod: string;
   readonly packets: number;
   /**
-   * RFC 3339: the time of the first packet, up to half a minute late; absent where nobody knows it, as the kernel does not
-   * record it.
+   * RFC 3339: the time of the first packet, up to half a minute late; absent where nobody knows it, as the
+   * kernel does not record it.
    */
   readonly firstAt?: string;
   /** RFC 3339: the time of the last packet. */
@@ -45,39 +45,39 @@ export interface RefusedDestination {
   /** 1..65535 */
   readonly port: number;
   readonly protocol: Protocol;
-  /** Absent where no Service serves the destination. */
+  /** Absent if no Service serves the destination. */
   readonly service?: ServiceName;
-  /** Beside `service`: the name of its port, "" for a nameless one. */
+  /** The name of the port of `service`, "" for a nameless one; absent without it. */
   readonly servicePort?: string;
   readonly packets: number;
-  /** The earliest of the clients'; absent where that of a client is unknown. */
+  /** The earliest time of all clients; absent if that of any client is unknown. */
   readonly firstAt?: string;
   readonly lastAt: string;
   /** The clients, the latest first. */
   readonly clients: readonly RefusedClient[];
-  /** The outcome of such a connection now; `served` when the cause is gone. */
+  /** The outcome of such a connection now; `served` if the cause is gone. */
   readonly now: Result;
-  /** One word for scripts, as explain's. */
+  /** One word for scripts, as in `explain`. */
   readonly cause: Cause;
   readonly message: string;
   readonly action?: string;
   readonly commands?: readonly string[];
 }
 
-/** Which refusals to report. */
+/** Selects the refusals to report. */
 export interface RefusalFilter {
   readonly namespace?: string;
   readonly service?: ServiceArgument;
   readonly client?: string;
 }
 
-/** The most destinations that are explained; with more, a scan is under way, and the latest tell of it. */
+/** Maximum number of destinations to explain. More of them mean a port scan, which the latest ones show. */
 export const MOST_DESTINATIONS = 1000;
 
 /**
- * Joins what the kernel refused with its causes: by destination, the latest first. The cause is the one of now, for the
- * latest client: the kernel does not record it.
- * @param now wall clock, milliseconds
+ * Groups the recorded refusals by destination, the latest first, and adds the causes. The kernel does not
+ * record causes: the one given is that of a new connection of the latest client.
+ * @param now wall clock, milliseconds since 1970 since 1970
  */
 export function explainRefusals(
   entries: readonly SeenRefusal[],
@@ -103,7 +103,7 @@ function byLastPacket(a: RefusalEntry, b: RefusalEntry): number {
 function isWanted(entry: RefusalEntry, input: ExplainInput, { namespace, service }: RefusalFilter): boolean {
   if (namespace === undefined && service === undefined) return true;
   const port = matchOf(connectionFor(entry, input), input)?.port;
-  // Of a port that is not served, the Service that has the address is the one that people look for.
+  // For a port that is not served, users look for the Service that has the address.
   const names =
     port === undefined ? servicesAt(entry.address, input).map(({ name }) => name) : [port.service.name];
   return (
@@ -137,7 +137,7 @@ function explained(
     lastAt: timeText(lastPacketAt(latest, now)),
     clients: group.map((entry) => ({
       address: entry.client,
-      // A Pod in the host's network has the address of every program of the host.
+      // A Pod in the host's network shares its address with all programs of the host.
       pod: input.host.localAddresses.has(entry.client) ? "" : (pods.get(entry.client) ?? ""),
       packets: entry.packets,
       ...firstOf([entry], now),
@@ -148,12 +148,12 @@ function explained(
   };
 }
 
-/** The time of the first packet of some refusals, as far as that of each is known. */
+/** The time of the first packet of some refusals; absent if that of any is unknown. */
 function firstOf(entries: readonly SeenRefusal[], now: number): { readonly firstAt?: string } {
   let first = Number.POSITIVE_INFINITY;
   for (const entry of entries) {
     if (entry.firstAt === undefined) return {};
-    // Last times are of whole seconds, and would seem to be before the first ones.
+    // Last times have whole seconds, and could be before the first ones.
     first = Math.min(first, entry.firstAt, lastPacketAt(entry, now));
   }
   return { firstAt: timeText(first) };
@@ -163,16 +163,16 @@ function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
-/** The refusals that the kernel remembers, at one moment. */
+/** The refusals that the kernel remembers. */
 export interface SeenRefusals {
   readonly entries: readonly SeenRefusal[];
-  /** Whether a daemon watches them, which knows the first times of those that began since it started. */
+  /** Whether a daemon watches them. It knows the first times of refusals since its start. */
   readonly isWatched: boolean;
 }
 
 /**
- * Reads the refusals by way of the daemon; from the kernel where there is none, or where it does not watch them.
- * @throws AppError as nft does; HOST where nothing is recorded, and for a daemon that gives no usable answer
+ * Reads the refusals from the daemon, or from the kernel if there is no daemon that watches them.
+ * @throws AppError as nft does; HOST if nothing is recorded, or if the daemon gives no usable answer
  */
 export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefined): Promise<SeenRefusals> {
   const answer = daemon === undefined ? undefined : await askDaemon(daemon.socket, "refusals");
@@ -182,7 +182,7 @@ export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefin
   const entries = await readRefusals(tables, FAMILIES, recorded).finally(close);
   if (entries === undefined) {
     throw new AppError("HOST", "refusals are not recorded on this host", {
-      hint: "nft-proxy records them in its tables, unless --refusal-log-size is 0",
+      hint: "nft-proxy records them in its tables unless --refusal-log-size is 0",
     });
   }
   return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };

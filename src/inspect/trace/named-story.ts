@@ -17,30 +17,30 @@ import type { TracedPacket } from "./trace-line.ts";
 /** One end of a packet. */
 export interface NamedEnd {
   readonly address: string;
-  /** 0 where the protocol has none. */
+  /** 0 if the protocol has no ports. */
   readonly port: number;
   /** `Service shop/cart port http (80/tcp)`, a Pod's `namespace/name`, `this node`; "" for others. */
   readonly name: string;
 }
 
-/** A rule that a packet matched, and its meaning if it is ours. */
+/** A rule that a packet matched; with its meaning if it is a rule of nft-proxy. */
 export interface NamedRule extends TracedRule {
   readonly means?: string;
 }
 
-/** A packet's way through one base chain. */
+/** The path of a packet through one base chain. */
 export interface NamedStage {
   readonly family: string;
   readonly table: string;
   readonly chain: string;
   readonly rules: readonly NamedRule[];
-  /** "" when a rule decided. */
+  /** "" if a rule decided. */
   readonly policy: string;
-  /** The destination from here on, where an earlier chain has changed it. */
+  /** The new destination, if an earlier chain changed it. */
   readonly destination?: NamedEnd;
 }
 
-/** {@link PacketStory} in the words of Services and endpoints; a line of `trace --output json`. */
+/** A {@link PacketStory} with the names of Services and endpoints; a line of `trace --output json`. */
 export interface NamedStory {
   /** RFC 3339. */
   readonly time: string;
@@ -48,11 +48,11 @@ export interface NamedStory {
   readonly flags: readonly string[];
   readonly source: NamedEnd;
   readonly destination: NamedEnd;
-  /** The interface that it came in by, "" when this node sent it. */
+  /** The incoming interface, "" if this node sent the packet. */
   readonly input: string;
   readonly stages: readonly NamedStage[];
   readonly end: TraceEnd;
-  /** One sentence without a full stop: what became of it, and by whom. */
+  /** The outcome in one sentence without a full stop. */
   readonly message: string;
 }
 
@@ -63,7 +63,7 @@ export class StoryNames {
   readonly #nodeAddresses: ReadonlySet<string>;
   readonly #pods: ReadonlyMap<string, string>;
 
-  /** @param ruleset nft-proxy's tables, which give the meaning of rules; those of the state if absent */
+  /** @param ruleset nft-proxy's tables, for the meaning of rules; those of the state if absent */
   constructor(
     state: RulesetState,
     cache: ObjectCache,
@@ -77,9 +77,9 @@ export class StoryNames {
   }
 
   /**
-   * A story with its names.
-   * @param endpoint the endpoint of a packet that was reset, where it is known
-   * @param stopReason why the kernel stopped a packet outside nftables, where it is known
+   * Adds names and the outcome in words to a story.
+   * @param endpoint the endpoint of a packet that was reset, if known
+   * @param stopReason why the kernel stopped a packet outside nftables, if known
    */
   named(story: PacketStory, endpoint?: FlowEnd, stopReason?: string): NamedStory {
     const { packet, last = packet, startedAt, end } = story;
@@ -137,8 +137,8 @@ function sameDestination(a: TracedPacket, b: TracedPacket): boolean {
 }
 
 /**
- * A rule of ours with its meaning.
- * @param chain the chain as the objects ask for it; undefined for one that we do not make
+ * Adds the meaning to a rule of nft-proxy.
+ * @param chain the desired chain; undefined for one that nft-proxy does not make
  */
 function namedRule(traced: TracedRule, chain: Chain | undefined): NamedRule {
   const text = traced.rule.replaceAll(COUNTS, "counter");
@@ -149,10 +149,10 @@ function namedRule(traced: TracedRule, chain: Chain | undefined): NamedRule {
   return means === undefined ? traced : { ...traced, means };
 }
 
-/** What a trace shows of a counter, and a rule's text does not. */
+/** The values of a counter, which only traces show. */
 const COUNTS = /counter packets \d+ bytes \d+/g;
 
-/** The effects of a statement of a rule that matched. Of keys, choices and targets the trace tells nothing. */
+/** The effects of a statement in a rule that matched. Traces do not show keys, choices and targets. */
 function effectsOf(statement: Statement, verdict: string): KnownEffect[] {
   const found = (data: Expression, value: string): KnownEffect[] =>
     typeof data === "string" && data.startsWith("@") ? [{ kind: "found", set: data.slice(1), value }] : [];
@@ -192,12 +192,12 @@ function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
   return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}`;
 }
 
-/** @param destination the one that the packet's was translated to */
+/** @param destination the destination after translation; undefined if it was not translated */
 function endText(end: TraceEnd, destination: NamedEnd | undefined, stopReason: string | undefined): string {
   const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;
   if (end.kind === "stopped") return `${stoppedText(end.after, stopReason)}${to}`;
   if (end.kind === "unknown") {
-    return "outcome unknown: trace messages were lost, or a rule queued it to userspace";
+    return "outcome unknown: trace messages were lost, or a rule queued the packet to a program";
   }
   if (end.kind === "passed") return `passed every chain of nftables${to}`;
   const { kind, family, table, chain, rule } = end;
@@ -205,7 +205,7 @@ function endText(end: TraceEnd, destination: NamedEnd | undefined, stopReason: s
   return `${kind} by ${by} in table ${family} ${table}, ${ownerText(table)}`;
 }
 
-/** @param reason absent where routing does not refuse the packet */
+/** @param reason undefined if routing does not explain it */
 function stoppedText(after: StoppingHook | undefined, reason: string | undefined): string {
   if (after === undefined)
     return "stopped in its first hook, outside nftables (by iptables-legacy, for example)";
@@ -220,7 +220,7 @@ export function endName({ address, port, name }: NamedEnd): string {
   return name === "" ? socket : `${socket} (${name})`;
 }
 
-/** The programs whose tables have names of their own; iptables-nft's are those of the legacy tables. */
+/** Owners of tables by their names. iptables-nft uses the names of the legacy tables. */
 const OWNERS: readonly (readonly [pattern: RegExp, owner: string])[] = [
   [/^nft-proxy$/, "which is nft-proxy's"],
   [/^kube-proxy$/, "which is kube-proxy's"],
@@ -242,10 +242,10 @@ function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
 }
 
 /**
- * Finds the endpoint of a reset packet's connection: the packet bears the Service's address, only connection tracking
- * knows the endpoint.
+ * Finds the endpoint of the connection of a reset packet. The packet has the Service's address; only
+ * connection tracking knows the endpoint.
  * @param connections lists the tracked connections of a client
- * @returns undefined for packets that were not reset, and where connection tracking does not tell
+ * @returns undefined for packets that were not reset, and if connection tracking does not know it
  */
 export async function resetEndpoint(
   story: PacketStory,

@@ -4,7 +4,7 @@ import type { TracedPacket, TraceLine, TracePlace } from "./trace-line.ts";
 
 /** A rule that a packet matched. */
 export interface TracedRule {
-  /** Differs from its stage's after a jump. */
+  /** Differs from the stage's chain after a jump. */
   readonly chain: string;
   /** As nft prints it. */
   readonly rule: string;
@@ -12,44 +12,49 @@ export interface TracedRule {
   readonly verdict: string;
 }
 
-/** A packet's way through one base chain. */
+/** The path of a packet through one base chain. */
 export interface TraceStage extends TracePlace {
-  /** The headers when it came in, as far as nft showed them. */
+  /** The headers at the start of the chain, if nft printed them. */
   readonly packet: TracedPacket | undefined;
   readonly rules: readonly TracedRule[];
-  /** The policy that decided, "" when a rule did. */
+  /** The policy that decided, "" if a rule did. */
   readonly policy: string;
 }
 
-/** How a packet's way through the chains ended. */
+/** How the path of a packet ended. */
 export type TraceEnd =
-  /** It passed the chains of its last hook, input or postrouting. */
+  /** The packet passed all chains of input or postrouting. */
   | { readonly kind: "passed" }
-  /** The kernel stopped it outside nftables: after it had passed a hook, or in its first hook where `after` is absent. */
+  /**
+   * The kernel stopped the packet outside nftables, after the hook `after`, or in its first hook if that is
+   * absent.
+   */
   | { readonly kind: "stopped"; readonly after?: StoppingHook }
-  /** Messages of the kernel on it were lost or came too late, or a rule gave it to a program (`queue`). */
+  /**
+   * Messages of the kernel were lost or came too late, or a rule passed the packet to a program (`queue`).
+   */
   | { readonly kind: "unknown" }
-  /** `rule` is "" when the chain's policy decided. */
+  /** `rule` is "" if the policy of the chain decided. */
   | ({ readonly kind: "dropped" | "rejected"; readonly rule: string } & TracePlace);
 
 /** The hooks after which the kernel may stop a packet. */
 export type StoppingHook = "prerouting" | "forward" | "output";
 
-/** One packet's way through the chains of all tables. */
+/** The path of one packet through the chains of all tables. */
 export interface PacketStory {
   readonly id: string;
   /** Wall clock of its first line, milliseconds since 1970. */
   readonly startedAt: number;
-  /** Counts the stories of a trace, in the order in which they began. */
+  /** The number of the story in its trace, in the order of their beginnings. */
   readonly sequence: number;
   readonly packet: TracedPacket;
-  /** Its headers after the last hook that it passed, which may be translated; absent where it passed none. */
+  /** The headers after the last hook that it passed, perhaps translated; absent if it passed none. */
   readonly last?: TracedPacket;
   readonly stages: readonly TraceStage[];
   readonly end: TraceEnd;
 }
 
-/** Adds a line to the ways through base chains that a packet has had so far. */
+/** Adds a line of a trace to the stages of its packet. */
 function addToStages(stages: TraceStage[], line: TraceLine): void {
   const { family, table, chain } = line;
   const last = stages.at(-1);
@@ -77,7 +82,7 @@ function addToStages(stages: TraceStage[], line: TraceLine): void {
 
 const REJECT = /(?:^| )reject(?: |$)/;
 
-/** How the line ends the packet; undefined when it goes on. */
+/** How a line ends its packet; undefined if the packet continues. */
 function endOf(line: TraceLine): TraceEnd | undefined {
   if ((line.kind !== "rule" && line.kind !== "policy") || line.verdict !== "drop") return undefined;
   const { family, table, chain } = line;
@@ -85,7 +90,7 @@ function endOf(line: TraceLine): TraceEnd | undefined {
   return { kind: REJECT.test(rule) ? "rejected" : "dropped", family, table, chain, rule };
 }
 
-/** Whether all chains that a packet met accepted it: what is missing then is at the end of its way, or nothing. */
+/** Whether the last known chain accepted the packet. If not, its next lines are missing. */
 function isAccepted(stages: readonly TraceStage[]): boolean {
   const last = stages.at(-1);
   return last === undefined || last.policy === "accept" || last.rules.at(-1)?.verdict === "accept";
@@ -97,24 +102,25 @@ interface OpenStory {
   readonly sequence: number;
   readonly packet: TracedPacket;
   readonly stages: TraceStage[];
-  /** The last hook that it passed, and its headers then. */
+  /** The last hook that the packet passed, and its headers then. */
   passed?: { readonly hook: Hook; readonly packet: TracedPacket };
-  /** By the monotonic clock. */
+  /** Monotonic clock, milliseconds. */
   lastLineAt: number;
-  /** Whether messages of the kernel were lost that may have been about it. */
+  /** Whether messages about this packet may have been lost. */
   mayLack: boolean;
 }
 
-/** The most stories that are gathered at a time; the oldest is told as it is. */
+/** Maximum number of open stories. Beyond it, the oldest one is reported as it is. */
 const MOST_OPEN = 1000;
 
-/** After a pause of so many milliseconds, all that the kernel had to tell has been read. */
+/** Pause, in milliseconds, after which all messages of the kernel have been read. */
 const LULL_MS = 200;
 
 /**
- * Puts the lines of several packets' traces, which come mixed, together. A story begins where the given table sets the
- * trace, or where a packet of a story comes back over loopback, which gives it another id; it ends with a drop, when its
- * id is used again, or after a time without a line. Packets that other programs trace pass the given table as well.
+ * Sorts the mixed lines of several packets into stories. A story begins where the given table
+ * sets the trace, or where a packet of a story comes back over loopback, which gives it another id; it ends
+ * with a drop, when its id is used again, or after a time without a line. Packets that other programs trace
+ * pass the given table as well.
  */
 export class StoryCollector {
   readonly #table: string;
@@ -122,7 +128,9 @@ export class StoryCollector {
   readonly #hookEnds: ReadonlyMap<string, Hook>;
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #open = new Map<string, OpenStory>();
-  /** The headers of packets in the own table, by id, until it is known whether their trace is ours. */
+  /**
+   * Headers of packets in the trace's own table by id, until a line shows whether this trace selected them.
+   */
   readonly #arrived = new Map<string, TracedPacket>();
   #sequence = 0;
   #lastLineAt = Number.NEGATIVE_INFINITY;
@@ -146,7 +154,7 @@ export class StoryCollector {
     this.#clock = clock;
   }
 
-  /** Takes one line, and returns the stories that it completes. */
+  /** Adds a line, and returns the stories that it completes. */
   add(line: TraceLine): PacketStory[] {
     const now = this.#clock.monotonic();
     if (now - this.#lastLineAt > LULL_MS) this.#hasLost = false;
@@ -161,8 +169,8 @@ export class StoryCollector {
   }
 
   /**
-   * Tells that messages of the kernel were lost. nft reports that before it prints those that came earlier: until a lull,
-   * no story that is not ended by a drop is known to be complete.
+   * Tells that messages of the kernel were lost. nft reports that before it prints those that came earlier:
+   * until a lull, no story that is not ended by a drop is known to be complete.
    */
   lose(): void {
     this.#lastLineAt = this.#clock.monotonic();
@@ -170,20 +178,20 @@ export class StoryCollector {
     for (const story of this.#open.values()) story.mayLack = true;
   }
 
-  /** The stories without a line for so many milliseconds, which are complete. */
+  /** Completes the stories that have had no line for so many milliseconds. */
   silentFor(ms: number): PacketStory[] {
     const time = this.#clock.monotonic() - ms;
     const silent = [...this.#open.values()].filter(({ lastLineAt }) => lastLineAt <= time);
     return silent.map((story) => this.#close(story, { kind: "passed" }));
   }
 
-  /** Begins no more stories. Returns whether some are open. */
+  /** Stops beginning new stories. @returns whether some are still open */
   end(): boolean {
     this.#hasEnded = true;
     return this.#open.size > 0;
   }
 
-  /** The stories that are open, as far as they are known. */
+  /** Ends the open stories with an unknown outcome. */
   rest(): PacketStory[] {
     return [...this.#open.values()].map((story) => this.#close(story, { kind: "unknown" }));
   }
@@ -211,7 +219,9 @@ export class StoryCollector {
     return line.kind === "rule" ? this.#begin(id, packet) : [];
   }
 
-  /** Whether a packet has left the node over loopback in one of the stories. Its source may have been translated then. */
+  /**
+   * Whether a packet returns over loopback from one of the open stories. Its source may have been translated.
+   */
   #isBack({ input, protocol, destination, destinationPort }: TracedPacket): boolean {
     if (input !== "lo") return false;
     return [...this.#open.values()].some(({ packet, passed }) => {
@@ -243,7 +253,7 @@ export class StoryCollector {
     return told;
   }
 
-  /** @param end how it ended by nftables; `passed` where no chain stopped it */
+  /** @param end its end in nftables; `passed` if no chain stopped it */
   #close(story: OpenStory, end: TraceEnd): PacketStory {
     const { id, startedAt, sequence, packet, passed, stages, mayLack } = story;
     this.#open.delete(id);
@@ -257,7 +267,7 @@ export class StoryCollector {
   }
 }
 
-/** How a packet ended that no chain stopped. @param hook the last one that it passed */
+/** The end of a packet that no chain stopped. @param hook the last hook that it passed */
 function endAfter(hook: Hook | undefined): TraceEnd {
   if (hook === "input" || hook === "postrouting") return { kind: "passed" };
   return hook === undefined ? { kind: "stopped" } : { kind: "stopped", after: hook };

@@ -1,21 +1,21 @@
 /** The headers of a traced packet. */
 export interface TracedPacket {
-  /** The interface that it came in by, "" for none; a number where the interface is gone. */
+  /** The incoming interface, "" for none; a number if the interface is gone. */
   readonly input: string;
-  /** The interface that it leaves by, "" while that is not known. */
+  /** The outgoing interface, "" if not known yet. */
   readonly output: string;
-  /** `tcp`, `udp`, `sctp`, or what else nft calls it (`icmp`); "" when nft printed no transport header. */
+  /** The protocol as nft names it: `tcp`, `udp`, `sctp`, `icmp`; "" if nft printed no transport header. */
   readonly protocol: string;
   readonly source: string;
   readonly destination: string;
-  /** 0 where the protocol has none. */
+  /** 0 if the protocol has no ports. */
   readonly sourcePort: number;
   readonly destinationPort: number;
   /** TCP flags in lower case, in the order of the header's bits: `syn`, `ack`. */
   readonly flags: readonly string[];
 }
 
-/** Where a line of a trace was written: a chain, with its table. */
+/** A chain, with its table. */
 export interface TracePlace {
   readonly family: string;
   readonly table: string;
@@ -24,19 +24,19 @@ export interface TracePlace {
 
 /** A line of `nft monitor trace`. */
 export type TraceLine = TracePlace & {
-  /** 8 hexadecimal digits; the kernel uses one again for later packets. */
+  /** 8 hexadecimal digits. The kernel reuses ids for later packets. */
   readonly id: string;
 } & (
     | { readonly kind: "packet"; readonly packet: TracedPacket }
-    /** A rule whose conditions were all true; `verdict` is `continue` where it decided nothing. */
+    /** A rule that matched; `verdict` is `continue` if it decided nothing. */
     | { readonly kind: "rule"; readonly rule: string; readonly verdict: string }
-    /** The packet came to the end of a base chain. */
+    /** The packet reached the end of a base chain. */
     | { readonly kind: "policy"; readonly verdict: string }
-    /** Connection tracking (nft 1.1.4 or newer), the end of a chain, and whatever newer programs print. */
+    /** Connection tracking (nft 1.1.4 or newer), the end of a chain, and lines of future versions. */
     | { readonly kind: "other"; readonly text: string }
   );
 
-/** Whether a line tells that the kernel had more messages than nft could take: some are lost (1.1.3 and 1.1.7). */
+/** Whether a line of nft (1.1.3, 1.1.7) reports lost messages of the kernel. */
 export function isLossLine(line: string): boolean {
   return line.startsWith("# ERROR: We lost some netlink events");
 }
@@ -45,7 +45,7 @@ const LINE = /^trace id ([0-9a-f]{8}) (\S+) (\S+) (\S+) (packet: |rule |unknown 
 const VERDICT = /^(.*) \(verdict ([^()]+)\)\s*$/;
 
 /**
- * Reads a line of `nft monitor trace` (its JSON is not implemented; tried with 1.1.3 and 1.1.7).
+ * Parses a line of `nft monitor trace`. Its JSON output is not implemented (tried with 1.1.3 and 1.1.7).
  * @returns undefined for anything else
  */
 export function parseTraceLine(line: string): TraceLine | undefined {
@@ -97,7 +97,7 @@ function fieldOf(text: string, pattern: RegExp): string {
 /** Source: RFC 9293, 3.1. */
 const TCP_FLAGS = ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"];
 
-/** nft prints one flag by name and several as a number; newer ones may print names. */
+/** nft prints a single flag by name and several as a number; newer versions may print names. */
 function tcpFlags(text: string): string[] {
   if (!text.startsWith("0x")) return TCP_FLAGS.filter((flag) => text.split(/[ |,]+/).includes(flag));
   const bits = Number.parseInt(text, 16);

@@ -16,31 +16,34 @@ import {
   traceTransaction,
 } from "./trace-rules.ts";
 
-/** The parts and bounds of a trace. */
+/** The parts and limits of a trace. */
 export interface TraceOptions {
   readonly nft: Nft;
   readonly selections: readonly PacketSelection[];
-  /** How long packets are traced, milliseconds. */
+  /** Duration of the trace, milliseconds. */
   readonly durationMs: number;
-  /** Traced packets a second, for each family. */
+  /** Maximum number of traced packets a second, for each family. */
   readonly rate: number;
   /** Ends the trace early when it resolves. */
   readonly stop: Promise<unknown>;
   readonly follow?: FollowLines;
 }
 
-/** A packet whose trace has had no line for so long has passed its last chain. */
+/** After so many milliseconds without a line, a packet has passed its last chain. */
 const SILENCE_MS = 500;
 const LOOK_MS = 100;
 
-/** Lets the kernel's own end of the tracing come after ours. */
+/**
+ * Seconds by which the kernel's own time limit exceeds the duration, so that the command ends the trace
+ * first.
+ */
 const SPARE_SECONDS = 5;
 
 /**
- * Traces real packets through the chains of all tables, and tells each one's story as soon as it is complete. Puts
- * rules into a table of its own, which it removes at the end, however that comes. Stories of other programs' traces
- * are not told.
- * @throws AppError as nft does; HOST when `nft monitor` ends by itself
+ * Traces real packets through the chains of all tables, and yields each story when it is complete. The
+ * tracing rules are in a table of their own, which is always removed at the end. Packets that other programs
+ * trace are ignored.
+ * @throws AppError as nft does; HOST if `nft monitor` ends unexpectedly
  */
 export async function* tracePackets(options: TraceOptions): AsyncGenerator<PacketStory, void, undefined> {
   const { nft, selections, rate } = options;
@@ -61,7 +64,7 @@ async function* storiesOf(
   const { nft, selections, durationMs, stop } = options;
   const monitor = new StoryQueue(table, nft.path, options.follow ?? followLines, systemClock);
   try {
-    // It lists every rule first: those that come later have no text in its output.
+    // The monitor first lists all rules; it prints no text of rules that are added later.
     await Promise.race([untilListening(hostFiles, monitor.program.pid ?? 0), stop]);
     await nft.apply(armTransaction(table, selections, Math.ceil(durationMs / 1000) + SPARE_SECONDS));
     yield* monitor.during(durationMs, stop);
@@ -70,7 +73,7 @@ async function* storiesOf(
   }
 }
 
-/** The stories that come out of `nft monitor trace`. */
+/** The stories from the output of `nft monitor trace`. */
 class StoryQueue {
   readonly program: FollowedProgram;
   readonly #clock: Clock;
@@ -93,7 +96,9 @@ class StoryQueue {
     if (line !== undefined) this.#ready.push(...this.#collector.add(line));
   }
 
-  /** Gives the stories of a length of time, or until `stop` resolves; then the rest of those that have begun. */
+  /**
+   * Yields stories for so many milliseconds or until `stop` resolves, then the rest of those that have begun.
+   */
   async *during(ms: number, stop: Promise<unknown>): AsyncGenerator<PacketStory, void, undefined> {
     let isStopped = false;
     const stopped = stop.then(() => {
@@ -103,7 +108,7 @@ class StoryQueue {
     for (let left = ms; !isStopped && left > 0; left = deadline - this.#clock.monotonic()) {
       await Promise.race([pause(Math.min(LOOK_MS, left)), stopped]);
       if (this.#failure !== undefined) {
-        // A terminal's interrupt ends the monitor, too, and may reach it first.
+        // Ctrl-C in a terminal also ends the monitor, perhaps before this process.
         await Promise.race([pause(LOOK_MS), stopped]);
         if (!isStopped) throw this.#failure;
       }
@@ -118,7 +123,7 @@ class StoryQueue {
     yield* this.#collector.rest();
   }
 
-  /** The stories that are complete, after a look at what has come meanwhile: this process may have stood still. */
+  /** Returns the complete stories, after reading pending output: this process may have been suspended. */
   async #complete(): Promise<PacketStory[]> {
     await new Promise((resolve) => setImmediate(resolve));
     const stories = [...this.#ready.splice(0), ...this.#collector.silentFor(SILENCE_MS)];

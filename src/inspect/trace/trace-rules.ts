@@ -11,7 +11,7 @@ import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
-/** Packets to trace: those that have all that is given here. */
+/** Selects packets to trace. All given fields must match. */
 export interface PacketSelection {
   readonly family: Family;
   readonly source?: string;
@@ -19,18 +19,18 @@ export interface PacketSelection {
   readonly destination?: string | "node";
   readonly protocol?: Protocol;
   readonly destinationPort?: number;
-  /** Of a range of ports, which `destinationPort` begins. */
+  /** The last port of a range that starts at `destinationPort`. */
   readonly lastPort?: number;
 }
 
-/** The chain of a trace's table that limits the rate and sets the trace. */
+/** The chain in a trace's table that limits the rate and enables the trace for a packet. */
 export const LIMITED_CHAIN = "limited";
 const HOOKS = ["prerouting", "output"] as const;
 
-/** After fragments are put together (-400), before everything else: raw (-300), connection tracking (-200). */
+/** After defragmentation (-400), before everything else: raw (-300), connection tracking (-200). */
 const PRIORITY = -350;
 
-/** The hooks that a packet may pass, each with the chain of a trace's table that it comes to after all others there. */
+/** The chain in a trace's table that is last at each hook. */
 export const HOOK_ENDS = {
   prerouting: "prerouting-end",
   input: "input-end",
@@ -43,16 +43,17 @@ export const HOOK_ENDS = {
 const LAST_PRIORITY = 400;
 
 /**
- * A protocol that no packet has (reserved: IANA, "Assigned Internet Protocol Numbers"), and seconds: until a trace is
- * switched on, it tells other containers' traces and daemons that the table is in use.
+ * Marks a table as in use until its trace is enabled, for traces and daemons in other containers. No packet
+ * has this protocol (reserved: IANA, "Assigned Internet Protocol Numbers"); the timeout is in seconds.
  */
 const SETTING_UP = { elem: { val: 255, timeout: 120 } };
 
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
 /**
- * The tables that trace the selected packets once {@link armTransaction} has switched them on. Rules match single
- * values, not anonymous sets: a set without `typeof` makes older programs' listings crash (kubernetes 136786).
+ * Creates the tables that trace the selected packets once {@link armTransaction} enables them. Rules match
+ * single values, not anonymous sets: a set without `typeof` makes older programs' listings crash (kubernetes
+ * 136786).
  * @param rate traced packets a second, for each family
  */
 export function traceTransaction(
@@ -88,7 +89,7 @@ export function traceTransaction(
         base(hook, hook, PRIORITY),
         ...own.map((selection) => rule(hook, selectionRule(selection))),
       ]),
-      // Without rules: the kernel tells of a traced packet that it came there.
+      // Chains without rules: the kernel reports each traced packet that reaches them.
       ...Object.entries(HOOK_ENDS).map(([hook, name]) => base(name, hook, LAST_PRIORITY)),
     ];
   });
@@ -119,7 +120,7 @@ function destinationMatch(family: Family, destination: string): Statement {
 }
 
 /**
- * Switches the tracing on for so many seconds. The kernel switches it off by itself, whatever happens to us.
+ * Enables the trace for so many seconds. The kernel disables it afterwards, even if this process was killed.
  */
 export function armTransaction(
   table: string,
@@ -143,28 +144,28 @@ function familiesOf(selections: readonly PacketSelection[]): Family[] {
   return FAMILIES.filter((family) => selections.some((selection) => selection.family === family));
 }
 
-/** The packets that `trace` is asked for: all that is given must be true. */
+/** The packets that `trace` is asked for. All given fields must match. */
 export interface TraceQuery {
   readonly to?: string;
   readonly port?: number;
   readonly protocol?: Protocol;
   readonly service?: ServiceArgument;
   readonly fromAddress?: string;
-  /** Packets from this address, and, unless a destination is given, those to it. */
+  /** Packets from this address and, without a destination, those to it. */
   readonly client?: string;
 }
 
-/** The most selections that are traced: each is a rule that every packet of its family meets. */
+/** Maximum number of selections. Every packet of the family is compared with each of them. */
 const MOST_SELECTIONS = 100;
 
-/** The packets to trace, and how many frontends were too many. */
+/** The packets to trace, and the number of selections beyond the maximum. */
 export interface Selected {
   readonly selections: readonly PacketSelection[];
   readonly omitted: number;
 }
 
 /**
- * The selections of packets that a query comes to, as many as can be traced.
+ * Returns the selections for a query, up to the maximum.
  * @throws AppError BAD_ARGUMENT as {@link selectionsOf}
  */
 export function selectedPackets(query: TraceQuery, state: RulesetState): Selected {
@@ -173,8 +174,8 @@ export function selectedPackets(query: TraceQuery, state: RulesetState): Selecte
 }
 
 /**
- * The selections of packets that a query comes to.
- * @throws AppError BAD_ARGUMENT when it asks for nothing, for addresses of two families, or for a Service without rules
+ * Returns all selections for a query.
+ * @throws AppError BAD_ARGUMENT for an empty query, addresses of two families, or a Service without rules
  */
 function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
   const source = query.fromAddress ?? query.client;
@@ -199,7 +200,7 @@ function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection
   if (port === undefined && fromAddress === undefined && client === undefined) {
     throw new AppError(
       "BAD_ARGUMENT",
-      "say which packets to trace: --to, --port, --service, --from-ip or --client",
+      "select the packets to trace: --to, --port, --service, --from-ip or --client",
     );
   }
   return FAMILIES.map((family) => ({ family, ...ports }));
@@ -218,7 +219,7 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
   });
   if (selections.length > 0) return selections;
   throw new AppError("BAD_ARGUMENT", `no rules are made for ${service.service}`, {
-    hint: "a Service needs a cluster IP and must not be left to another proxy; look at its name, namespace and ports",
+    hint: "check its name, namespace and ports; a Service needs a cluster IP, and must not belong to another proxy",
   });
 }
 

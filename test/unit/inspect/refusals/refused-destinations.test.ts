@@ -84,7 +84,7 @@ function brief(entries: readonly RefusalEntry[], filter: RefusalFilter = {}): st
 }
 
 describe("explainRefusals", () => {
-  test("joins a destination's clients with the cause, the Pods' names and the times", () => {
+  test("groups the clients of a destination, with the cause, the Pods' names and the times", () => {
     const entries = [entry(), entry({ client: "10.244.2.7", packets: 4, silentFor: 4 })];
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(schemaErrors("refusals", { refusals: [one] })).toEqual([]);
@@ -102,7 +102,7 @@ describe("explainRefusals", () => {
     expect(one?.message).toContain("not ready");
   });
 
-  test("names no Pod in a host's network, whose address the host's programs have, too", () => {
+  test("names no Pod in the host's network, because programs of the host share its address", () => {
     const entries = ["192.0.2.2", "192.0.2.3", "192.0.2.4", "10.244.2.9"].map((client) => entry({ client }));
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(one?.clients.map(({ address, pod }) => `${address} ${pod}`)).toEqual([
@@ -113,7 +113,7 @@ describe("explainRefusals", () => {
     ]);
   });
 
-  test("gives the first time of a destination only where that of every client is known", () => {
+  test("gives the first time of a destination only if that of every client is known", () => {
     const known = [
       entry({ silentFor: 5, firstAt: NOW - 65_000 }),
       entry({ client: "10.244.2.7", silentFor: 8, firstAt: NOW - 725_000 }),
@@ -134,17 +134,17 @@ describe("explainRefusals", () => {
     );
   });
 
-  test("gives no first time later than the last one, which is in whole seconds", () => {
+  test("gives no first time after the last one, which has whole seconds", () => {
     const [one] = explainRefusals([entry({ silentFor: 3, firstAt: NOW - 2600 })], input, {}, NOW);
     expect(one).toMatchObject({ firstAt: "2026-11-21T11:59:57.000Z", lastAt: "2026-11-21T11:59:57.000Z" });
   });
 
-  test("gives the first time of single packets, and of no others, from the kernel alone", () => {
+  test("without a daemon gives first times for single packets only", () => {
     const entries = [entry({ packets: 1 }), entry({ packets: 2 })];
     expect(withSinglePackets(entries, NOW).map(({ firstAt }) => firstAt)).toEqual([NOW - 60_000, undefined]);
   });
 
-  test("tells that a destination is served now, when the cause is gone", () => {
+  test("reports a destination whose cause is gone as served now", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
     expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: false })).toContain(
@@ -152,7 +152,7 @@ describe("explainRefusals", () => {
     );
   });
 
-  test("explains destinations that no Service has, too", () => {
+  test("explains destinations of no Service", () => {
     expect(brief([entry({ address: "10.96.9.9" }), entry({ port: 81 })])).toEqual([
       "10.96.9.9 dropped unallocated-address 10.244.2.9",
       "10.96.0.10 refused unserved-port 10.244.2.9",
@@ -175,7 +175,7 @@ describe("explainRefusals", () => {
     expect(brief([entry()], filter)).toHaveLength(count);
   });
 
-  test("counts a port that is not served as the Service's that has the address", () => {
+  test("selects an unserved port by the Service that has its address", () => {
     expect(brief([entry({ port: 81 })], { namespace: "shop" })).toHaveLength(1);
     expect(brief([entry({ port: 81 })], { service: { service: named("dns/dns") } })).toHaveLength(0);
   });
@@ -218,7 +218,7 @@ test("the text of refusals names destination, cause and clients", () => {
 });
 
 describe("newRefusals", () => {
-  test("gives the packets since the last time, all of those whose entry expired meanwhile", () => {
+  test("returns the packets since the last reading, and all packets of entries that expired meanwhile", () => {
     const before = [entry(), entry({ port: 81, packets: 9 })];
     const now = [entry({ packets: 5 }), entry({ port: 81, packets: 2 }), entry({ port: 82 })];
     expect(newRefusals(refusalPackets(before), now).map(({ port, packets }) => [port, packets])).toEqual([
@@ -252,7 +252,7 @@ describe("readRefusals", () => {
   });
   const element = { key: "10.0.0.1 . 10.96.0.9 . tcp . 80", value: "", packets: 22, timeoutMs: 3_600_000 };
 
-  test("reads the elements of the families that have the set", async () => {
+  test("reads the elements of all families with the set", async () => {
     const listed = [{ ...element, expiresMs: 3_534_000 }];
     expect(await readRefusals(tables(listed), ["ip", "ip6"], { set: "refused", timeout: 3600 })).toEqual([
       {
@@ -268,12 +268,12 @@ describe("readRefusals", () => {
     expect(await readRefusals(tables([]), ["ip"], { set: "refused", timeout: 3600 }), "empty").toEqual([]);
   });
 
-  test("gives undefined where nothing is recorded, in no family", async () => {
+  test("returns undefined if no family records refusals", async () => {
     expect(await readRefusals(tables([]), ["ip6"], { set: "refused", timeout: 3600 })).toBeUndefined();
     expect(await readRefusals(tables([]), ["ip"], { set: "others", timeout: 3600 })).toBeUndefined();
   });
 
-  test("takes an entry that was used this moment as silent for no time", async () => {
+  test("an entry that was just used is silent for 0 s", async () => {
     const read = await readRefusals(tables([{ ...element, expiresMs: 3_600_400 }]), ["ip"], {
       set: "refused",
       timeout: 3600,

@@ -41,13 +41,13 @@ const names = new StoryNames(renderAll(objects).state, cacheOf(objects), new Set
 const says = async (one: PacketStory, connections: typeof tracked | typeof failing = tracked) =>
   names.named(one, await resetEndpoint(one, connections)).message;
 
-test("trace names the endpoint of a reset packet, from connection tracking, and the Service that it left", async () => {
+test("trace finds the endpoint of a reset packet in connection tracking, and names the Service that it left", async () => {
   expect(await says(story())).toBe(
     "reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp",
   );
 });
 
-test("trace of a reset packet goes without the endpoint where connection tracking fails", async () => {
+test("trace reports a reset packet without its endpoint if connection tracking fails", async () => {
   expect(await says(story(), failing)).toBe("reset: its endpoint left Service default/web port 80/tcp");
 });
 

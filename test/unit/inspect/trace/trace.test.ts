@@ -65,7 +65,7 @@ function endOf({ packet, end }: PacketStory): string {
 }
 
 describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
-  test("is understood line by line", () => {
+  test("is parsed line by line", () => {
     const unknown = recorded(version).filter((line) => parseTraceLine(line) === undefined);
     expect(unknown).toEqual([]);
     const others = recorded(version).filter((text) => {
@@ -74,7 +74,7 @@ describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
     expect(others).toEqual([]);
   });
 
-  test("tells who dropped and who rejected each packet", () => {
+  test("gives the chain that dropped or rejected each packet", () => {
     const ends = storiesOf(recorded(version)).map(endOf);
     expect(ends).toContain("tcp 10.96.0.10 80 passed");
     expect(ends).toContain("tcp 10.96.0.11 80 rejected by ip t rej");
@@ -82,7 +82,7 @@ describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
     expect(ends).toContain("tcp fd00::10 80 passed");
   });
 
-  test("keeps each packet's rules in their order, by chain", () => {
+  test("lists each packet's rules in order, by chain", () => {
     const story = storiesOf(recorded(version)).find((one) => endOf(one) === "tcp 10.96.0.10 80 passed");
     expect(story?.packet).toMatchObject({ output: "lo", input: "", source: "10.96.0.10", flags: ["syn"] });
     expect(
@@ -143,7 +143,7 @@ describe("parseTraceLine", () => {
     expect(parseTraceLine(text)).toMatchObject({ packet: { input, output } });
   });
 
-  test("garbage, and lines with parts missing or doubled, never throw, and lose nothing that was complete", () => {
+  test("garbage and damaged lines never throw, and complete stories survive them", () => {
     const line = fc.constantFrom(...VERSIONS.flatMap(recorded));
     const damaged = fc
       .tuple(line, fc.nat(200), fc.nat(40), fc.string())
@@ -167,7 +167,7 @@ describe("StoryCollector", () => {
   const own = (id: string) => [packet(id), traced(id)];
   const lost = "# ERROR: We lost some netlink events!";
 
-  test("an id that is used again begins another story", () => {
+  test("a reused id begins another story", () => {
     const lines = [...own("00000001"), packet("00000001", "x"), ...own("00000001")];
     expect(storiesOf(lines)).toHaveLength(2);
   });
@@ -187,7 +187,7 @@ describe("StoryCollector", () => {
     expect(storiesOf(lines)).toEqual([]);
   });
 
-  test("a packet that comes back over loopback, translated, is told although it is not selected any more", () => {
+  test("a packet that returns over loopback after translation is reported, although it is no longer selected", () => {
     const accept = "trace id 00000001 ip x c policy accept ";
     const translated = packet("00000001", "tracer", "", "10.0.0.3").replace(" c ", " output-end ");
     const lines = [...own("00000001"), packet("00000001", "x"), accept, translated, passing("00000001")];
@@ -202,7 +202,7 @@ describe("StoryCollector", () => {
     expect(storiesOf(back)).toEqual([]);
   });
 
-  test("a story is complete after a time without a line, and no sooner", () => {
+  test("a story is complete only after a time without a line", () => {
     const clock = new ManualClock();
     const { add, collector } = collectorAt(clock);
     own("00000001").forEach(add);
@@ -213,7 +213,7 @@ describe("StoryCollector", () => {
     expect(collector.silentFor(0)).toEqual([]);
   });
 
-  test("the wall clock, when it is set, completes no story", () => {
+  test("a change of the wall clock completes no story", () => {
     const clock = new ManualClock(1000);
     const { add, collector } = collectorAt(clock);
     own("00000001").forEach(add);
@@ -222,7 +222,7 @@ describe("StoryCollector", () => {
     expect(collector.silentFor(0)).toMatchObject([{ startedAt: 1000 }]);
   });
 
-  test("where messages were lost, only a drop is a known end", () => {
+  test("after lost messages, only a drop is a known end", () => {
     const clock = new ManualClock();
     const { add, collector } = collectorAt(clock);
     own("00000001").forEach(add);
@@ -264,7 +264,7 @@ describe("StoryCollector", () => {
     expect(collector.silentFor(0)).toMatchObject([{ id: "00000001", end }]);
   });
 
-  test("at the end, no more stories begin, and the end of those that are open is not known", () => {
+  test("after the end, no stories begin, and open ones end with an unknown outcome", () => {
     const { add, collector } = collectorAt(new ManualClock());
     own("00000001").forEach(add);
     expect(collector.end()).toBe(true);
@@ -320,7 +320,7 @@ describe("tracePackets", () => {
     return { told, ended, pass, applied };
   }
 
-  test("lasts as long as it was asked to, although the wall clock is set", async () => {
+  test("lasts for its duration, although the wall clock changes", async () => {
     const { told, ended, pass, applied } = start(new Promise(() => {}));
     await vi.advanceTimersByTimeAsync(1000);
     vi.setSystemTime(Date.now() + 3_600_000);
@@ -333,7 +333,7 @@ describe("tracePackets", () => {
     expect(applied).toHaveLength(3);
   });
 
-  test("that is interrupted waits for the rest of a packet's way", async () => {
+  test("waits after an interrupt for the rest of a packet's story", async () => {
     let interrupt: (value: unknown) => void = () => {};
     const { told, ended, pass } = start(
       new Promise((resolve) => {
@@ -362,14 +362,14 @@ describe("trace rules", () => {
   const { state } = renderAll(OBJECTS);
   const selectionsOf = (query: TraceQuery, of = state) => selectedPackets(query, of).selections;
 
-  test("of a Service with more frontends than can be traced, the others are counted", () => {
+  test("frontends beyond the maximum are counted", () => {
     const externalIPs = Array.from({ length: 110 }, (_, i) => `203.0.113.${i + 1}`);
     const { state: many } = renderAll({ services: [service({ name: "shop/cart", externalIPs })] });
     const { selections, omitted } = selectedPackets({ service: { service: named("shop/cart") } }, many);
     expect([selections.length, omitted]).toEqual([100, 11]);
   });
 
-  test("every transaction is one that the schema allows", () => {
+  test("every transaction is valid by the schema", () => {
     const selections = selectionsOf({ service: { service: named("shop/cart") } }, state);
     expect(selections).toEqual([
       { family: "ip", destination: "10.96.0.10", protocol: "tcp", destinationPort: 80 },
@@ -381,7 +381,7 @@ describe("trace rules", () => {
     validateTransaction(endTraceTransaction(table, selections));
   });
 
-  test("a table that is being set up counts as active, so that no other container's trace removes it", async () => {
+  test("a table that is being set up counts as active, so traces in other containers do not remove it", async () => {
     const own = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];
     const table = `nft-proxy-trace-${Number(own) + 1}-17`;
     const { nftables } = traceTransaction(table, [{ family: "ip" }], 5);
@@ -395,13 +395,13 @@ describe("trace rules", () => {
 
   test.each([
     [{ to: "10.0.0.1", port: 80, protocol: "tcp" as const, fromAddress: "fd00::1" }, "different families"],
-    [{}, "say which packets"],
+    [{}, "select the packets"],
     [{ service: { service: named("shop/none") } }, "no rules are made for shop/none"],
   ])("%o is refused", (query, reason) => {
     expect(() => selectionsOf(query, state)).toThrow(reason);
   });
 
-  test("a client alone: its packets and those to it", () => {
+  test("a client alone selects packets from and to it", () => {
     expect(selectionsOf({ client: "10.0.0.9" }, state)).toEqual([
       { family: "ip", source: "10.0.0.9" },
       { family: "ip", destination: "10.0.0.9" },
@@ -419,7 +419,7 @@ describe("StoryNames", () => {
     ["forward", undefined, "stopped by the kernel after forward, outside nftables: for a reason other than"],
     [undefined, undefined, "stopped in its first hook, outside nftables"],
   ] as const)(
-    "tell where the kernel stopped a packet outside nftables: after %s",
+    "say where the kernel stopped a packet outside nftables: after %s",
     (after, reason, message) => {
       const { state } = renderAll(OBJECTS);
       const headers = (to: string, toPort: number) =>
@@ -437,7 +437,7 @@ describe("StoryNames", () => {
     },
   );
 
-  test("tells what a rule of ours means that counts packets, and nothing of one that we do not make", () => {
+  test("give the meaning of a rule of nft-proxy with a counter, and none for a foreign rule", () => {
     const { state } = renderAll({ ...OBJECTS, node: { clusterCIDRs: ["10.1.0.0/16"] } } as typeof OBJECTS);
     const names = new StoryNames(state, cacheOf(OBJECTS), new Set());
     const rules = [...(state.ruleset.ip?.chains.get("reject-chain")?.rules ?? [])].map(ruleText);
@@ -457,7 +457,7 @@ describe("StoryNames", () => {
     expect(rules.length).toBeGreaterThan(1);
   });
 
-  test("names Services, endpoints, the node and the meaning of our rules", () => {
+  test("name Services, endpoints, the node and the meaning of nft-proxy's rules", () => {
     const { state } = renderAll(OBJECTS);
     const onHost = slice({
       service: "shop/cart",
