@@ -62,8 +62,8 @@ export interface RoutedPacket {
 }
 
 /**
- * Why the kernel refuses to route a packet, in its own order of checks: martian addresses, the route, forwarding, the
- * reverse path filter. Rules of policy routing (`ip rule`) are not considered.
+ * Why the kernel refuses to route a packet, in its own order of checks: martian addresses, the route,
+ * forwarding, the reverse path filter. Rules of policy routing (`ip rule`) are not considered.
  * Source: ip_route_input_slow and fib_validate_source, Linux 6.18
  * @param nodeAddresses the addresses of this host
  * @returns the reason, for a message; undefined where these checks do not refuse it

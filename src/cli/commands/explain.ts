@@ -13,7 +13,9 @@ import { type Style, styleFor } from "../terminal.ts";
 import { explainQueryOf } from "./explain-arguments.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";
 
-/** `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing. */
+/**
+ * `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing.
+ */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const query = explainQueryOf(argv);
@@ -45,7 +47,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   };
 }
 
-/** The answer, or the error that is to be told below the notices: they may name the object that is missing. */
+/**
+ * The answer, or the error that is to be told below the notices: they may name the object that is missing.
+ */
 function answer(
   query: ExplainQuery,
   { input, diagnostics }: LoadedExplainInput,

@@ -19,7 +19,10 @@ const MOST_ENDPOINTS = 10;
 
 type AllReport = Extract<Report, { readonly kind: "all" }>;
 
-/** One connection in full, for people. Only words that are longer exceed the columns of the style. Ends with a line feed. */
+/**
+ * One connection in full, for people. Only words that are longer exceed the columns of the style. Ends with a
+ * line feed.
+ */
 export function explanationText(given: Explanation, style: Style): string {
   const explanation = harmless(given);
   const { connection, frontend, steps, endpoints, notes, differences } = explanation;
@@ -43,7 +46,9 @@ export function explanationText(given: Explanation, style: Style): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Several connections, a few lines each, below the endpoints of their Service port. Ends with a line feed. */
+/**
+ * Several connections, a few lines each, below the endpoints of their Service port. Ends with a line feed.
+ */
 export function portReportsText(ports: readonly PortReport[], style: Style): string {
   const blocks = ports.map(({ title, explanations }) => {
     const harmlessOnes = explanations.map(harmless);
@@ -211,8 +216,8 @@ function verdictLines(verdict: Verdict, indent: string, style: Style): string[] 
 }
 
 /**
- * A message with the action to take, and below them the action's commands. These are never wrapped and have lines of
- * their own, so that they can be pasted into a shell.
+ * A message with the action to take, and below them the action's commands. These are never wrapped and have
+ * lines of their own, so that they can be pasted into a shell.
  */
 export function adviceLines(
   message: string,

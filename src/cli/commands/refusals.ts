@@ -34,7 +34,10 @@ import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { readAddress } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
-/** Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a look took. */
+/**
+ * Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a
+ * look took.
+ */
 const WATCH_MS = 2000;
 const WATCH_PAUSE_RATIO = 10;
 
@@ -108,7 +111,10 @@ interface Explained {
 
 type Print = (explained: Explained) => string;
 
-/** Gives the objects as they are now where a daemon has them, those of the beginning elsewhere and when it has ended. */
+/**
+ * Gives the objects as they are now where a daemon has them, those of the beginning elsewhere and when it has
+ * ended.
+ */
 function inputs(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
   if (request.daemon === undefined || request.paths.length > 0) return async () => first;
   let latest = first;
@@ -160,7 +166,10 @@ function textOf(isFiltered: boolean): Print {
     refusalsText(destinations, now, { isWatched, isFiltered, columns });
 }
 
-/** With a full set, what is not recorded is refused all the same. Some of its places may have expired just now. */
+/**
+ * With a full set, what is not recorded is refused all the same. Some of its places may have expired just
+ * now.
+ */
 function fullRecordNotices(entries: SeenRefusals["entries"], size: number): string[] {
   const full = FAMILIES.filter((of) => entries.filter(({ family }) => family === of).length >= 0.95 * size);
   if (size === 0 || full.length === 0) return [];

@@ -200,8 +200,8 @@ function stagesLines(stages: readonly NamedStage[]): string[] {
 }
 
 /**
- * The rules without those that lead from chain to chain and nowhere else: firewalld has a dozen of them for each packet.
- * Of other software, the jumps that lead to a rule are told, too.
+ * The rules without those that lead from chain to chain and nowhere else: firewalld has a dozen of them for
+ * each packet. Of other software, the jumps that lead to a rule are told, too.
  */
 function toldRules({ table, rules }: NamedStage): readonly NamedRule[] {
   const told: NamedRule[] = [];

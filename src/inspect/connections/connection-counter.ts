@@ -14,25 +14,28 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
-/** The most clients, and the most vanished endpoints, that are told apart: memory must not grow with the table. */
+/**
+ * Maximum number of clients, and of vanished endpoints, to count separately: memory must not grow with the
+ * table.
+ */
 const MOST_CLIENTS = 20_000;
 const MOST_VANISHED = 20_000;
 
-/** The clients of an endpoint that a report names; the others are counted. */
+/** Maximum number of clients to name for one endpoint. The others are counted. */
 const NAMED_CLIENTS = 10;
 
-/** Which connections to count. */
+/** Selects the connections to count. */
 export interface ConnectionFilter {
-  /** Only those to endpoints that terminate or vanished, and with the clients' names. */
+  /** Only connections to terminating or vanished endpoints, with their clients. */
   readonly draining: boolean;
-  /** Only those to these Service ports. */
+  /** Whether connections to a Service port are counted. */
   readonly isWanted: (port: ServicePort) => boolean;
 }
 
 /** The counts of one Service port and endpoint. */
 class EndpointCount {
   readonly attributed: AttributedConnection;
-  /** Undefined for the endpoints that are not told apart. */
+  /** Undefined for endpoints beyond the maximum, which are counted together. */
   readonly end: FlowEnd | undefined;
   readonly states = new Map<string, number>();
   readonly clients = new Map<string, number>();
@@ -56,10 +59,14 @@ class EndpointCount {
   }
 }
 
-/** An endpoint that is there, a text for one that vanished, or a Service port for all further ones. */
+/**
+ * A present endpoint, the text of a vanished one, or a Service port for all vanished ones beyond the maximum.
+ */
 type CountKey = Endpoint | string | ServicePort;
 
-/** Counts connections by Service port and endpoint. Its memory is bounded by the objects, not by the connections. */
+/**
+ * Counts connections by Service port and endpoint. Its memory depends on the objects, not on the connections.
+ */
 export class ConnectionCounter {
   readonly #attribution: ConnectionAttribution;
   readonly #timeouts: ConntrackTimeouts;
@@ -90,7 +97,7 @@ export class ConnectionCounter {
     if (isDraining) this.#addClient(count, connection.client.address);
   }
 
-  /** What was counted so far: Services by name, endpoints by address. */
+  /** Returns the counts so far: Services in the order of names, endpoints in that of addresses. */
   report(): ConnectionCounts {
     const ports = groupBy(this.#counts.values(), ({ attributed }) => attributed.port);
     const services = [...ports].map(([port, counts]) => servicePortConnections(port, counts)).sort(byName);
@@ -108,7 +115,7 @@ export class ConnectionCounter {
     return count;
   }
 
-  /** The Service port itself when too many vanished endpoints are told apart already. */
+  /** Returns the Service port itself beyond the maximum of vanished endpoints. */
   #vanishedKey(port: ServicePort, end: FlowEnd): CountKey {
     const key = `${port.key} ${end.address} ${end.port}`;
     if (this.#counts.has(key)) return key;
@@ -125,7 +132,7 @@ export class ConnectionCounter {
   }
 }
 
-/** A copy in memory of its own: V8 makes parts of a text views that keep the whole chunk of output alive. */
+/** Copies a text: V8's substrings are views, which would keep the whole chunk of output in memory. */
 function copied(text: string): string {
   return Buffer.from(text, "latin1").toString("latin1");
 }
@@ -178,7 +185,7 @@ function compare(a: readonly string[], b: readonly string[]): number {
   return at === -1 ? 0 : (a[at] ?? "") < (b[at] ?? "") ? -1 : 1;
 }
 
-/** Those that are not told apart come last. */
+/** Endpoints that are counted together come last. */
 function byEndpoint(a: EndpointConnections, b: EndpointConnections): number {
   if (a.address === "" || b.address === "") return a.address === b.address ? 0 : a.address === "" ? 1 : -1;
   return compareAddresses(a.address, b.address) || a.port - b.port;
@@ -192,25 +199,25 @@ export interface ClientConnections {
 
 /** The connections to one endpoint of a Service port. */
 export interface EndpointConnections {
-  /** "" for the vanished endpoints that are not told apart: there are too many. */
+  /** "" for vanished endpoints that are counted together because there are too many. */
   readonly address: string;
-  /** 1..65535, or 0 where `address` is "". */
+  /** 1..65535, or 0 if `address` is "". */
   readonly port: number;
   readonly condition: EndpointCondition;
-  /** `namespace/name`, "" when not known. */
+  /** `namespace/name`, "" if unknown. */
   readonly pod: string;
-  /** "" when not known. */
+  /** "" if unknown. */
   readonly node: string;
   readonly connections: number;
-  /** How many are in which state of the connection tracker: `established`, `time_wait`, of UDP `assured`. */
+  /** Counts by the state in connection tracking: `established`, `time_wait`; `assured` for UDP. */
   readonly states: Readonly<Record<string, number>>;
-  /** How many have waited for an acknowledgement of their last data for at least 2 seconds. */
+  /** Connections whose last data has not been acknowledged for at least 2 seconds. */
   readonly unacknowledged: number;
-  /** Time since the last packet; absent where the kernel does not tell. */
+  /** Seconds since the last packet; absent if the kernel does not show it. */
   readonly idleSeconds?: { readonly shortest: number; readonly longest: number };
-  /** Of an endpoint that terminates or vanished: the clients with the most connections. */
+  /** The clients with the most connections; only for terminating and vanished endpoints. */
   readonly clients?: readonly ClientConnections[];
-  /** Beside `clients`: how many connections belong to clients that are not named there. */
+  /** The number of connections of clients that are not in `clients`. */
   readonly connectionsOfOtherClients?: number;
 }
 
@@ -227,38 +234,38 @@ export interface ServicePortConnections {
   readonly endpoints: readonly EndpointConnections[];
 }
 
-/** The tracked connections of this host, by Service and endpoint. */
+/** The tracked connections of this host by Service and endpoint. */
 export interface ConnectionCounts {
   readonly services: readonly ServicePortConnections[];
-  /** Connections whose destination was translated, but to no frontend of a Service: other software's, or a deleted Service's. */
+  /** Translated connections to no frontend of a Service: those of other software, or of a deleted Service. */
   readonly unmanaged: number;
 }
 
-/** The state of an endpoint; `vanished` when no EndpointSlice of its Service has it any more. */
+/** The state of an endpoint; `vanished` if no EndpointSlice of its Service has it any more. */
 export type EndpointCondition = "ready" | "not-ready" | "terminating" | "vanished";
 
-/** The Service port that a connection belongs to, and its endpoint as far as it is still there. */
+/** The Service port of a connection, and its endpoint if it still exists. */
 export interface AttributedConnection {
   readonly port: ServicePort;
   readonly endpoint: Endpoint | undefined;
   readonly condition: EndpointCondition;
 }
 
-/** Finds the Service port and the endpoint of connections, from the objects alone. */
+/** Finds the Service port and endpoint of connections from the objects. */
 export class ConnectionAttribution {
   readonly #state: RulesetState;
   readonly #cache: ObjectCache;
   readonly #nodeAddresses: ReadonlySet<string>;
   readonly #endpoints = new Map<ServicePortKey, ReadonlyMap<string, Endpoint>>();
 
-  /** @param nodeAddresses the addresses of this host: only connections to these can be to a NodePort */
+  /** @param nodeAddresses the addresses of this host: only these can serve NodePorts */
   constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
     this.#state = state;
     this.#cache = cache;
     this.#nodeAddresses = nodeAddresses;
   }
 
-  /** The Service port and endpoint of a connection; undefined when it is to no frontend of a Service. */
+  /** The Service port and endpoint of a connection; undefined if no Service has its destination. */
   of({ protocol, destination, replySource }: TrackedConnection): AttributedConnection | undefined {
     const { address } = destination;
     const state = this.#state.families[familyOf(address)];

@@ -7,21 +7,23 @@ import { netNamespace, systemErrorCode } from "../../kernel/host.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 
-/** Milliseconds within which a daemon must begin to answer: it may be in the middle of a sync. */
+/** Maximum time until a daemon starts to answer, milliseconds. It may be in the middle of a sync. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/** For these the daemon lists the kernel's sets: one of 65,536 refusals took 17 s on a busy machine. */
+/**
+ * The same for answers that need a listing of the kernel's sets: 65,536 refusals took 17 s on a busy machine.
+ */
 const LISTINGS_WITHIN_MS = 60_000;
 const LISTINGS: ReadonlySet<keyof DaemonAnswers> = new Set(["refusals", "kernel", "others"]);
 
-/** No daemon listens there, or has the socket for itself: another user's, or none at all. */
+/** Errors that mean that no daemon listens, or that the socket is for another user. */
 const NO_DAEMON: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ENOTDIR", "EACCES", "EPERM"]);
 
 /**
- * Asks the daemon on this host by its Unix socket.
+ * Asks the daemon on this host through its Unix socket.
  * @param path the socket, "" for none
- * @returns undefined when no daemon answers there
- * @throws AppError HOST for an answer that is not the protocol's
+ * @returns undefined if no daemon answers
+ * @throws AppError HOST for an answer that breaks the protocol
  */
 export async function askDaemon<Name extends keyof DaemonAnswers>(
   path: string,
@@ -58,22 +60,22 @@ function get(socketPath: string, path: string, timeout: number): Promise<HttpAns
 
 function unusable(path: string, reason: string): AppError {
   return new AppError("HOST", `the daemon at ${path} gives no usable answer: ${reason}`, {
-    hint: '--daemon-socket="" goes without the daemon',
+    hint: '--daemon-socket="" runs the command without the daemon',
   });
 }
 
 /** A daemon that answers on its socket. */
 export interface RunningDaemon {
-  /** Its socket. */
+  /** The path of its socket. */
   readonly socket: string;
   readonly state: DaemonState;
-  /** Whether it programs the network namespace that this command is in. */
+  /** Whether it programs the network namespace of this command. */
   readonly isHere: boolean;
 }
 
 /**
- * The daemon that answers on a socket; undefined without one.
- * @throws AppError HOST for an answer that is not the protocol's
+ * Returns the daemon that answers on a socket; undefined without one.
+ * @throws AppError HOST for an answer that breaks the protocol
  */
 export async function runningDaemon(socket: string): Promise<RunningDaemon | undefined> {
   const state = await askDaemon(socket, "state");
@@ -81,7 +83,7 @@ export async function runningDaemon(socket: string): Promise<RunningDaemon | und
   return { socket, state, isHere: state.netNamespace === netNamespace() };
 }
 
-/** Whether there is a socket that this user may not open: the daemon's is for root. */
+/** Whether there is a socket that this user must not open: the daemon's is for root. */
 export function isDenied(socket: string): boolean {
   try {
     accessSync(socket, constants.W_OK);
@@ -91,7 +93,7 @@ export function isDenied(socket: string): boolean {
   }
 }
 
-/** The URL at which this host itself reaches a server that listens on an address. */
+/** The URL of a server of this host that listens on an address. */
 export function localUrl({ address, port }: ListenAddress): string {
   const local = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   return `http://${socketText(local, port)}`;

@@ -23,33 +23,33 @@ import {
   originOf,
 } from "./load-request.ts";
 
-/** The desired state of one node, and the objects that it was rendered from. */
+/** The desired state of one node, with the objects that it was rendered from. */
 export interface Desired {
   readonly options: ProxyOptions;
   readonly cache: ObjectCache;
-  /** The node's part of the input, one for each family that is programmed. */
+  /** The node's part of the input: one context for each programmed family. */
   readonly nodeContext: NodeContext;
   readonly state: RulesetState;
-  /** The service ports without rules because they exceed a limit, each with the reason. */
+  /** The service ports that exceed a limit and have no rules, each with the reason. */
   readonly excess: ReadonlyMap<ServicePortKey, string>;
   /** Diagnostics of the objects; those with errors are not in the cache. */
   readonly diagnostics: readonly Diagnostic[];
   /** Warnings about the objects of a cluster, one line each. */
   readonly notices: readonly string[];
-  /** Present when the node is not among the objects: its addresses, zone and pod CIDRs are unknown. */
+  /** Present if the node is not among the objects. Its addresses, zone and pod CIDRs are then unknown. */
   readonly missingNode?: MissingNode | undefined;
   readonly origin: DesiredOrigin;
 }
 
-/** {@link Desired}, and the files that it was rendered from. */
+/** {@link Desired}, with the files that it was rendered from. */
 export interface DesiredFromFiles extends Desired {
   readonly files: FilesResult;
 }
 
 /**
- * Renders the objects of the request's files; without files, those of its daemon, or of the cluster.
- * @param held the objects of the daemon, where they are known
- * @param onService told of every Service of a cluster as it comes, those of other proxies too
+ * Renders the objects of the request's files; without files, those of its daemon, else those of the cluster.
+ * @param held the objects of the daemon, if already known
+ * @param onService called with every Service of a cluster, including those of other proxies
  * @throws AppError HOST; BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
  */
 export async function loadDesired(
@@ -65,9 +65,9 @@ export async function loadDesired(
   return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
 }
 
-/** {@link Desired}; empty where the objects are unavailable. */
+/** {@link Desired}, which is empty if the objects are unavailable. */
 export interface DesiredIfAvailable extends Desired {
-  /** False where the objects are unavailable. */
+  /** False if the objects are unavailable. */
   readonly objectsKnown: boolean;
 }
 
@@ -75,8 +75,8 @@ export interface DesiredIfAvailable extends Desired {
 const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
 /**
- * As {@link loadDesired}, for commands that can do without a cluster's objects: they get none, and a notice, where no
- * API server answers.
+ * Loads the desired state as {@link loadDesired} does. If no API server answers, the result has no objects,
+ * and a notice says so.
  * @param without what the command does without objects, for the notice: `following the kernel's rules alone`
  */
 export async function loadDesiredIfAvailable(
@@ -122,7 +122,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
   };
 }
 
-/** Renders objects that were read before, for the node and with the options of the request. */
+/** Renders objects for the node and with the options of the request. */
 async function renderObjects(
   request: LoadRequest,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,

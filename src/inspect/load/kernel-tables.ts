@@ -16,17 +16,18 @@ import type { LoadRequest } from "./load-request.ts";
 /** nft-proxy's tables in the kernel. */
 export interface LiveTables {
   readonly ruleset: Ruleset;
-  /** The objects of the daemon whose rules the kernel was told by then; absent where no daemon was asked. */
+  /** The daemon's objects of the same moment; absent if no daemon was asked. */
   readonly objects?: DaemonObjects;
-  /** Tells the moment where it is not this one. */
+  /** Name the moment if it is not the present. */
   readonly notices: readonly string[];
 }
 
-/** From which age of a listing on users are told, milliseconds. */
+/** Age from which users are told that a listing is old, milliseconds. */
 const TOLD_AGE = 10_000;
 
 /**
- * nft-proxy's tables in this host's kernel. The daemon is asked for them where it answers: its objects are of the same moment.
+ * Reads nft-proxy's tables from this host's kernel. A daemon is asked for them if it answers, because it
+ * knows the objects of the same moment.
  * @throws AppError as {@link readKernelTables}; HOST for a daemon that gives no usable answer
  */
 export async function liveTables({
@@ -39,23 +40,25 @@ export async function liveTables({
   const ruleset = actualTables(rulesetOf(found.tables), found.differences);
   if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const age = found.at - found.listedAt;
-  const notice = `note: the kernel's tables are those of ${durationText(age / 1000)} ago and what the daemon sent since: too many changes wait to list them again`;
+  const notice = `note: kernel tables as of ${durationText(age / 1000)} ago, plus later changes; the daemon is too busy to list them again`;
   return { ruleset, objects: found.objects, notices: age < TOLD_AGE ? [] : [notice] };
 }
 
-/** What nft may take to list a table or a set of anybody's for a command. */
+/** Limits of nft when a command lists a table or set: milliseconds, and bytes of output. */
 const LIMITS = { timeoutMs: 30_000, maxOutputBytes: 500_000_000 };
 
-/** nft for what commands list themselves: it ends though rules change without a pause. */
+/**
+ * Returns the nft program for listings by commands. Its time limit ends it even if rules change all the time.
+ */
 export function listingNft(path: string): Nft {
   return new NftProgram({ path, limits: LIMITS });
 }
 
 /**
- * Reads nft-proxy's tables from this host's kernel, for the families that the host has.
+ * Reads nft-proxy's tables of the families that this host supports.
  * @param nftPath the nft program
- * @throws AppError NFT_MISSING; NFT_TIMEOUT where rules change faster than nft lists them; NFT_OUTPUT when the tables were
- * made by other software or cannot be read
+ * @throws AppError NFT_MISSING; NFT_TIMEOUT where rules change faster than nft lists them; NFT_OUTPUT when
+ * the tables were made by other software or cannot be read
  */
 async function readKernelTables(nftPath: string): Promise<Ruleset> {
   const { tables, close } = await openTables(listingNft(nftPath), systemClock);
@@ -66,7 +69,7 @@ async function readKernelTables(nftPath: string): Promise<Ruleset> {
   });
 }
 
-/** The tables of the families that this host has: the part of a ruleset that its kernel can take. */
+/** The part of a ruleset whose families this host supports. */
 export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFiles): Promise<Ruleset> {
   const families = await hostFamilies(files);
   return Object.fromEntries(
@@ -75,8 +78,8 @@ export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFile
 }
 
 /**
- * Takes the vanished endpoints that the kernel has over into a desired state, but for those that an EndpointSlice names
- * again: objects do not tell which endpoints left, only the daemon saw it.
+ * Copies the kernel's vanished endpoints into a desired state, except those that an EndpointSlice names
+ * again. Objects do not say which endpoints left; only the daemon has seen it.
  */
 export function keepVanished({ cache, state }: Pick<Desired, "cache" | "state">, kernel: Ruleset): void {
   const found = Object.values(kernel).map(({ family, sets }) => ({

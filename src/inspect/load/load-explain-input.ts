@@ -28,26 +28,27 @@ import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
 import type { DesiredOrigin, LoadRequest, MissingNode } from "./load-request.ts";
 
-/** The input of an explanation, and what to tell the user about the objects. */
+/** The input of an explanation, with diagnostics and notices about the objects. */
 export interface LoadedExplainInput {
   readonly input: ExplainInput;
   readonly diagnostics: readonly Diagnostic[];
-  /** One line each. */
+  /** For users, one line each. */
   readonly notices: readonly string[];
-  /** Present when the node is not among the objects. */
+  /** Present if the node is not among the objects. */
   readonly missingNode?: MissingNode | undefined;
   readonly origin: DesiredOrigin;
 }
 
 /**
- * The rules that connections are followed through: the desired ones, those in the kernel, or those in the kernel where the
- * objects are unavailable.
+ * The rules to follow connections through: those of the desired state, those in the kernel, or those in the
+ * kernel only if the objects are unavailable.
  */
 export type FollowedRules = "desired" | "live" | "live-without-objects";
 
 /**
- * Loads the objects from files, the daemon or the cluster, and the kernel's tables where these are followed. With them,
- * one connection, and refused ones, need no objects: then no API server is needed.
+ * Loads the objects from files, the daemon or the cluster, and the kernel's tables if these are followed. A
+ * single connection and refused connections can be followed through the kernel's tables without objects or
+ * API server.
  * @param query absent for refused connections
  * @throws AppError UNREADABLE_INPUT; BAD_CONFIG; API_UNAVAILABLE; NFT_OUTPUT for tables that cannot be read
  */
@@ -56,12 +57,12 @@ export async function loadExplainInput(
   rules: FollowedRules,
   query?: ExplainQuery,
 ): Promise<LoadedExplainInput> {
-  // First, because a daemon gives its objects and tables of one moment.
+  // Comes first, because a daemon returns objects and tables of the same moment.
   const live = rules === "live" ? await liveTables(request) : undefined;
   const loaded = await loadObjects(request, query, rules, live?.objects);
   const tables = loaded.objectsKnown ? live : (live ?? (await liveTables(request)));
   const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
-  // The kernel's list ids, so that both sides name a list alike.
+  // Adopts the kernel's list ids, so that both sides have the same name for a list.
   if (tables !== undefined) state.adopt(tables.ruleset);
   const input = {
     cache,
@@ -94,7 +95,7 @@ async function liveRules(
   // Only nft-proxy's own tables record refusals.
   if (query === undefined) return { ruleset, interfaceTo, otherTables: NO_TABLES, affinityEntries: [] };
   const nft = listingNft(options.nftPath);
-  // The daemon's syncs wait meanwhile: beside them, nft may list thousands of sets of others without end.
+  // The daemon pauses its syncs meanwhile: beside them, nft may never finish listing thousands of sets.
   const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
   const tables = { ruleset, otherTables: otherTables(listed ?? (await listOtherTables(nft))), interfaceTo };
   const question = query.kind === "connection" ? query.question : undefined;
@@ -146,7 +147,7 @@ async function objectsOfDaemon(
   return { ...desired, unserved, notices, objectsKnown: true };
 }
 
-/** Whether a query is about something that the daemon does not hold, which is only Services that it serves. */
+/** Whether a query is about a Service that the daemon does not store: it only stores those that it serves. */
 function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired): boolean {
   if (query?.kind === "service") return cache.service(query.named.service) === undefined;
   if (query?.kind !== "connection") return false;
@@ -154,7 +155,7 @@ function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired):
   return state.families[familyOf(to)]?.frontendAt(to, protocol, port, true) === undefined;
 }
 
-/** @param isDispensable whether the kernel's rules answer the query without objects */
+/** @param isDispensable whether the kernel's rules can answer the query without objects */
 async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
   const written: unknown[] = [];
   const onService = (service: unknown) => written.push(service);

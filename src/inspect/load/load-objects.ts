@@ -12,14 +12,14 @@ import { type LoadRequest, type MissingNode, missingNode } from "./load-request.
 
 /** The objects of a cluster, as one node needs them. */
 export interface ClusterObjects extends ListedObjects {
-  /** Defined when the cluster has no Node of the request's name. */
+  /** Defined if the cluster has no Node of the request's name. */
   readonly missingNode?: MissingNode | undefined;
 }
 
 /**
  * Lists the cluster's objects once.
- * @param onNotice told of each object that cannot be used, one line each
- * @param onService told of every Service as it comes, those of other proxies too
+ * @param onNotice called with a line for each object that cannot be used
+ * @param onService called with every Service, including those of other proxies
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
 export async function listClusterObjects(
@@ -48,27 +48,27 @@ export async function listClusterObjects(
 }
 
 function noAccess(socket: string, cause: unknown): AppError {
-  return new AppError("BAD_CONFIG", `the daemon at ${socket} answers root only, and ${messageOf(cause)}`, {
-    hint: "run as root, or give --kubeconfig; --from takes objects from files instead",
+  return new AppError("BAD_CONFIG", `the daemon at ${socket} only answers root, and ${messageOf(cause)}`, {
+    hint: "run as root, or give --kubeconfig, or read objects from files with --from",
     cause,
   });
 }
 
 /**
- * The objects that a daemon holds.
- * @throws AppError HOST when it has ended meanwhile, or gives no usable answer
+ * Asks a daemon for its objects.
+ * @throws AppError HOST if it has ended meanwhile, or gives no usable answer
  */
 export async function daemonObjects({ socket }: RunningDaemon): Promise<DaemonObjects> {
   const objects = await askDaemon(socket, "objects");
   if (objects !== undefined) return objects;
-  throw new AppError("HOST", `the daemon at ${socket} ended before it gave its objects`, {
+  throw new AppError("HOST", `the daemon at ${socket} ended before it returned its objects`, {
     hint: "run the command again",
   });
 }
 
 /**
- * The Services that a daemon does not serve, as it learns from the API server.
- * @throws AppError HOST when it gives no usable answer
+ * Asks a daemon for the Services that it does not serve. It asks the API server for them.
+ * @throws AppError HOST if it gives no usable answer
  */
 export async function unservedServices({ socket }: RunningDaemon): Promise<UnservedServices> {
   return (

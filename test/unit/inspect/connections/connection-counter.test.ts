@@ -75,7 +75,7 @@ function brief(counted: ConnectionCounter): string[] {
 }
 
 describe("ConnectionCounter", () => {
-  test("counts connections by Service and endpoint, whichever frontend they came by", () => {
+  test("counts connections by Service and endpoint, through any frontend", () => {
     const counted = counter();
     counted.add(connection(WEB, "10.244.1.1"));
     counted.add(connection("192.0.2.2 30080", "10.244.1.1"));
@@ -90,7 +90,7 @@ describe("ConnectionCounter", () => {
     ]);
   });
 
-  test("counts connections to no frontend as unmanaged, also to the port of a NodePort elsewhere", () => {
+  test("counts connections to no frontend as unmanaged, including those to a NodePort's port at another address", () => {
     const counted = counter();
     counted.add(connection("198.51.100.1", "10.244.1.1"));
     counted.add(connection("198.51.100.1 30080", "10.244.1.1"));
@@ -98,7 +98,7 @@ describe("ConnectionCounter", () => {
     expect(counted.report()).toEqual({ services: [], unmanaged: 3 });
   });
 
-  test("gives states, idle times and the number of connections without acknowledgement", () => {
+  test("gives states, idle times and the number of unacknowledged connections", () => {
     const counted = counter();
     counted.add(connection(WEB, "10.244.1.1"));
     counted.add(connection(WEB, "10.244.1.1", { remaining: 250 }));
@@ -116,7 +116,7 @@ describe("ConnectionCounter", () => {
     });
   });
 
-  test("with draining counts only endpoints that terminate or vanished, and names the clients with most connections", () => {
+  test("with draining counts only terminating and vanished endpoints, and names the clients with most connections", () => {
     const counted = counter({ draining: true });
     counted.add(connection(WEB, "10.244.1.1"));
     for (let client = 1; client <= 12; client++) {
@@ -142,7 +142,7 @@ describe("ConnectionCounter", () => {
     expect(brief(counted)).toEqual(["shop/cart 10.244.1.1 ready 1"]);
   });
 
-  test("tells at most 20,000 vanished endpoints apart, and counts the connections of all", () => {
+  test("counts at most 20,000 vanished endpoints separately, and the connections of all", () => {
     const counted = counter();
     for (let i = 0; i < 20_100; i++) counted.add(connection(WEB, `10.245.${i >> 8}.${i & 255}`));
     const endpoints = counted.report().services[0]?.endpoints ?? [];
