@@ -1,11 +1,11 @@
 import { readFileSync, statSync } from "node:fs";
 
-/** Interval between two readings of the file, milliseconds: as often as `run --from` looks at its files. */
+/** Interval between two readings of the file, as for the files of `run --from`. Milliseconds. */
 const PERIOD = 1000;
 
 /**
- * Notices changes of a configuration file by reading it: events of the file system miss a ConfigMap's swap of
- * symbolic links. A file that cannot be read counts as unchanged.
+ * Detects changes of a configuration file by reading it. Events of the file system would miss a ConfigMap's
+ * swap of symbolic links. A file that cannot be read counts as unchanged.
  */
 export class ConfigPoller {
   readonly #path: string | undefined;
@@ -28,8 +28,8 @@ export class ConfigPoller {
   }
 
   /**
-   * Reads the file now; a caller that uses it is told of later changes only.
-   * @returns false where no file can be read
+   * Reads the file now; `onChange` is then only called for later changes.
+   * @returns false if it cannot be read
    */
   readAgain(): boolean {
     const text = this.#read();

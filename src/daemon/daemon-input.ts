@@ -6,15 +6,15 @@ import type { HostVersions } from "../kernel/versions.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { ObjectOrigin } from "./object-source.ts";
 
-/** What the command line decides about a daemon. */
+/** Everything that the command line gives a daemon. */
 export interface DaemonInput {
-  /** Those at the start. */
+  /** The options at the start. */
   readonly options: ProxyOptions;
   readonly nodeName: string;
   readonly version: string;
   readonly hostVersions: HostVersions;
   readonly nft: Nft;
-  /** Whether a commit is one of this nft's, by the port id of its socket; to be asked once. */
+  /** Whether this nft made a commit, by the port id of its netlink socket; to be called once for each. */
   readonly isOwnCommit: (portId: number) => boolean;
   readonly tables: TableReader;
   readonly system: HostSystem;

@@ -18,23 +18,23 @@ import {
 } from "./readings/connection-counts.ts";
 import { RefusalPoller } from "./readings/refusal-poller.ts";
 
-/** What packets left in our tables, and the interfaces of the flow tables: read from time to time, or when asked for. */
+/** Readings of what packets left in our tables, and of the flow tables: periodic, or on demand. */
 export interface Readings {
   readonly affinity: AffinityPoller;
-  /** Undefined where refusals are not recorded. */
+  /** Undefined if refusals are not recorded. */
   readonly refusals: RefusalPoller | undefined;
-  /** Undefined where no connection takes the fast path. */
+  /** Undefined if no connection takes the fast path. */
   readonly fastPath: FastPathDevices | undefined;
-  /** Undefined where connections are not counted. */
+  /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined where connections to vanished endpoints are not reset. */
+  /** Undefined if connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
 }
 
-/** From the first sync until the affinity maps are looked at, milliseconds: a start has enough to do. */
+/** Delay from the first sync to the first reading of the affinity maps, as a start is busy. Milliseconds. */
 const AFFINITY_DELAY = 5000;
 
-/** Nothing is read yet. @param families those that are programmed */
+/** Makes the readings; nothing is read yet. @param families the programmed ones */
 export function createReadings(
   input: DaemonInput,
   families: readonly Family[],
@@ -56,7 +56,7 @@ export function createReadings(
   };
 }
 
-/** Begins to look at the affinity maps after a start; to be called after the first sync. */
+/** Starts the periodic reading of the affinity maps. Call it after the first sync. */
 export function startAffinityPoller({ affinity }: Readings, clock: Clock): void {
   clock.after(AFFINITY_DELAY, () => affinity.start());
 }
@@ -80,7 +80,7 @@ function affinityPoller(
   });
 }
 
-/** Watches what the rules refuse. */
+/** Reads the refused connections for metrics and Events. */
 function refusalPoller(
   { system, logger, nodeName, tables }: DaemonInput,
   families: readonly Family[],

@@ -13,7 +13,7 @@ import {
 } from "./http/http-server.ts";
 import { RetryingServer } from "./http/retrying-server.ts";
 
-/** What the daemon's servers answer. */
+/** The routes of the daemon's servers. */
 export interface DaemonRoutes {
   readonly healthz: Routes;
   readonly metrics: Routes;
@@ -21,8 +21,9 @@ export interface DaemonRoutes {
 }
 
 /**
- * The servers for health checks, for metrics and debugging, and for the other commands; not yet listening.
- * @param onFailure told when one of the two TCP servers cannot bind its address
+ * Makes the servers for health checks, for metrics and debugging, and for the other commands. They do not
+ * listen yet.
+ * @param onFailure called when one of the two TCP servers cannot bind its address
  */
 export function daemonServers(
   { healthzBindAddress, metricsBindAddress, daemonSocket, bindAddressHardFail: hardFail }: ProxyOptions,
@@ -52,7 +53,7 @@ export function daemonServers(
   ];
 }
 
-/** The daemon socket. The daemon works without it: a failure is logged, and retried. */
+/** Makes the daemon socket. The daemon works without it, so a failure is only logged and retried. */
 function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger): RetryingServer {
   const open = async () => {
     await prepareSocket(path);
@@ -61,15 +62,15 @@ function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger
   return new RetryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
 }
 
-/** What the endpoints of the metrics server show. */
+/** The content of the metrics server. */
 export interface MetricsRoutesOptions {
-  /** The exposition and its content type: a prom-client registry. */
+  /** A prom-client registry. */
   readonly registry: { metrics(): Promise<string>; readonly contentType: string };
-  /** The status page, for the query of its URL. */
+  /** The status page. */
   readonly page: Route;
   /** The effective configuration, a KubeProxyConfiguration as plain data. */
   readonly config: () => unknown;
-  /** The flags that were given, by name. */
+  /** The given flags, by name. */
   readonly flags: ReadonlyMap<string, string>;
   readonly version: string;
   /** Milliseconds since 1970. */
@@ -78,7 +79,7 @@ export interface MetricsRoutesOptions {
   readonly now: () => number;
 }
 
-/** The routes of the metrics server: kube-proxy's paths, and the status page. */
+/** Returns the routes of the metrics server: kube-proxy's paths and the status page. */
 export function metricsRoutes(options: MetricsRoutesOptions): Routes {
   const { registry, page, config, flags } = options;
   const routes: Routes = new Map<string, Route>([

@@ -17,9 +17,9 @@ import type { Proxier } from "./proxier.ts";
 import type { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
- * The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts.
- * @param state the daemon at this moment
- * @param refusals undefined where refusals are not recorded
+ * Returns the routes of the daemon socket, as sync/daemon-protocol.ts defines them.
+ * @param state returns the current state of the daemon
+ * @param refusals undefined if refusals are not recorded
  */
 export function daemonSocketRoutes(
   { nft, objects, recentLog, system: { clock } }: DaemonInput,
@@ -54,12 +54,12 @@ type Answer<Name extends keyof DaemonAnswers> = (
   gone: AbortSignal | undefined,
 ) => DaemonAnswers[Name] | Promise<DaemonAnswers[Name]>;
 
-/** The longest time for which changes wait while one table of other software is listed, milliseconds. */
+/** Maximum time that changes wait for the listing of one table of other software. Milliseconds. */
 const MOST_WAITING = 2000;
 
 /**
- * Lists tables of other software, each while no sync is under way: nft begins a listing anew whenever rules change meanwhile, and
- * beside 20 changes a second that of 5,000 sets, which takes 0.45 s, does not end.
+ * Lists tables of other software, each while no sync runs: nft restarts a listing whenever rules change. With
+ * 20 changes a second, the listing of 5,000 sets, which takes 0.45 s, would never end.
  */
 function betweenSyncs(loop: Pick<SyncLoop, "between">): typeof listTableOf {
   return (nft, table, as, signal) =>
@@ -99,9 +99,9 @@ function heldObjects(cache: ObjectCache): DaemonAnswers["objects"] {
 }
 
 /**
- * Makes room for a Unix socket: creates its directory, for its owner alone, and removes the socket of a process that
- * ended without removing it.
- * @throws AppError HOST when a process listens on it, or the file system does not allow it
+ * Prepares the path of a Unix socket: creates its directory, for its owner only, and removes a socket that an
+ * ended process left.
+ * @throws AppError HOST if a process listens on it, or the file system does not permit it
  */
 export async function prepareSocket(path: string): Promise<void> {
   if (await isServed(path)) {

@@ -16,21 +16,21 @@ import {
 } from "./status/daemon-status.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 
-/** What a daemon knows of itself and its syncs, for health checks, the status page and commands. */
+/** The health and the syncs of a daemon, for health checks, the status page and commands. */
 export interface Reports {
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly health: HealthTracker;
-  /** The health at this moment. */
+  /** Returns the current health. */
   readonly judge: () => HealthReport;
   readonly history: SyncHistory;
   readonly timeline: SyncTimeline;
 }
 
-/** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
+/** Number of sync periods after which out-of-date rules make the proxy unhealthy, as in kube-proxy. */
 const UNHEALTHY_AFTER_PERIODS = 2;
 
-/** @param options those in force */
+/** Makes the reports. @param options returns the current options */
 export function createReports(
   { system: { clock } }: DaemonInput,
   options: () => ProxyOptions,
@@ -48,7 +48,7 @@ export function createReports(
   };
 }
 
-/** The daemon at this moment, for commands. @param options those in force */
+/** Returns the current state of the daemon, for commands. @param options the current ones */
 export function daemonState(
   { version, dryRun, system: { clock, netNamespace } }: DaemonInput,
   options: ProxyOptions,
@@ -90,7 +90,7 @@ function syncState({ history, health }: Reports): DaemonState["sync"] {
   };
 }
 
-/** The daemon at this moment, for the status page. */
+/** Returns the current state of the daemon, for the status page. */
 export async function daemonStatus(
   { version, hostVersions, dryRun, system }: DaemonInput,
   proxier: Proxier,
@@ -145,7 +145,10 @@ async function vanishedStatus(
   return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
 }
 
-/** The desired state, the committed state and the transaction between them, for support. @param now milliseconds since 1970 */
+/**
+ * Returns the desired state, the committed state and the transaction between them, for support.
+ * @param now milliseconds since 1970
+ */
 export function stateSnapshot(
   now: number,
   { source, reconciler: { state, quarantined } }: Proxier,

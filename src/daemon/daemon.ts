@@ -32,7 +32,7 @@ import type { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 import { SyncLog } from "./sync-log.ts";
 import { Upkeep } from "./upkeep.ts";
 
-/** A service proxy; its parts that can be looked at are here for tests. */
+/** A service proxy. Tests look at its parts. */
 export interface Daemon {
   readonly cache: ObjectCache;
   readonly runner: BoundedFrequencyRunner;
@@ -40,26 +40,26 @@ export interface Daemon {
   readonly health: HealthTracker;
   readonly history: SyncHistory;
   readonly timeline: SyncTimeline;
-  /** The options in force. */
+  /** The current options. */
   readonly options: ProxyOptions;
-  /** Takes over options that are safe to change while running (see config/reload.ts). */
+  /** Applies options that are safe to change while running (see config/reload.ts). */
   setOptions(next: ProxyOptions): void;
-  /** The desired state, the committed state and the transaction between them, for support. */
+  /** Returns the desired state, the committed state and the transaction between them, for support. */
   snapshot(): Record<string, unknown>;
   /**
    * Opens the servers, follows the source and programs the kernel.
-   * @throws AppError HOST with `bindAddressHardFail`, when everything is closed again
+   * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
    */
   start(): Promise<void>;
-  /** Stops everything and leaves the rules. Resolves when the current sync has ended. Never rejects. */
+  /** Stops everything but leaves the rules. Resolves when the current sync has ended. Never rejects. */
   stop(): Promise<void>;
 }
 
-/** Puts a daemon together, each part before those that need it. @throws AppError HOST when the host cannot be read */
+/** Makes a daemon: each part before those that need it. @throws AppError HOST if the host cannot be read */
 export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const { system, logger, dryRun } = input;
   const { clock } = system;
-  // Whatever follows a reload of the configuration reads the options here each time it needs them.
+  // A reload replaces the options, so every part that follows it reads them here each time.
   let current = input.options;
   const options = () => current;
   const host = await system.readHost(current);
@@ -123,14 +123,14 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   };
 }
 
-/** Without cluster CIDRs, nothing can be masqueraded for coming from outside the cluster: kube-proxy warns, too. */
+/** Without cluster CIDRs, no connection is masqueraded for coming from outside. kube-proxy warns, too. */
 function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
   if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0))
     return;
-  const hint = "set clusterCIDR, or another detectLocalMode";
+  const hint = "set clusterCIDR or another detectLocalMode";
   logger.warn(
     { hint },
-    "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart",
+    "detectLocalMode is ClusterCIDR, but clusterCIDR is not set: traffic of pods is not recognised",
   );
 }
 
@@ -147,7 +147,10 @@ function eventRecorder(
   });
 }
 
-/** Those that tell of syncs and change nothing. The timeline is before health, which ends the time before the first sync. */
+/**
+ * Subscribers that report syncs and change nothing. The timeline is before health, because the latter ends
+ * the time before the first sync.
+ */
 function reporters(
   { system, logger }: DaemonInput,
   { cache }: Proxier,
@@ -170,7 +173,7 @@ function reporters(
   ];
 }
 
-/** Those that do something in the kernel after a sync, or have it done. */
+/** Subscribers that change the kernel after a sync, or request that. */
 function actors(
   { system: { clock }, dryRun }: DaemonInput,
   { vanished, loop }: Proxier,
@@ -242,8 +245,9 @@ function syncProgress(
 }
 
 /**
- * How a daemon starts and stops: it answers at once, and begins its work when no other one is in its network namespace.
- * @param end stops what `begin` started and what listens
+ * Returns how a daemon starts and stops: its servers listen at once, and its work begins when no other daemon
+ * runs in its network namespace.
+ * @param end stops what `begin` started, and the servers
  */
 function startAndStop(
   { system, logger, dryRun }: DaemonInput,
@@ -258,7 +262,7 @@ function startAndStop(
     if (!(await waitForLock(system.lock, system.clock, logger, onWaiting, () => isStopped)) || isStopped)
       return;
     health.waitFor(undefined);
-    // Of a daemon before this one, which may have been killed while this one waited.
+    // A daemon before this one may have been killed while this one waited.
     system.endOrphans();
     begin();
   };
@@ -272,7 +276,7 @@ function startAndStop(
       if (dryRun) begin();
       else void beginAlone();
     } catch (error) {
-      // Servers that do listen would keep the process alive, and answer for a daemon that does nothing.
+      // Servers that listen would keep the process alive, and answer for a daemon that does nothing.
       await stop();
       throw error;
     }

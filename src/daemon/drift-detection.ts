@@ -7,9 +7,9 @@ import { Verifier } from "../sync/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Finds what others changed in our tables, and has it repaired: by the kernel's notifications, and by comparing. */
+/** Finds changes of other programs in our tables, by notifications and comparisons, and has them repaired. */
 export class DriftDetection {
-  /** Also a subscriber of syncs. */
+  /** Also subscribes to syncs. */
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
   readonly #repair: DriftRepair;
@@ -18,8 +18,8 @@ export class DriftDetection {
   #task: PeriodicTask | undefined;
 
   /**
-   * @param options those in force
-   * @param onVerified told when our tables are known to be right, with the time in milliseconds since 1970
+   * @param options returns the current options
+   * @param onVerified called with the time at which our tables were right, milliseconds since 1970
    */
   constructor(
     { nft, isOwnCommit, tables, system, logger }: DaemonInput,
@@ -46,7 +46,7 @@ export class DriftDetection {
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
   }
 
-  /** Begins. */
+  /** Starts. */
   start(): void {
     const repair = this.#repair;
     this.#events.start({
@@ -61,7 +61,7 @@ export class DriftDetection {
     this.#task = this.#comparison();
   }
 
-  /** Ends. */
+  /** Stops. */
   stop(): void {
     this.#tables.stop();
     this.#events.stop();
@@ -70,7 +70,7 @@ export class DriftDetection {
     this.#task?.stop();
   }
 
-  /** Takes over a changed period. */
+  /** Applies a changed period. */
   periodChanged(): void {
     this.#task?.periodChanged();
   }

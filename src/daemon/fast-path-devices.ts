@@ -21,36 +21,48 @@ export interface FastPathDevicesParts {
   readonly logger: Logger;
   /** Reads the interfaces that the flow tables should have. */
   readonly interfaces: InterfaceReader;
-  /** The ruleset that the kernel should have; undefined while a sync is due or under way. */
+  /** Returns the ruleset that the kernel should have; undefined while a sync is due or runs. */
   readonly expected: () => Ruleset | undefined;
 }
 
-/** How often the host's interfaces are read. Until it is in a flow table, an interface's packets take the long way. */
-const INTERFACES_PERIOD = 2_000;
-/** How often the devices in the kernel are compared with them, 5 ms of CPU (nft 1.1.3): somebody may take one out. */
-const COMPARISON_PERIOD = 10_000;
-/** How many of the interfaces for which there is no room are named in the log. */
-const MOST_NAMED = 10;
 /**
- * So many interfaces that are gone may stay in a flow table before it is made anew: kernels since 6.16 keep their names, for
- * the next interface of this name.
+ * Interval at which the host's interfaces are read. A new one is without the fast path until then.
+ * Milliseconds.
+ */
+const INTERFACES_PERIOD = 2_000;
+
+/**
+ * Interval at which the devices in the kernel are compared with them, as other programs may remove one. Takes
+ * 5 ms of CPU (nft 1.1.3). Milliseconds.
+ */
+const COMPARISON_PERIOD = 10_000;
+
+/** Maximum number of excluded interfaces that the log names. */
+const MOST_NAMED = 10;
+
+/**
+ * Maximum number of deleted interfaces in a flow table before it is recreated. Since Linux 6.16, the kernel
+ * keeps their names for the next interface with the same name.
  */
 const MOST_GONE = 64;
 
 /**
- * Keeps the host's network interfaces in the flow tables, by transactions of their own: before 6.16 the kernel refuses a
- * transaction with an interface that has just gone, and no Service is to wait for that. By polling, as everything that
- * happens to the host.
+ * Keeps the host's network interfaces in the flow tables. Its transactions are separate, because before Linux
+ * 6.16 the kernel refuses one with a deleted interface, which must not delay Services. It polls the
+ * interfaces, as the daemon does for all changes of the host.
  */
 export class FastPathDevices implements SyncSubscriber {
   readonly #parts: FastPathDevicesParts;
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #stopped = false;
-  /** The devices that the flow tables have; undefined when that is not known. */
+  /** The devices in the flow tables; undefined if unknown. */
   #current: readonly string[] | undefined;
   #comparedAt = 0;
-  /** The flow tables are to be made anew: at the start if they have devices by earlier options, and that all leave them. */
+  /**
+   * Whether to recreate the flow tables: at the start if they have devices of earlier options, and always to
+   * remove all connections from the fast path.
+   */
   #renewal: "if-wrong" | "always" | undefined = "if-wrong";
   #isLimitLogged = false;
 
@@ -60,17 +72,17 @@ export class FastPathDevices implements SyncSubscriber {
     this.#failures = new FailureLog(
       logger,
       clock,
-      "cannot put this host's interfaces into the flow tables, retrying: their connections take the long way",
-      "this host's interfaces are in the flow tables",
+      "cannot add this host's interfaces to the flow tables, retrying: their connections are without the fast path",
+      "this host's interfaces are in the flow tables again",
     );
   }
 
-  /** The number of devices that the flow tables have; 0 while that is not known. */
+  /** Number of devices in the flow tables; 0 if unknown. */
   get count(): number {
     return this.#current?.length ?? 0;
   }
 
-  /** Begins to follow the host's interfaces. */
+  /** Starts to follow the host's interfaces. */
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
@@ -79,15 +91,16 @@ export class FastPathDevices implements SyncSubscriber {
     );
   }
 
-  /** Does nothing more. The flow tables stay. */
+  /** Stops. The flow tables stay. */
   stop(): void {
     this.#stopped = true;
     this.#task?.stop();
   }
 
   /**
-   * A full sync that found differences, and a repair, may have made the flow tables anew, without devices. Connections to endpoints that
-   * vanished must leave the fast path, on which no rule sees them: then the rules reset them.
+   * A full sync that found differences, and a repair, may have made the flow tables anew, without devices.
+   * Connections to endpoints that vanished must leave the fast path, on which no rule sees them: then the
+   * rules reset them.
    */
   synced({ kind, deltas, repaired }: SyncReport): void {
     if (repaired !== undefined || (kind === "full" && deltas.length > 0)) this.#current = undefined;
@@ -119,7 +132,7 @@ export class FastPathDevices implements SyncSubscriber {
     if (await this.#repair(Object.values(ruleset), wanted)) this.#current = wanted;
   }
 
-  /** @returns whether the flow tables have the devices now */
+  /** Adds and removes devices. @returns whether the flow tables now have the wanted ones */
   async #repair(tables: readonly Table[], wanted: readonly string[]): Promise<boolean> {
     const { nft } = this.#parts;
     const listed = flowtableDevices(readListing(await listFlowtables(nft)));
@@ -127,18 +140,18 @@ export class FastPathDevices implements SyncSubscriber {
     const commands: Command[] = [];
     for (const table of tables) {
       const actual = listed[table.family];
-      // Without a flow table our table is not as it should be, which the drift watcher notices.
+      // A missing flow table is drift, which is repaired elsewhere.
       if (actual === undefined) return false;
       commands.push(...deviceCommands(table, wanted, actual, renewal));
     }
     try {
-      // One that is asked for from now on is done later.
+      // A renewal requested from now on is for the next time.
       this.#renewal = undefined;
       if (commands.length > 0) await nft.apply({ nftables: commands });
       return true;
     } catch (error) {
       this.#renewal ??= renewal;
-      // An interface that is gone meanwhile: the next poll knows.
+      // An interface was deleted in the meantime. The next poll does without it.
       if (error instanceof NftRefusedError && !this.#failures.isFailing && (await this.#isOutdated(wanted)))
         return false;
       throw error;

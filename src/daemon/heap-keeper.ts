@@ -4,13 +4,13 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { deltaSize } from "../nft/delta.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
-/** How long the daemon must be idle before memory is given back, milliseconds: changes go first. */
+/** Time that the daemon must be idle before it returns memory, as changes take precedence. Milliseconds. */
 const QUIET = 3000;
 
-/** Elements sent to the kernel, and as many endpoints decoded, that leave some 100 MB of garbage behind. */
+/** Number of elements sent, and endpoints decoded, that leave about 100 MB of garbage. */
 const MUCH = 10_000;
 
-/** Gives memory back to the system when the daemon is idle after much work. */
+/** Returns memory to the system when the daemon is idle after much work. */
 export class HeapKeeper implements SyncSubscriber {
   readonly #clock: Clock;
   readonly #compact: () => void;
@@ -18,14 +18,14 @@ export class HeapKeeper implements SyncSubscriber {
   #timer: Timer | undefined;
   #stopped = false;
 
-  /** @param compact gives back memory that nobody uses; blocks for some 0.1 s */
+  /** @param compact returns unused memory to the system; blocks for about 0.1 s */
   constructor(clock: Clock, compact: () => void) {
     this.#clock = clock;
     this.#compact = compact;
   }
 
   synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
-    // A full sync compares everything: much work, whatever it sent.
+    // A full sync compares everything, which is much work, even if it sends nothing.
     this.#done += kind === "full" ? MUCH : deltaSize(deltas).elements;
     this.#timer?.cancel();
     if (this.#done < MUCH || this.#stopped) return;
@@ -35,21 +35,21 @@ export class HeapKeeper implements SyncSubscriber {
     });
   }
 
-  /** Cancels what is due. */
+  /** Cancels a pending compaction. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
   }
 }
 
-/** Milliseconds for the engine to free what the first collection found. */
+/** Time for the engine to free what the first collection found. Milliseconds. */
 const BETWEEN = 200;
 
 /**
- * Gives back to the system the memory that a large piece of work has left behind. By itself the engine collects only
- * when it needs more: a daemon that has just listed 10,000 Services then sits on 330 MB of which it uses a third
- * (Node 20.20). Then the pages that are left are half empty, 20 MB of 95, so that a second collection moves all objects
- * together. Each of the two blocks for one to two milliseconds for each megabyte that is in use.
+ * Returns to the system the memory that much work has left. The engine only collects garbage when it needs
+ * more memory: a daemon that has just listed 10,000 Services holds 330 MB and uses a third of it (Node
+ * 20.20). After one collection, 20 MB of 95 are empty space in pages, so a second one moves all objects
+ * together. Each blocks for 1 to 2 ms for each megabyte in use.
  */
 export function compactHeap(): void {
   setFlagsFromString("--expose-gc");

@@ -8,10 +8,7 @@ import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
 import { fastPathFeatures, requiredFeatures } from "../ruleset/required-features.ts";
 
-/**
- * Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each
- * failure.
- */
+/** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
   const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
@@ -19,9 +16,9 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
 }
 
 /**
- * `run --init-only`: has nft check the rules, then sets up the host. The check changes nothing but loads the
- * kernel modules that the rules need: without its module, conntrack has no settings, and on a node that has
- * just booted nothing else may have loaded it.
+ * Implements `run --init-only`: checks the rules by nft, then sets up the host. The check changes no rules,
+ * but loads the kernel modules that they need. conntrack has no settings without its module, which nothing
+ * else may have loaded on a node that has just booted.
  * @throws AppError as {@link probeFeatures}, before anything is set
  */
 export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
@@ -31,8 +28,7 @@ export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logge
 }
 
 /**
- * Returns what `--fast-path` asks for and this kernel or nft lacks; undefined for nothing. Logs it as a
- * warning.
+ * Returns what `--fast-path` needs and this kernel or nft lacks; undefined for nothing. Logs it as a warning.
  */
 export async function missingFastPath(
   nft: Nft,
@@ -42,20 +38,26 @@ export async function missingFastPath(
   if (!fastPath) return undefined;
   const missing = await missingFeatures(nft, fastPathFeatures());
   if (missing !== undefined) {
-    logger.warn({ error: missing.message, hint: missing.hint }, "no connection takes the fast path");
+    logger.warn(
+      { error: missing.message, hint: missing.hint },
+      "--fast-path has no effect: no connection takes the fast path",
+    );
   }
   return missing;
 }
 
 /**
- * Removes the tables of `trace` commands that were killed: their rules cost every packet a look. A failure is
- * logged: it is no reason not to start.
+ * Removes the tables of `trace` commands that were killed, as their rules cost time for each packet. A
+ * failure is only logged, and does not prevent the start.
  */
 export async function removeStaleTraces(nft: Nft, logger: Logger): Promise<void> {
   try {
     const tables = await removeStaleTraceTables(nft);
-    if (tables > 0) logger.info({ tables }, "removed the tables of traces that were killed");
+    if (tables > 0) logger.info({ tables }, "removed the tables of killed trace commands");
   } catch (error) {
-    logger.warn({ error: messageOf(error) }, "cannot look for the tables of traces that were killed");
+    logger.warn(
+      { error: messageOf(error) },
+      "cannot remove the tables of killed trace commands, which slow packets down",
+    );
   }
 }

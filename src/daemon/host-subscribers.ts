@@ -28,7 +28,7 @@ import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Reads the host's addresses of both families, whatever the options. */
+/** Options to read all of the host's addresses. */
 const ALL_ADDRESSES = {
   nodePortAddresses: {
     primary: false,
@@ -37,7 +37,7 @@ const ALL_ADDRESSES = {
   },
 };
 
-/** Deletes stale UDP flows, and counts them. */
+/** Makes the cleaner of stale UDP flows, with metrics. */
 function staleFlowCleaner(
   ports: UdpServicePorts,
   { reconciler, nodeContext }: Proxier,
@@ -45,7 +45,7 @@ function staleFlowCleaner(
   { clock, flows, readHost, localAddresses }: HostSystem,
   logger: Logger,
 ): StaleFlowCleaner {
-  // One for both families.
+  // The option is the same for both families.
   const portRanges = () => nodeContext.current()[0]?.portRanges ?? "off";
   return new StaleFlowCleaner({
     table: flows,
@@ -61,10 +61,10 @@ function staleFlowCleaner(
 }
 
 /**
- * Keeps the NodePorts reserved: an outgoing connection that took one for its own port would get no answers.
+ * Reserves the NodePorts, because an outgoing connection with such a local port would get no answers.
  * Source: https://github.com/kubernetes/kubernetes/issues/111682
  * @param desired the desired state
- * @param isWanted `--reserve-nodeports`; off means that what was reserved before is taken back
+ * @param isWanted returns `--reserve-nodeports`; if it is off, earlier reservations are removed
  */
 function reservedPorts(
   desired: () => RulesetState,
@@ -76,10 +76,10 @@ function reservedPorts(
   const failures = new FailureLog(
     logger,
     clock,
-    "cannot reserve NodePorts; retrying",
+    "cannot reserve NodePorts, retrying",
     "NodePorts are reserved again",
   );
-  /** The ports of the last attempt in one text. */
+  /** The ports of the last attempt, as text. */
   let last = "";
   let queue: Promise<void> = Promise.resolve();
   const reserve = async (wanted: ReadonlySet<number>) => {
@@ -96,7 +96,7 @@ function reservedPorts(
   return {
     synced({ kind }) {
       const state = desired();
-      // Others may have changed the list meanwhile: a full sync looks at it again.
+      // Other programs may have changed the list, so a full sync checks it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
       if (![isChanged(state), isOn !== wasWanted, isDue].includes(true)) return;
@@ -110,18 +110,18 @@ function reservedPorts(
   };
 }
 
-/** What a daemon does to its host besides the rules, and the ports of Services that it listens on. */
+/** The changes of the host besides rules, and the ports of Services that the daemon listens on. */
 export interface HostServices {
-  /** Told of each sync. */
+  /** To be subscribed to syncs. */
   readonly subscribers: readonly SyncSubscriber[];
   /** Closes the ports. Never rejects. */
   close(): Promise<unknown>;
 }
 
 /**
- * Health check node ports, NodePorts on loopback, reserved ports and stale UDP flows.
- * @param options those in force
- * @param isServed whether new connections of a family are welcome
+ * Makes health check node ports, NodePorts on loopback, reserved ports, and the cleaner of stale UDP flows.
+ * @param options returns the current options
+ * @param isServed whether a family can take new connections
  */
 export function hostServices(
   input: DaemonInput,
@@ -178,7 +178,7 @@ function loopbackProxy(
   });
 }
 
-/** Has the loopback proxy serve the NodePorts that have endpoints. @param desired the desired state */
+/** Makes the loopback proxy serve NodePorts with endpoints after each sync. @param desired the desired state */
 export function loopbackNodePorts(
   loopback: Pick<LoopbackProxy, "sync">,
   desired: () => RulesetState,
@@ -187,13 +187,16 @@ export function loopbackNodePorts(
   return {
     synced({ nodeContext }) {
       const state = desired();
-      // Another node context renders all NodePorts again.
+      // A new node context also changes the revision, as it renders all NodePorts.
       if (isChanged(state)) void loopback.sync(wantedNodePorts(state, nodeContext));
     },
   };
 }
 
-/** @returns tells whether a NodePort changed since its last call, without looking at all of them */
+/**
+ * Returns a function that tells whether a NodePort changed since its last call, without comparing all of
+ * them.
+ */
 function nodePortsChange(): (state: RulesetState) => boolean {
   let known: { readonly state: RulesetState; readonly revision: number } | undefined;
   return (state) => {
@@ -204,7 +207,7 @@ function nodePortsChange(): (state: RulesetState) => boolean {
   };
 }
 
-/** The NodePorts of both families and all protocols, with and without endpoints. */
+/** Returns the NodePorts of both families and all protocols, with and without endpoints. */
 function nodePortsOf(state: RulesetState): Set<number> {
   const ports = new Set<number>();
   for (const family of Object.values(state.families)) {

@@ -16,35 +16,40 @@ import { compactHeap } from "./heap-keeper.ts";
 import type { ConntrackUsage } from "./metrics/metric.ts";
 import { type NamespaceLock, namespaceLock } from "./namespace-lock.ts";
 
-/** The machine and process under a daemon, besides nft; tests have their own. */
+/** The machine and the process of a daemon, without nft. Tests have their own. */
 export interface HostSystem {
   readonly clock: Clock;
-  /** @throws AppError HOST when the host cannot be read */
+  /** @throws AppError HOST if the host cannot be read */
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
-  /** Every address of the host, of both families, canonical. @throws AppError HOST when the host cannot be read */
+  /**
+   * Every address of the host, of both families, canonical.
+   * @throws AppError HOST if the host cannot be read
+   */
   readonly localAddresses: () => Promise<readonly string[]>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
   /** The memory of the container and of the programs that the daemon runs. */
   readonly memory: MemoryUsage;
   readonly reservedPorts: ReservedPortFiles;
-  /** The network interfaces whose packets may take the fast path: see {@link interfaceReader}. */
+  /** Reads the network interfaces whose packets may take the fast path: see {@link interfaceReader}. */
   readonly interfaces: (patterns: readonly string[]) => InterfaceReader;
-  /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
+  /**
+   * Returns the network namespace of this process by its name in /proc, `net:[4026531840]`; "" if unknown.
+   */
   readonly netNamespace: () => string;
-  /** Of the network namespace: one daemon has it. */
+  /** The lock of the network namespace: only one daemon can have it. */
   readonly lock: NamespaceLock;
-  /** Ends the programs of daemons that were killed. */
+  /** Ends the programs of killed daemons. */
   readonly endOrphans: () => void;
-  /** Listens to what is committed to nftables. */
+  /** Listens to commits to nftables. */
   readonly listenToKernel: StartNetlinkListener;
-  /** As {@link costlyTables}. */
+  /** See {@link costlyTables}. */
   readonly costlyTables: (nft: Nft) => Promise<readonly CostlyTable[]>;
-  /** Gives unused memory back to the system; blocks for some 0.1 s. */
+  /** Returns unused memory to the system; blocks for about 0.1 s. */
   readonly compactHeap: () => void;
 }
 
-/** The real one. */
+/** The real system. */
 export const hostSystem: HostSystem = {
   clock: systemClock,
   readHost: (options) => readHostView(options, hostFiles),

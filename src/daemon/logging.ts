@@ -7,16 +7,19 @@ export interface AdjustableLogger extends Logger {
   level: string;
 }
 
-/** The destination of log lines: whole lines, one call each. */
+/** The destination of the log: one call for each whole line. */
 export interface LogStream {
   write(line: string): void;
 }
 
 /**
- * Creates the product's log: JSON, one object a line, or text for people. Written at once, so that nothing is lost when
- * the process is killed; names and reasons from outside cannot control a terminal that shows it. The JSON has the keys of Kubernetes components: `ts` in milliseconds since 1970, `v` for the
- * verbosity (none for warnings and errors), `msg`, `err` for an error's message; `level` beside them.
- * Source: {@link https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging KEP-1602}
+ * Creates the log: one JSON object for each line, or text for people. Lines are written at once, so that none
+ * is lost when the process is killed. Names and reasons from outside cannot control a terminal that shows
+ * them. The JSON has the keys of Kubernetes components, and `level`: `ts` in milliseconds since 1970, `v` for
+ * the verbosity (not for warnings and errors), `msg`, and `err` for the message of an error.
+ * Source: {@link
+ * https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging
+ * KEP-1602}
  */
 export function createLogger(
   format: "text" | "json",
@@ -35,10 +38,13 @@ export function createLogger(
   return pino(options, { write: format === "json" ? write : (line: string) => write(textLine(line)) });
 }
 
-/** Of a longer text in a line only this many characters are logged, unless it is for debugging: a whole transaction may be. */
+/**
+ * Maximum length of a text in a line, unless it is for debugging, as a text may be a whole transaction.
+ * Characters.
+ */
 const MAX_TEXT = 4000;
 
-/** The number of the level in pino. */
+/** pino's number of this level. */
 const DEBUG = 20;
 
 function logBounded(this: PinoLogger, args: Parameters<LogFn>, method: LogFn, level: number): void {
@@ -58,12 +64,12 @@ function boundedText(value: unknown): unknown {
   return `${value.slice(0, MAX_TEXT)}... (${value.length} characters)`;
 }
 
-/** Renames `error` to the key that Kubernetes components have. */
+/** Renames `error` to the key of Kubernetes components. */
 function withErr({ error, ...fields }: Record<string, unknown>): Record<string, unknown> {
   return error === undefined ? fields : { err: error, ...fields };
 }
 
-/** The flag `-v` at which lines of a level are logged. */
+/** The value of the flag `-v` from which lines of a level are logged. */
 function verbosityOf(level: string): { readonly v?: number } {
   if (level === "info") return { v: 0 };
   return level === "debug" ? { v: 4 } : {};
@@ -76,7 +82,7 @@ const SHORT_LEVELS: Readonly<Record<string, string>> = {
   error: "E",
 } satisfies Partial<Record<Level, string>>;
 
-/** `2026-11-20T10:00:00.000Z I full sync reason=start seconds=0.2`. */
+/** Formats a line: `2026-11-20T10:00:00.000Z I full sync reason=start seconds=0.2`. */
 function textLine(json: string): string {
   const { level, v: _, ts, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${fieldText(value)}`);
@@ -87,21 +93,21 @@ function fieldText(value: unknown): string {
   return typeof value === "string" && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
 }
 
-/** Of a longer line only this many characters are kept: a whole transaction may be logged for debugging. */
+/** Maximum length of a kept line, as a whole transaction may be logged for debugging. Characters. */
 const MAX_LENGTH = 10_000;
 
-/** A copy: a slice would keep the whole line in memory. */
+/** Returns a copy, as a slice would keep the whole line in memory. */
 function shortened(line: string): string {
   return line.length <= MAX_LENGTH ? line : `${Buffer.from(line.slice(0, MAX_LENGTH)).toString()}...\n`;
 }
 
-/** The newest lines of a log, for support: they pass through to the log's own stream. */
+/** Keeps the newest lines of a log, for support, and passes all of them to its stream. */
 export class RecentLog implements LogStream {
   readonly #stream: LogStream;
   readonly #most: number;
   readonly #lines: string[] = [];
 
-  /** @param most lines that are kept, at most */
+  /** @param most maximum number of kept lines */
   constructor(stream: LogStream, most = 1000) {
     this.#stream = stream;
     this.#most = most;
@@ -113,7 +119,7 @@ export class RecentLog implements LogStream {
     if (this.#lines.length > 2 * this.#most) this.#lines.splice(0, this.#lines.length - this.#most);
   }
 
-  /** The newest lines, the oldest of them first. */
+  /** Returns the newest lines, oldest first. */
   lines(): readonly string[] {
     return this.#lines.slice(-this.#most);
   }

@@ -3,9 +3,9 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** A lock that only one process of a network namespace can hold. */
+/** A lock that one process of a network namespace can hold. */
 export interface NamespaceLock {
-  /** Tries once. @returns whether this process holds the lock now */
+  /** Tries once. @returns whether this process now holds the lock */
   take(): Promise<boolean>;
   /** Releases it. */
   release(): void;

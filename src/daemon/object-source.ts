@@ -25,17 +25,17 @@ export interface ObjectOrigin {
     onImplausible: (resource: ResourceName) => void,
   ) => ObjectSource;
   readonly eventSink: EventSink;
-  /** Asks for the Services that the source excludes. Never rejects. */
+  /** Returns the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
-  /** Sets the observer of requests to the API server; until then they are not observed. */
+  /** Sets the observer of requests to the API server. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
-  /** The API servers, or the proxies before them, that it has connected to: none for files. */
+  /** Returns the API servers, or their proxies, that it has connected to; none for files. */
   readonly apiServers: () => readonly ServerAddress[];
-  /** Closes its connections; to be called after the source was stopped. */
+  /** Closes its connections. Call it after the source is stopped. */
   readonly close: () => void;
 }
 
-/** How to reach a cluster. */
+/** Access to a cluster. */
 export interface ClusterAccess {
   readonly options: ProxyOptions;
   readonly nodeName: string;
@@ -46,14 +46,14 @@ export interface ClusterAccess {
 }
 
 /**
- * The objects of a cluster, followed as they change.
- * @throws AppError BAD_CONFIG when no API server is configured
+ * Returns the objects of a cluster, and follows their changes.
+ * @throws AppError BAD_CONFIG if no API server is configured
  */
 export async function clusterOrigin(access: ClusterAccess, logger: Logger): Promise<ObjectOrigin> {
   const { options, nodeName, env, userAgent, hasRules } = access;
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, master, env });
-  // A configuration that names no server is reported at once, not retried.
+  // Reports a configuration without a server at once, instead of retrying.
   await connect();
   let observe: ApiRequestObserver = () => {};
   const servers = new ServerAddresses();
@@ -86,9 +86,9 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
 }
 
 /**
- * The objects of files, followed as they change. Their Events are discarded.
+ * Returns the objects of files, and follows their changes. Events are discarded.
  * @param nodeName the name of the Node that nft-proxy runs on
- * @param budget of Services; the default one if absent
+ * @param budget the budgets of Services; the defaults if absent
  */
 export function fileOrigin(
   paths: readonly string[],
@@ -109,14 +109,14 @@ export function fileOrigin(
   };
 }
 
-/** The most names in the warning. */
+/** Maximum number of names in the warning. */
 const MOST_NAMES = 5;
 
 /**
- * Wraps the handler of Nodes: warns when the first list has no Node of our name, with the nearest names that there are, and
- * tells when it arrives. The daemon goes on without it, as a Node may register late.
+ * Wraps the handler of Nodes: warns with similar names if the first list lacks our Node, and reports when it
+ * appears. The daemon continues without it, as a Node may register late.
  * @param nodeName the name of the Node that nft-proxy runs on
- * @param nodeNames the names of the Nodes that there are; empty when they are unknown
+ * @param nodeNames returns the names of all Nodes; empty if unknown
  */
 export function watchForNode(
   handlers: SourceHandlers,
@@ -131,9 +131,10 @@ export function watchForNode(
     const names = byNearness(nodeName, new Set([...seen, ...(await nodeNames())]));
     if (seen.has(nodeName)) return;
     const nearest = names.length === 0 ? {} : { nearest: names.slice(0, MOST_NAMES) };
-    const hint = "its addresses, zone and podCIDRs are unknown; --hostname-override names the Node";
+    const hint =
+      "its addresses, zone and podCIDRs are unknown: set --hostname-override to the name of this Node";
     isWarned = true;
-    logger.warn({ node: nodeName, ...nearest, hint }, "there is no Node of this name: going on without it");
+    logger.warn({ node: nodeName, ...nearest, hint }, "no Node has this name, continuing without it");
   };
   return {
     ...handlers,
@@ -141,7 +142,7 @@ export function watchForNode(
       ...nodes,
       onUpsert: (key, node, previous) => {
         if (isWarned && key === nodeName && !seen.has(nodeName))
-          logger.info({ node: nodeName }, "the Node is there");
+          logger.info({ node: nodeName }, "the Node exists now");
         seen.add(key);
         nodes.onUpsert(key, node, previous);
       },

@@ -9,27 +9,30 @@ import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 
-/** What brings the objects of the cluster into the kernel, in the order of a change's way. */
+/**
+ * The parts that program the kernel from the objects of the cluster, in the order in which they process a
+ * change.
+ */
 export interface Proxier {
   readonly source: ObjectSource;
   readonly tracker: ChangeTracker;
   readonly cache: ObjectCache;
   readonly runner: BoundedFrequencyRunner;
   readonly nodeContext: NodeContextReader;
-  /** Undefined where connections to vanished endpoints are not reset. */
+  /** Undefined if connections to vanished endpoints are not reset. */
   readonly vanished: VanishedEndpoints | undefined;
   readonly reconciler: Reconciler;
   readonly loop: SyncLoop;
 }
 
-/** Retries of a failed sync, milliseconds: soon at first, as the cause may be transient. */
+/** First and longest pause before a failed sync is retried; the cause may be transient. Milliseconds. */
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
 
 /**
- * Puts a proxier together; nothing runs yet.
- * @param options those in force
- * @param host as it is at the start
+ * Makes a proxier; nothing runs yet.
+ * @param options returns the current options
+ * @param host the host at the start
  * @param onImplausible called for the first of several lists without any known object
  */
 export function createProxier(
@@ -56,7 +59,7 @@ export function createProxier(
   return { source, tracker, cache, runner, nodeContext, vanished, reconciler, loop };
 }
 
-/** The interval between syncs that the options ask for; adaptive when they leave it open. */
+/** Returns the interval between syncs; adaptive if the options set none. */
 export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
   return {
     minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,

@@ -8,18 +8,20 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
-/** At most so many Services are named within one window, milliseconds; the others are counted at its end. */
+/** Maximum number of Services named in one window. The others are counted at its end. */
 const MAX_LINES = 20;
+
+/** Length of a window, milliseconds. */
 const WINDOW = 10_000;
 
-/** A Service as it was last programmed. */
+/** A Service when it was last programmed. */
 interface Programmed {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
   readonly ready: number;
 }
 
-/** Logs one line for each changed Service and sync, and counts them when there are too many to name. */
+/** Logs a line for each Service that a sync changed. Of many Services, some are only counted. */
 export class ServiceChangeLog implements SyncSubscriber {
   readonly #cache: ObjectCache;
   readonly #clock: Clock;
@@ -39,7 +41,7 @@ export class ServiceChangeLog implements SyncSubscriber {
   synced({ rendered }: Pick<SyncReport, "rendered">): void {
     for (const name of rendered) {
       const fields = this.#change(name);
-      // The first sync brings every Service: a line for each would say nothing.
+      // The first sync adds all Services.
       if (fields !== undefined && !this.#isFirst) this.#log(name, fields);
     }
     this.#isFirst = false;
@@ -60,7 +62,10 @@ export class ServiceChangeLog implements SyncSubscriber {
     this.#window = undefined;
   }
 
-  /** Remembers a Service as it is now. @returns the fields of its change, undefined when nothing of it changed */
+  /**
+   * Stores the current state of a Service.
+   * @returns the fields of its change; undefined if nothing changed
+   */
   #change(name: ServiceName): Readonly<Record<string, unknown>> | undefined {
     const before = this.#programmed.get(name);
     const service = this.#cache.service(name);
@@ -78,8 +83,8 @@ export class ServiceChangeLog implements SyncSubscriber {
 }
 
 /**
- * Counts the distinct ready endpoints and the nodes that they are on. Endpoints of both families are mostly the same Pods,
- * so the family that has more of them counts.
+ * Counts distinct ready endpoints and their nodes. Both families mostly have the same Pods, so the number of
+ * the larger one counts.
  */
 function readyEndpoints(slices: readonly EndpointSlice[]): { ready: number; nodes: number } {
   const addresses = byFamily(() => new Set<string>());

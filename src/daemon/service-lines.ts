@@ -2,19 +2,19 @@ import type { Clock } from "../base/clock.ts";
 import { NamespaceTokens } from "../base/namespace-tokens.ts";
 import type { ServiceName } from "../model/ids.ts";
 
-/** Lines at once about the Services of one namespace, and how long until there may be one more, milliseconds. */
+/** Lines about Services of one namespace: the number at once, and the time until one more is allowed. */
 const LINES = { burst: 10, refillMs: 60_000 };
 
-/** Lines of one kind in one sync, whatever namespaces there are. */
+/** Maximum number of lines of one kind in one sync, for all namespaces. */
 const MOST_OF_SYNC = 50;
 
-/** The tokens of the lines that count the others: no namespace has this name. */
+/** Key of the tokens for lines that count other Services. No namespace has this name. */
 const OTHERS = "";
 
-/** Chooses the Services of which a sync logs a line, so many of each namespace, and counts the others. */
+/** Limits the lines that a sync logs about Services, for each namespace, and counts the other Services. */
 export class ServiceLines {
   readonly #tokens: NamespaceTokens;
-  /** Services that no line has told of, and no count. */
+  /** Number of Services that are in no line and no logged count. */
   #others = 0;
 
   constructor(clock: Pick<Clock, "monotonic">) {
@@ -24,7 +24,7 @@ export class ServiceLines {
   /**
    * Logs the Services of one sync.
    * @param line logs one of them
-   * @param more logs how many others there were, since it was last called
+   * @param more logs the number of other Services since its last call
    */
   log<T>(
     items: Iterable<T>,

@@ -79,14 +79,17 @@ export class SyncLog implements SyncSubscriber {
   #repaired({ reason, endedAt }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
     const limit = this.#repairs.fields(endedAt);
     if (limit === undefined) return;
-    this.#logger.warn({ reason, seconds, found, ...limit }, "rules changed by someone else, repaired");
+    this.#logger.warn({ reason, seconds, found, ...limit }, "another program changed the rules, repaired");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {
     for (const [family, error] of families) {
       if (this.#excluded.has(family)) continue;
       const fields = { family: FAMILY_NAMES[family], error };
-      this.#logger.error(fields, "family excluded: the kernel refuses its tables; the other family works");
+      this.#logger.error(
+        fields,
+        "family excluded, as the kernel refuses its tables; the other family is served",
+      );
     }
     for (const family of this.#excluded.keys()) {
       if (!families.has(family))

@@ -7,10 +7,13 @@ import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Between two looks at the sets of other software, milliseconds. */
+/** Interval between two counts of the sets of other software. Milliseconds. */
 const OTHERS_PERIOD = 600_000;
 
-/** Does what is due from time to time: what looks at the kernel and the host while nothing changes. */
+/**
+ * Runs periodic tasks: reads the host, deletes stale chains, retries quarantined Services, counts foreign
+ * sets.
+ */
 export class Upkeep {
   readonly #input: DaemonInput;
   readonly #options: () => ProxyOptions;
@@ -18,9 +21,9 @@ export class Upkeep {
   readonly #periodic: PeriodicTask[] = [];
   readonly #hostFailures: FailureLog;
   #costlyTables: readonly CostlyTable[] = [];
-  #hasToldOfOthers = false;
+  #isLogged = false;
 
-  /** @param options those in force */
+  /** @param options returns the current options */
   constructor(input: DaemonInput, options: () => ProxyOptions, proxier: Proxier) {
     this.#input = input;
     this.#options = options;
@@ -33,12 +36,12 @@ export class Upkeep {
     );
   }
 
-  /** The tables of other software that slow transactions down, as of the last look. */
+  /** The tables of other software that slow transactions down, as last counted. */
   get costlyTables(): readonly CostlyTable[] {
     return this.#costlyTables;
   }
 
-  /** Begins. */
+  /** Starts. */
   start(): void {
     this.#every(
       () => this.#options().syncPeriodMs,
@@ -51,34 +54,34 @@ export class Upkeep {
     if (this.#input.dryRun) return;
     this.#every(
       () => OTHERS_PERIOD,
-      () => this.#lookAtOthers(),
+      () => this.#countOthers(),
     );
   }
 
-  /** Ends. */
+  /** Stops. */
   stop(): void {
     for (const task of this.#periodic) task.stop();
   }
 
-  /** Takes over changed periods, and reads the host again for what else changed. */
+  /** Applies changed periods, and reads the host again. */
   optionsChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
     void this.#maintain();
   }
 
-  /** Looks for tables of other software that slow transactions down, and logs the first that it finds. */
-  async #lookAtOthers(): Promise<void> {
+  /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
+  async #countOthers(): Promise<void> {
     const { nft, system, logger } = this.#input;
     const tables = await system.costlyTables(nft).catch(() => []);
     this.#costlyTables = tables;
-    if (this.#hasToldOfOthers || tables.length === 0) return;
-    this.#hasToldOfOthers = true;
+    if (this.#isLogged || tables.length === 0) return;
+    this.#isLogged = true;
     const counts = tables.map(costlyTableText);
     const action = costlyTablesAdvice(tables);
     logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");
   }
 
-  /** Deletes stale chains and reads the host again, whose addresses may have changed. */
+  /** Deletes stale chains, and reads the addresses of the host again. */
   async #maintain(): Promise<void> {
     const { nodeContext, loop } = this.#proxier;
     try {

@@ -176,7 +176,7 @@ export class DriftRepair {
         logger.warn({ tables: drift.missing, ...byOf(drift.author), ...limit }, "tables missing: rebuilding");
         break;
       case "commit":
-        logger.warn({ ...byOf(drift.author), ...limit }, "rules changed by someone else: repairing");
+        logger.warn({ ...byOf(drift.author), ...limit }, "another program changed the rules: repairing");
         break;
       case "differences":
         logger.warn(

@@ -131,7 +131,7 @@ test("in a map that is nearly full, the Service with the most gives room to the 
   await daemon.stop();
   daemon = lab.start(flags);
   const line = await daemon.saying(
-    "the affinity map is nearly full: forgot clients of the service ports with the most",
+    "the affinity map is nearly full: deleted entries of the service ports with the most",
   );
   const { servicePort: neighbour } = await idsOf("neighbour");
   const before = await answers();

@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(() => lab.converged());
 
-const repaired = "rules changed by someone else, repaired";
+const repaired = "another program changed the rules, repaired";
 
 /** Repairs in several steps as one: the sums, by table. */
 function summed(found: readonly string[]): string {
@@ -215,7 +215,7 @@ describe("a daemon whose next full sync is far in the future", () => {
   });
 
   test("names who changed the rules, in its log and in an Event", async () => {
-    const changing = "rules changed by someone else: repairing";
+    const changing = "another program changed the rules: repairing";
     const changes = daemon.said(changing).length;
     await lab.nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.7.7 . tcp . 7000 }");
     expect((await daemon.saying(changing, changes + 1)).by).toMatch(/^\S+ \(process \d+\)$/);

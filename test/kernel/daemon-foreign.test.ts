@@ -11,7 +11,7 @@ const FRONTEND = "10.96.7.7 . tcp . 7000";
 let lab: DaemonLab;
 let daemon: RunningDaemon;
 
-const repaired = "rules changed by someone else, repaired";
+const repaired = "another program changed the rules, repaired";
 
 beforeAll(async () => {
   lab = await DaemonLab.create();

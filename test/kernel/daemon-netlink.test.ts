@@ -12,8 +12,8 @@ import { loadTown } from "../support/stub-api/town.ts";
 
 const PORT = { port: 7000, targetPort: 7000 };
 const ELEMENT = "ip nft-proxy lists { 10.96.7.7 . tcp . 7000 }";
-const repaired = "rules changed by someone else, repaired";
-const repairing = "rules changed by someone else: repairing";
+const repaired = "another program changed the rules, repaired";
+const repairing = "another program changed the rules: repairing";
 
 let lab: DaemonLab;
 let namespace: string;

@@ -346,7 +346,7 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
 
   test("gets the rules without a fast path, and one warning that names the modules, or the kernel", async () => {
     await lab.converged({ resetVanished: true, counters: "services" });
-    const warnings = daemon.said("no connection takes the fast path");
+    const warnings = daemon.said("--fast-path has no effect: no connection takes the fast path");
     expect(warnings).toMatchObject([
       { level: "warn", hint: expect.stringMatching(/nft_flow_offload|use Linux 5\.14/) },
     ]);

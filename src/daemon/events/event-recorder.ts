@@ -7,22 +7,24 @@ import { NamespaceTokens } from "../../base/namespace-tokens.ts";
 import { type ApiClient, readText } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
-/** Takes Events to the API server. */
+/** Sends Events to the API server. */
 export interface EventSink {
-  /** Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects when the API server is away or refuses it. */
+  /**
+   * Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API server is away or refuses it.
+   */
   send(method: "POST" | "PATCH", path: string, body: object): Promise<void>;
 }
 
-/** Discards Events: there is no API server to send them to. */
+/** Discards Events, as there is no API server. */
 export const NO_EVENTS: EventSink = { send: async () => {} };
 
-/** How long an Event may take, milliseconds: those behind it wait. */
+/** Maximum time to send an Event, as others wait for it. Milliseconds. */
 const TIMEOUT = 10_000;
 
-/** An object of this name exists: all nodes give the same name to an Event that they find alike. */
+/** HTTP status if an object with this name exists: all nodes give a common Event the same name. */
 const CONFLICT = 409;
 
-/** Sends Events through the client that the sources use, so that they need no connection of their own. */
+/** Sends Events over the connection of the reflectors. */
 export function apiEventSink(client: ApiClient): EventSink {
   return {
     async send(method, path, body) {
@@ -36,26 +38,29 @@ export function apiEventSink(client: ApiClient): EventSink {
   };
 }
 
-/** What the recorder needs. */
+/** Options of {@link EventRecorder}. */
 export interface EventRecorderOptions {
   readonly sink: EventSink;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The node's name. */
   readonly instance: string;
-  /** A name no other Event has, of lower-case letters and digits. */
+  /** Returns a unique name of lower-case letters and digits. */
   readonly makeId?: () => string;
   /** Returns numbers in [0, 1). */
   readonly random?: () => number;
-  /** Told of each Event that is not delivered: too many of them, or the API server does not take it. */
+  /** Called for each Event that is not delivered: there are too many, or the API server refuses it. */
   readonly onDropped: (event: EventNote) => void;
 }
 
 interface Series {
   readonly path: string;
-  /** The namespace of its object, "" for the node. */
+  /** The namespace of its object; "" for the node. */
   readonly about: string;
-  /** One Event stands for all nodes: none of them counts repetitions, and each makes it anew after its lifetime. */
+  /**
+   * Whether one Event stands for all nodes: they do not count repetitions, and record it again after its
+   * lifetime.
+   */
   readonly isCommon: boolean;
   readonly createdAt: number;
   count: number;
@@ -63,39 +68,52 @@ interface Series {
   lastAt: number;
 }
 
-/** Events about the node at once, and how long until there may be one more, milliseconds: it must not flood the API server. */
+/**
+ * Events about the node: the number at once, and the time until one more is allowed. Protects the API server.
+ */
 const OF_NODE = { burst: 25, refillMs: 60_000 };
-/** The same for the objects of each namespace, so that nobody's Events crowd out another's. */
+
+/** The same for the objects of each namespace, so that the Events of one do not displace those of another. */
 const OF_NAMESPACE = { burst: 10, refillMs: 60_000 };
-/** How often repetitions are reported, and how long after the last one the next is a new Event. Milliseconds. */
+
+/**
+ * Interval of reports of repetitions, and time after the last one until the next is a new Event.
+ * Milliseconds.
+ */
 const SERIES_INTERVAL = 60_000;
 const SERIES_LIFETIME = 600_000;
-/** How long an API server keeps an Event by default, and over which time all nodes report what they all find. Milliseconds. */
+
+/** Time that an API server keeps an Event by default. Milliseconds. */
 const EVENT_LIFETIME = 3_600_000;
+
+/** Time over which nodes spread an Event that all of them record. Milliseconds. */
 const COMMON_SPREAD = 15_000;
-/** What is remembered, at most. */
+
+/** Maximum number of remembered series. */
 const MOST_SERIES = 500;
-/** What is waiting, at most: about the node, or about the objects of one namespace. */
+
+/** Maximum number of waiting Events about the node, or about the objects of one namespace. */
 const MOST_WAITING = 50;
-/** How long the end waits for Events that are being sent, milliseconds: the kubelet kills a pod that takes 10 s to end. */
+
+/** Time that stopping waits for Events, as the kubelet kills a pod that takes 10 s to end. Milliseconds. */
 const STOP_WITHIN = 2000;
 
 /**
- * Records Events without ever making its caller wait or fail. The same Event again is counted in its series. What
- * the API server does not take at once is dropped: Events are news, the log has everything.
+ * Records Events. Its caller neither waits nor fails. A repeated Event is counted in its series. Events that
+ * the API server does not accept at once are dropped; the log has all of them.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #failures: FailureLog;
   readonly #series = new Map<string, Series>();
-  /** How many Events are waiting, by the namespace that they are about, "" for the node. */
+  /** Number of waiting Events by namespace, "" for the node. */
   readonly #waiting = new Map<string, number>();
   #queue: Promise<void> = Promise.resolve();
   readonly #ofNode: NamespaceTokens;
   readonly #ofNamespaces: NamespaceTokens;
   #timer: Timer | undefined;
   #stopped = false;
-  /** Nothing is sent any more. */
+  /** Whether sending has ended. */
   #closed = false;
 
   constructor(options: EventRecorderOptions) {
@@ -107,7 +125,7 @@ export class EventRecorder {
     this.#ofNamespaces = new NamespaceTokens(clock, OF_NAMESPACE);
   }
 
-  /** Records that something happened. */
+  /** Records an Event. */
   record(given: EventNote): void {
     if (this.#stopped) return;
     const event = boundedEvent(given);
@@ -127,7 +145,7 @@ export class EventRecorder {
     else this.#drop(event);
   }
 
-  /** Records nothing more. Resolves when everything is sent, within 2 s: what is left then is dropped. */
+  /** Stops recording. Resolves when all Events are sent, after at most 2 s; the rest is dropped. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -218,7 +236,7 @@ export class EventRecorder {
   }
 }
 
-/** Whether a repetition belongs to an Event that was sent before. */
+/** Whether a repetition belongs to an earlier Event. */
 function isKept({ isCommon, lastAt, createdAt }: Series, now: number): boolean {
   return now - lastAt < SERIES_LIFETIME && !(isCommon && now - createdAt >= EVENT_LIFETIME);
 }
@@ -227,7 +245,7 @@ function newId(): string {
   return randomUUID().replaceAll("-", "");
 }
 
-/** The same id on all nodes. */
+/** Returns an id that is the same on all nodes. */
 function commonId({ regarding, reason, clusterKey }: EventNote): string {
   return createHash("sha256")
     .update(JSON.stringify([regarding, reason, clusterKey]))

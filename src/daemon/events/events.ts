@@ -8,22 +8,22 @@ import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 
-/** The object that an Event is about. */
+/** The object of an Event. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
   /** "" for a Node. */
   readonly namespace: string;
   readonly name: string;
-  /** "" when it is not known. */
+  /** "" if unknown. */
   readonly uid: string;
 }
 
-/** Our Node, as the object cache knows it. */
+/** Returns our Node, from the object cache. */
 export function nodeSubject({ node: { name, uid } }: Pick<ObjectCache, "node">): EventSubject {
   return { kind: "Node", namespace: "", name, uid };
 }
 
-/** A Service, with its uid while the object cache knows it. */
+/** Returns a Service, with its uid if the object cache has it. */
 export function serviceSubject(cache: Pick<ObjectCache, "service">, service: ServiceName): EventSubject {
   const [namespace = "", name = ""] = service.split("/");
   return { kind: "Service", namespace, name, uid: cache.service(service)?.uid ?? "" };
@@ -32,26 +32,28 @@ export function serviceSubject(cache: Pick<ObjectCache, "service">, service: Ser
 /** A message to the cluster's operators. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
-  /** Why, in a word for scripts: kube-proxy's where it has one. */
+  /** The cause as one word for scripts; kube-proxy's if it has one. */
   readonly reason: string;
-  /** What was being done. */
+  /** The action that caused it. */
   readonly action: string;
-  /** For people. */
+  /** The text for people. */
   readonly note: string;
   readonly regarding: EventSubject;
   /**
-   * Set where many nodes find the same of the subject: the words, beside the reason, that are alike on all of them. One Event
-   * in the cluster is enough while it lasts (an hour by default), where a thousand nodes would send a thousand.
+   * Set if many nodes record the same: the text that is the same on all of them. With it, one Event for the
+   * cluster is enough for its lifetime (an hour by default), instead of one from each of a thousand nodes.
    */
   readonly clusterKey?: string;
 }
 
-/** The most that the API server takes of a note, in bytes, and of other fields, in characters. */
+/** The API server's maximum length of a note. Bytes. */
 const NOTE_LIMIT = 1024;
+
+/** Its maximum lengths of other fields. Characters. */
 const NAME_LIMIT = 253;
 const INSTANCE_LIMIT = 128;
 
-/** The proxy has started: kube-proxy's Event. */
+/** The proxy starts; kube-proxy's Event. */
 export function startingEvent(node: EventSubject): EventNote {
   return { type: "Normal", reason: "Starting", action: "StartKubeProxy", note: "", regarding: node };
 }
@@ -60,7 +62,7 @@ function warning(regarding: EventSubject, reason: string, action: string, note: 
   return { type: "Warning", reason, action, note, regarding };
 }
 
-/** One of the two servers cannot bind its address: kube-proxy's Events. `problem` names the address and the reason. */
+/** A server cannot bind its address; kube-proxy's Events. @param problem the address and the reason */
 export function failedServerEvent(
   node: EventSubject,
   server: "healthz" | "metrics",
@@ -70,7 +72,7 @@ export function failedServerEvent(
   return warning(node, reason, "StartKubeProxy", problem);
 }
 
-/** The health check node port of a Service cannot be listened on: kube-proxy's Event. */
+/** The daemon cannot listen on the health check node port of a Service; kube-proxy's Event. */
 export function failedHealthPortEvent(
   service: EventSubject,
   port: number,
@@ -82,7 +84,7 @@ export function failedHealthPortEvent(
   return warning(service, "FailedToStartServiceHealthcheck", "Listen", note);
 }
 
-/** The NodePort of a Service cannot be bound at a loopback address; it is retried. */
+/** The daemon cannot listen on a NodePort of a Service at a loopback address, and retries. */
 export function failedLoopbackEvent(
   service: EventSubject,
   port: number,
@@ -93,31 +95,31 @@ export function failedLoopbackEvent(
   return warning(service, "FailedToListenLocalhostNodePort", "Listen", note);
 }
 
-/** A list of the API server has none of the objects that are known; it changes nothing until it is repeated for a minute. */
+/** A list of the API server lacks all known objects. It has no effect until it is repeated for a minute. */
 export function implausibleListEvent(resource: ResourceName): EventNote {
   const regarding = { kind: "Service", namespace: "default", name: "kubernetes", uid: "" } as const;
-  const note = `the API server lists ${resource} without any known one, not even default/kubernetes; the rules stay unless it is repeated for a minute`;
+  const note = `the list of ${resource} lacks all known objects, even default/kubernetes; the rules stay unless the API server repeats it for a minute: check its database`;
   return { ...warning(regarding, "ImplausibleList", "List", note), clusterKey: resource };
 }
 
-/** Our rules were changed by someone else and repaired. `found` describes the drift. */
+/** Another program changed our rules, and they were repaired. @param found describes the drift */
 export function driftRepairedEvent(node: EventSubject, found: string): EventNote {
-  const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${found}`;
+  const note = `another program changed the rules on node ${node.name}, which have been repaired: ${found}`;
   return warning(node, "RulesRepaired", "Repair", note);
 }
 
-/** A service port has no rules, for the reason given; all others are programmed. */
+/** A service port has no rules; all others have theirs. @param problem the reason */
 export function quarantineEvent(
   service: EventSubject,
   port: string,
   node: string,
   problem: string,
 ): EventNote {
-  const note = `node ${node} cannot program ${port}, which is quarantined: ${problem}`;
+  const note = `node ${node} has no rules for ${port}, which is quarantined: ${problem}`;
   return warning(service, "ServicePortQuarantined", "Sync", note);
 }
 
-/** Service ports are served without a feature, for the reason given: all nodes find the same. */
+/** Service ports are served without a feature, on all nodes. @param servicePorts as text */
 export function reducedEvent(
   feature: Feature,
   service: EventSubject,
@@ -133,20 +135,20 @@ const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
   ranges: "PortRangesNotServed",
 };
 
-/** A service port lost an address and port to another. `winner` is a service port's name. */
+/** A service port lost an address and port to another. @param winner its name */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
-  const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;
+  const note = `${servicePort} is not served at an address, as ${winner} has the same address and port: change one of the two`;
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: note };
 }
 
-/** A Service lost several addresses and ports to others: one Event for all of them. */
+/** A Service lost several addresses and ports to others. */
 export function contestedServiceEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
   const winners = [...new Set(lost.map(({ winner }) => winner.service.name))].sort();
   const name = `${service.namespace}/${service.name}`;
   const frontends = listTextOf(lost, ({ frontend }) => frontendText(frontend));
   const have = winners.length === 1 ? "has" : "have";
-  const note = `${name} conflicts with ${listText(winners)}, which ${have} ${lost.length} of its addresses and ports: ${frontends}; nft-proxy explain ${name} lists all`;
-  // What nodes lose in one sync may differ, and so the numbers.
+  const note = `${name} is not served at ${lost.length} of its addresses and ports, which ${listText(winners)} ${have}: ${frontends}; nft-proxy explain ${name} lists all`;
+  // Nodes may find them in different syncs, so the numbers differ.
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: winners.join(" ") };
 }
 
@@ -156,19 +158,19 @@ export function unknownSchedulerEvent(service: EventSubject, given: string): Eve
   return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
 }
 
-/** The annotation of a Service gives ranges of ports that cannot be served. `reason` is the predicate of a sentence. */
+/** The annotation of a Service has invalid ranges of ports. @param reason the predicate of a sentence */
 export function invalidPortRangesEvent(service: EventSubject, reason: string): EventNote {
   const note = `${PORT_RANGES_ANNOTATION} ${reason}: no range is served`;
   return { ...warning(service, "InvalidPortRanges", "Sync", note), clusterKey: note };
 }
 
-/** No node serves ranges of ports, and the annotation of a Service gives some. */
+/** The annotation of a Service has ranges of ports, but the option is off. */
 export function portRangesOffEvent(service: EventSubject): EventNote {
   const note = `${PORT_RANGES_ANNOTATION} is ignored: --port-ranges is off`;
   return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "off" };
 }
 
-/** A Service has addresses of a node, at which its ranges of ports are not served: the first node that reports it. */
+/** A Service has addresses of a node, at which its ranges are not served. The first node reports it. */
 export function localPortRangesEvent(
   service: EventSubject,
   node: string,
@@ -178,34 +180,38 @@ export function localPortRangesEvent(
   return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "local" };
 }
 
-/** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */
+/**
+ * Connections to a Service were refused or dropped. The first node reports it.
+ * @param summary number and reasons
+ */
 export function refusedEvent(service: EventSubject, node: string, summary: string): EventNote {
   const note = `node ${node}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;
   return { ...warning(service, "ConnectionsRefused", "Refuse", note), clusterKey: "" };
 }
 
-/** Clients of a service port were forgotten, as it has the most and the map of all was nearly full. */
+/** Affinity entries of the service port with the most were deleted, as the map was nearly full. */
 export function affinityCrowdedEvent(service: EventSubject, servicePort: string, node: string): EventNote {
-  const note = `node ${node} forgot the endpoints of some clients of ${servicePort}, which has the most of all: its affinity map was nearly full (--affinity-map-size, --max-affinity-timeout)`;
+  const note = `some clients of ${servicePort}, which has the most, lost their endpoint because the affinity map of node ${node} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
   return warning(service, "AffinityMapNearlyFull", "Sync", note);
 }
 
 /** A sync failed; it is retried. */
 export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
-  return warning(node, "SyncFailed", "Sync", problem);
+  const note = `the rules on node ${node.name} are not updated, retrying: ${problem}`;
+  return warning(node, "SyncFailed", "Sync", note);
 }
 
-/** The origin of an Event: its time, its reporter and what makes its name unique. */
+/** The origin of an Event: its time, its reporter, and an id for its name. */
 export interface EventOrigin {
   /** `reportingInstance`: this node. */
   readonly instance: string;
-  /** Makes the name unique in the cluster: lower-case letters and digits, at most 100. */
+  /** Unique in the cluster: at most 100 lower-case letters and digits. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** How often something has happened since its Event was made. */
+/** The repetitions of an Event. */
 export interface EventSeries {
   /** At least 2. */
   readonly count: number;
@@ -213,12 +219,12 @@ export interface EventSeries {
   readonly lastAt: number;
 }
 
-/** The namespace of an Event: its subject's; "default" for a Node, as everyone does it. */
+/** Returns the namespace of an Event: that of its object; by convention "default" for a Node. */
 export function eventNamespace({ namespace }: EventSubject): string {
   return namespace === "" ? "default" : namespace;
 }
 
-/** What of an Event is sent: repetitions are known by it, and what objects say can be long. */
+/** Cuts an Event to the length that is sent. Repetitions are recognised by the result. */
 export function boundedEvent(event: EventNote): EventNote {
   const note = truncate(event.note, NOTE_LIMIT);
   return event.clusterKey === undefined
@@ -226,7 +232,7 @@ export function boundedEvent(event: EventNote): EventNote {
     : { ...event, note, clusterKey: truncate(event.clusterKey, NOTE_LIMIT) };
 }
 
-/** An Event of the API group events.k8s.io/v1, as the API server takes it. */
+/** Makes an Event of the API group events.k8s.io/v1. */
 export function eventObject(event: EventNote, { instance, id, at }: EventOrigin) {
   const { kind, namespace, name, uid } = event.regarding;
   return {
@@ -253,22 +259,22 @@ export function eventObject(event: EventNote, { instance, id, at }: EventOrigin)
   };
 }
 
-/** The subject's name, shortened where the API server would not take it, and the id. */
+/** Makes a name from those of the object, shortened if too long, and the id. */
 function eventName(subject: string, id: string): string {
   return `${subject.slice(0, NAME_LIMIT - id.length - 1).replace(/[.-]+$/, "")}.${id}`;
 }
 
-/** The change of an Event that has happened again. Nothing else of an Event may change. */
+/** Makes the patch for a repeated Event. Nothing else of an Event may change. */
 export function seriesPatch({ count, lastAt }: EventSeries) {
   return { series: { count, lastObservedTime: microTime(lastAt) } };
 }
 
-/** metav1.MicroTime is read with exactly six digits. */
+/** Formats a metav1.MicroTime, which has exactly six digits. */
 function microTime(milliseconds: number): string {
   return new Date(milliseconds).toISOString().replace("Z", "000Z");
 }
 
-/** As many whole characters of `text` as fit into `bytes` bytes of UTF-8. */
+/** Cuts a text to `bytes` bytes of UTF-8, between characters. */
 function truncate(text: string, bytes: number): string {
   const encoded = Buffer.from(text);
   if (encoded.length <= bytes) return text;

@@ -26,10 +26,10 @@ import {
   unknownSchedulerEvent,
 } from "./events.ts";
 
-/** What takes Events. */
+/** Records Events. */
 type Recorder = Pick<EventRecorder, "record">;
 
-/** Reports to the cluster what operators should know of syncs, as Events. */
+/** Records Events about repairs, quarantine, conflicts, and failed syncs. */
 export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return {
     synced({ repaired, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
@@ -58,12 +58,12 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
   };
 }
 
-/** Reports Services whose annotation names no scheduler, once for each value. */
+/** Records an Event for each unknown scheduler in the annotation of a Service. */
 export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return annotationEvents(cache, events, ({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent);
 }
 
-/** Reports Services whose annotation has ranges of ports that cannot be served, once for each reason. */
+/** Records an Event for each reason why the ranges of ports in an annotation are invalid. */
 export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return annotationEvents(
     cache,
@@ -74,9 +74,9 @@ export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubsc
 }
 
 /**
- * Reports Services with ranges of ports that this node does not serve: ranges are off, or an address is the node's own. Once
- * for each version of a Service, while the option stays.
- * @param localAddresses reads every address of the host
+ * Records Events for Services with ranges of ports that this node does not serve, because they are off or an
+ * address is the node's own. Once for each version of a Service, while the option stays.
+ * @param localAddresses returns every address of the host
  */
 export function unservedRangeEvents(
   cache: ObjectCache,
@@ -125,7 +125,7 @@ function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): rea
   ]);
 }
 
-/** @param wrongOf what is wrong with an annotation of a Service; undefined where nothing is */
+/** @param wrongOf returns the error in an annotation of a Service; undefined for none */
 function annotationEvents(
   cache: ObjectCache,
   events: Recorder,
@@ -149,7 +149,7 @@ function annotationEvents(
   };
 }
 
-/** Lost frontends by the Service that wants them. */
+/** Groups lost frontends by the Service that lost them. */
 export function lostByService(
   lost: readonly LostFrontend[],
 ): ReadonlyMap<ServiceName, readonly LostFrontend[]> {

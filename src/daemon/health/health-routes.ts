@@ -5,33 +5,33 @@ import type { HealthReport } from "./health.ts";
 /** The paths of the health server. */
 export type HealthPath = "/healthz" | "/livez" | "/readyz";
 
-/** What the health endpoints need. */
+/** Options of the health endpoints. */
 export interface HealthRoutesOptions {
-  /** The health at this moment, see {@link judgeHealth}. */
+  /** Returns the current health, see {@link judgeHealth}. */
   readonly judge: () => HealthReport;
-  /** How the kernel stands beside the desired state, for /livez. */
+  /** Returns the progress of syncs, for /livez. */
   readonly progress: () => SyncProgress;
   /** Wall clock, milliseconds. */
   readonly now: () => number;
-  /** Called with each answer, for the metrics. */
+  /** Called for each answer, for metrics. */
   readonly onAnswer: (path: HealthPath, status: number) => void;
 }
 
-/** How the kernel stands beside the desired state. Times are milliseconds since 1970. */
+/** The progress of syncs. Times are milliseconds since 1970. */
 export interface SyncProgress {
-  /** When the rules were last compared with the kernel; undefined before. */
+  /** When the kernel last had the desired rules for sure; undefined before. */
   readonly verifiedAt: number | undefined;
   /** Time since which the rules have been out of date; undefined while they are up to date. */
   readonly pendingSince: number | undefined;
-  /** How many service ports have no rules because the kernel refuses them. */
+  /** Number of service ports in quarantine. */
   readonly quarantined: number;
-  /** The resources that have not been followed for a while: see kube/unfollowed.ts. */
+  /** See `unfollowedResources` in kube/source.ts. */
   readonly unfollowed: readonly string[];
 }
 
 /**
- * The routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness probe, /readyz (ours)
- * for its readiness probe.
+ * Returns the routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness
+ * probe, and our own /readyz for its readiness probe.
  */
 export function healthRoutes({ judge, progress, now, onAnswer }: HealthRoutesOptions): Routes {
   const route = (path: HealthPath, answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
@@ -46,15 +46,16 @@ export function healthRoutes({ judge, progress, now, onAnswer }: HealthRoutesOpt
   ]);
 }
 
-/** kube-proxy's answer of /healthz, with `reasons` added when it is 503. */
+/** Answers /healthz as kube-proxy does. Adds `reasons` if it is 503. */
 function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
   const healthy = report.proxyHealthy && report.nodeEligible;
   return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
 }
 
 /**
- * kube-proxy's answer of /livez: as /healthz, but the state of the node is no reason to restart the proxy. With fields of
- * our own for `fleet`, which often reaches no other port; `lastVerified` is always there, and tells nft-proxy from kube-proxy.
+ * Answers /livez as kube-proxy does: like /healthz, but the state of the node is no reason to restart the
+ * proxy. Adds fields for `fleet`, which often cannot reach another port. `lastVerified` is always there, and
+ * shows that this is not kube-proxy.
  */
 function livezAnswer(
   report: HealthReport,
@@ -69,7 +70,7 @@ function livezAnswer(
   });
 }
 
-/** Ready is a proxy whose rules have been in the kernel once, however it fares since. */
+/** A proxy is ready once its rules have been in the kernel, whatever happens later. */
 function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
   return answer(report, now, report.ready, {});
 }
@@ -81,7 +82,7 @@ function answer(
   extra: Record<string, unknown>,
 ): HttpAnswer {
   const body = {
-    // While healthy, kube-proxy's load balancers are told of now rather than of the last sync.
+    // kube-proxy gives the current time while it is healthy, not that of the last sync.
     lastUpdated: timestamp(healthy ? now : lastSync(report)),
     currentTime: timestamp(now),
     ...extra,
@@ -113,7 +114,7 @@ function lastSync({ families }: HealthReport): number | undefined {
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-/** RFC 3339; for never, the time that Go prints for it. */
+/** Formats a time by RFC 3339; undefined as Go's zero time. */
 function timestamp(milliseconds: number | undefined): string {
   return milliseconds === undefined ? "0001-01-01T00:00:00Z" : new Date(milliseconds).toISOString();
 }

@@ -10,7 +10,7 @@ import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-re
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
 const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
 
-/** How one family stands. Times are milliseconds since 1970. */
+/** The state of one family. Times are milliseconds since 1970. */
 export interface FamilyHealth {
   /** Time at which the rules were last up to date; undefined before the first sync. */
   readonly lastSynced: number | undefined;
@@ -18,40 +18,45 @@ export interface FamilyHealth {
   readonly pendingSince: number | undefined;
   /** Why they are out of date; "" if no reason but time is known. */
   readonly problem: string;
-  /** Why the kernel refuses the tables of this family; absent when it does not. The other family is programmed. */
+  /** Why the kernel refuses the tables of this family; absent if it accepts them. */
   readonly excluded?: string;
 }
 
-/** What health is judged by. A family that is not served is absent. */
+/** The state that health is judged by. A family that is not served is absent. */
 export interface HealthSnapshot {
   readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
   /** The name of our Node. */
   readonly nodeName: string;
-  /** Undefined before our Node object was first seen. */
+  /** Undefined until our Node object is first received. */
   readonly node: Pick<Node, "deleting" | "taints"> | undefined;
 }
 
-/** The verdict on one family; `reason` is "" when it is healthy. */
+/** The health of one family. `reason` is "" if it is healthy. */
 export interface FamilyVerdict {
   readonly healthy: boolean;
   readonly lastSynced: number | undefined;
   readonly reason: string;
-  /** The kernel refuses its tables: no measure of the proxy, which programs the other family. */
+  /**
+   * Whether the kernel refuses its tables. This does not count for the proxy, which programs the other
+   * family.
+   */
   readonly isExcluded: boolean;
 }
 
-/** The verdict on the proxy and its node. */
+/** The health of the proxy and its node. */
 export interface HealthReport {
   /** The rules are up to date, or have not been out of date for too long. */
   readonly proxyHealthy: boolean;
-  /** As proxyHealthy, but a proxy that is still waiting for its first sync is live: a restart would not help it. */
+  /** The same, but a proxy is live until its first sync, as a restart would not help. */
   readonly live: boolean;
-  /** Every family has been programmed once. */
+  /** Whether every family has been programmed once. */
   readonly ready: boolean;
-  /** Load balancers may send new connections to this node: its Node object is known and not about to go. */
+  /**
+   * Whether load balancers may send new connections to this node: its Node exists and is not being deleted.
+   */
   readonly nodeEligible: boolean;
   readonly families: Readonly<Partial<Record<Family, FamilyVerdict>>>;
-  /** Why it is not all well, one sentence each; empty when it is. */
+  /** The problems, one sentence each; empty if there are none. */
   readonly reasons: readonly string[];
 }
 
@@ -78,12 +83,12 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
     ready: programmed.every(({ lastSynced }) => lastSynced !== undefined),
     nodeEligible: ineligible === "",
     families: verdicts,
-    // Both families change in one transaction and so mostly fail for one reason.
+    // Both families change in one transaction, so they mostly fail for the same reason.
     reasons: [...new Set([...all.map(({ reason }) => reason), ineligible].filter((reason) => reason !== ""))],
   };
 }
 
-/** Whether new connections of a family are welcome: the kernel has its rules, and these are current. */
+/** Whether a family can take new connections: the kernel has its rules, and they are current. */
 export function isServed({ proxyHealthy, families }: HealthReport, family: Family): boolean {
   return proxyHealthy && families[family]?.isExcluded !== true;
 }
@@ -114,25 +119,25 @@ function judgeFamily(
 }
 
 function whyIneligible({ node, nodeName }: HealthSnapshot): string {
-  if (node === undefined) return `no Node ${nodeName} has been seen`;
+  if (node === undefined) return `the API server has not listed the Node ${nodeName}`;
   if (node.deleting) return "the node is being deleted";
   if (node.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
   return "";
 }
 
-/** Where a {@link HealthTracker} looks. */
+/** Parts that a {@link HealthTracker} reads. */
 interface Watched {
   readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
 }
 
-/** Remembers the result of the last sync, for {@link HealthSnapshot}. */
+/** Keeps the result of the last sync, for {@link HealthSnapshot}. */
 export class HealthTracker implements SyncSubscriber {
   readonly #families: readonly Family[];
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #watched: Watched;
-  /** On the monotonic clock: health must not depend on a wall clock that is set. */
+  /** On the monotonic clock, because the wall clock may be set. */
   readonly #startedAt: number;
   #lastSynced: number | undefined;
   #problem = "";
@@ -146,7 +151,7 @@ export class HealthTracker implements SyncSubscriber {
     this.#startedAt = clock.monotonic();
   }
 
-  /** What the proxy waits for before it does anything; undefined when it no longer waits. */
+  /** Sets what the proxy waits for before it starts its work; undefined if it does not wait. */
   waitFor(awaited: string | undefined): void {
     this.#awaited = awaited;
   }
@@ -162,15 +167,16 @@ export class HealthTracker implements SyncSubscriber {
   }
 
   /**
-   * Since when the kernel has lacked something, milliseconds since 1970; undefined while it is up to date. Before the first
-   * sync it lacks everything, even while the first lists are awaited and nothing has requested a sync.
+   * Since when the kernel has lacked a change, milliseconds since 1970; undefined if it is up to date. Before
+   * the first sync it lacks everything, even if no sync has been requested, as the first lists are not
+   * complete.
    */
   get pendingSince(): number | undefined {
     const { pendingSince } = this.#watched.runner;
     return this.#lastSynced === undefined ? wallTime(this.#clock, this.#startedAt) : pendingSince;
   }
 
-  /** The state at this moment. */
+  /** Returns the current state. */
   snapshot(): HealthSnapshot {
     const { tracker, cache } = this.#watched;
     const { pendingSince } = this;

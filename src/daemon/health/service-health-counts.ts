@@ -4,7 +4,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { healthCheckAddresses, type ServiceHealth, type ServiceHealthServers } from "./service-health.ts";
 
-/** Counts what the health check node ports answer, Service by Service as these change. */
+/** Keeps the counts for the answers of health check node ports. */
 export class ServiceHealthCounts {
   readonly #cache: ObjectCache;
   readonly #services = new Map<ServiceName, ServiceHealth>();
@@ -13,12 +13,12 @@ export class ServiceHealthCounts {
     this.#cache = cache;
   }
 
-  /** Every Service that has a health check node port. */
+  /** All Services with a health check node port. */
   get services(): ReadonlyMap<ServiceName, ServiceHealth> {
     return this.#services;
   }
 
-  /** Counts the endpoints of these Services again; true when an answer changed. */
+  /** Counts the endpoints of these Services again. @returns whether an answer changed */
   update(names: Iterable<ServiceName>): boolean {
     let changed = false;
     for (const name of names) {
@@ -42,7 +42,10 @@ export class ServiceHealthCounts {
     return { port: service.healthCheckNodePort, localEndpoints };
   }
 
-  /** Distinct addresses of ready endpoints on this node in one family: each has a count of its own, as in kube-proxy. */
+  /**
+   * Counts distinct ready addresses on this node in one family. Each family has its own count, as in
+   * kube-proxy.
+   */
   #localEndpoints(name: ServiceName, family: Family): number {
     const local = this.#cache
       .slices(name)
@@ -53,7 +56,7 @@ export class ServiceHealthCounts {
   }
 }
 
-/** Keeps the health check node ports in step with the programmed rules. */
+/** Updates the health check node ports after each sync. */
 export function serviceHealthSubscriber(cache: ObjectCache, servers: ServiceHealthServers): SyncSubscriber {
   const counts = new ServiceHealthCounts(cache);
   let last = "";

@@ -16,7 +16,7 @@ import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
 export interface ServiceHealth {
   /** 1..65535 */
   readonly port: number;
-  /** For each family of the Service: distinct endpoints on this node that take new connections. */
+  /** Number of distinct endpoints on this node that take new connections, for each family of the Service. */
   readonly localEndpoints: Readonly<Partial<Record<Family, number>>>;
 }
 
@@ -27,18 +27,18 @@ export interface HealthCheckAddress {
   readonly address: string;
 }
 
-/** What the servers need. */
+/** Options of {@link ServiceHealthServers}. */
 export interface ServiceHealthOptions {
-  /** Whether the proxy is healthy and serves a family, whatever becomes of the node. */
+  /** Whether the proxy is healthy and serves a family, whatever the state of the node. */
   readonly isProxyHealthy: (family: Family) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told once of a port that cannot be listened on; it is tried again in the background. */
+  /** Called once if a port cannot be bound; it is retried in the background. */
   readonly onFailure: (service: ServiceName, port: number, error: unknown) => void;
 }
 
 /**
- * The servers that tell load balancers whether this node has endpoints of a Service: one for each Service and
+ * Tells load balancers whether this node has endpoints of a Service, by a server for each Service and
  * address. Load balancers of several clouds read the status, some also the weight.
  */
 export class ServiceHealthServers {
@@ -51,8 +51,8 @@ export class ServiceHealthServers {
   }
 
   /**
-   * Makes exactly these Services answer, each on the addresses of its families; counts change at once. Resolves when
-   * servers that are no longer wanted were closed and each new one has been tried once. Never rejects.
+   * Serves exactly these Services, each on the addresses of its families. Counts change at once. Resolves
+   * when all other servers are closed and each new one has been tried once. Never rejects.
    */
   sync(
     wanted: ReadonlyMap<ServiceName, ServiceHealth>,
@@ -97,7 +97,7 @@ export class ServiceHealthServers {
 /** Every address of a family. */
 const WILDCARD: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
 
-/** The addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts, family by family. */
+/** Returns the addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts. */
 export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddress[] {
   return nodeContext.flatMap(({ family, nodePorts }) => {
     const addresses = nodePorts.kind === "all" ? [WILDCARD[family]] : nodePorts.addresses;
@@ -105,7 +105,7 @@ export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddre
   });
 }
 
-/** kube-proxy's answer for a Service: 200 when new connections are welcome here, otherwise 503. */
+/** Answers for a Service as kube-proxy does: 200 if this node can take new connections, otherwise 503. */
 export function serviceHealthAnswer(
   service: ServiceName,
   localEndpoints: number,

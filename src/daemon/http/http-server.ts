@@ -4,7 +4,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
 
-/** What a server answers. */
+/** An answer of a server. */
 export interface HttpAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -14,22 +14,22 @@ export interface HttpAnswer {
 
 /**
  * Answers one request. A rejection is answered with 500 and logged.
- * @param gone aborted when the client goes away before it has its answer
+ * @param gone aborted if the client leaves before its answer
  */
 export type Route = (query: URLSearchParams, gone?: AbortSignal) => HttpAnswer | Promise<HttpAnswer>;
 
-/** Answers by path: the whole of what a server serves. */
+/** All routes of a server by path. */
 export type Routes = ReadonlyMap<string, Route>;
 
 /** Finds the route of a path, or undefined for 404. */
 export type FindRoute = (path: string) => Route | undefined;
 
-/** An answer of plain text. */
+/** Makes an answer of plain text. */
 export function textAnswer(body: string, status = 200): HttpAnswer {
   return { status, contentType: "text/plain; charset=utf-8", body };
 }
 
-/** An answer of JSON; `body` is the text itself, so that each endpoint keeps its own layout. */
+/** Makes an answer of JSON. `body` is its text, so that each endpoint has its own layout. */
 export function jsonAnswer(
   body: string,
   status = 200,
@@ -40,19 +40,19 @@ export function jsonAnswer(
 
 /** A server that listens. */
 export interface OpenServer {
-  /** The port it has, chosen by the kernel if 0 was asked for; 0 for a Unix socket. */
+  /** Its port, which the kernel chooses for 0; 0 for a Unix socket. */
   readonly port: number;
-  /** Stops listening and ends every connection, also those kept alive. Never rejects. */
+  /** Stops listening and closes all connections, also idle ones. Never rejects. */
   close(): Promise<void>;
 }
 
 /** An HTTP server that listens. */
 export interface HttpServer extends OpenServer {
-  /** How many connections are open. */
+  /** Number of open connections. */
   readonly connections: number;
 }
 
-/** An address to listen on: a TCP address, or the path of a Unix socket that only its owner can use. */
+/** An address to listen on: TCP, or the path of a Unix socket that only its owner can use. */
 export type ListenAddress = SocketAddress | { readonly path: string };
 
 /** A TCP address. */
@@ -64,31 +64,33 @@ export interface SocketAddress {
 }
 
 /**
- * Go listens on both families when asked for 0.0.0.0, and users of kube-proxy rely on it; Node does so only when
- * asked for no address at all.
+ * Returns the address to listen on. Go listens on both families for 0.0.0.0, which users of kube-proxy rely
+ * on. Node only does so without an address.
  */
 export function listenAddress(address: string, port: number): SocketAddress {
   return { host: ["", "0.0.0.0", "::"].includes(address) ? undefined : address, port };
 }
 
-/** An address as people write it. */
+/** Formats an address. */
 export function formatListenAddress(address: ListenAddress): string {
   if ("path" in address) return address.path;
   return socketText(address.host ?? "*", address.port);
 }
 
-/** What clients may cost. */
+/** Limits for clients. */
 export interface HttpLimits {
-  /** Open connections; see {@link limitConnections} for which one gives way to one more. */
+  /** Maximum number of open connections; see {@link limitConnections}. */
   readonly connections: number;
-  /** How long a client may neither send nor read anything, milliseconds: what it does not read is kept for it. */
+  /**
+   * Maximum time that a client neither sends nor reads anything, as unread data take memory. Milliseconds.
+   */
   readonly idleMs: number;
 }
 
-/** The limits of every server of the daemon. */
+/** The limits of all of the daemon's servers. */
 export const HTTP_LIMITS: HttpLimits = { connections: 256, idleMs: 60_000 };
 
-/** Times within which a request has to arrive, milliseconds, and how often they are looked at: no request has a body. */
+/** Time limits for requests, which have no body, and the interval at which they are checked. Milliseconds. */
 const REQUEST_LIMITS = {
   headersTimeout: 5000,
   requestTimeout: 10_000,
@@ -98,9 +100,8 @@ const REQUEST_LIMITS = {
 };
 
 /**
- * Serves `find`'s routes to GET and HEAD over HTTP.
- *
- * @throws AppError HOST when the address cannot be listened on
+ * Serves routes to GET and HEAD over HTTP.
+ * @throws AppError HOST if the address cannot be bound
  */
 export function openHttpServer(
   address: ListenAddress,
@@ -119,7 +120,7 @@ export function openHttpServer(
     server.once("error", (error) => reject(listenError(address, error)));
     listen(server, address, () => {
       server.removeAllListeners("error");
-      // Accepting may fail later, when the process is out of files; the server goes on by itself.
+      // Accepting fails while the process has too many open files; the server then continues by itself.
       server.on("error", (error) =>
         logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
       );
@@ -136,14 +137,14 @@ export function openHttpServer(
 
 const MISDIRECTED = textAnswer("the Host header must be localhost or an address\n", 421);
 
-/** Only this host can reach a loopback address, and the browsers on it. */
+/** Whether only this host, and browsers on it, can reach an address. */
 function isLoopback(address: ListenAddress): boolean {
   return "host" in address && address.host !== undefined && /^(?:127\.|::1$|localhost$)/.test(address.host);
 }
 
 /**
- * Whether a Host header is not the name of a foreign page, which a browser would send after that page had its name
- * resolved to 127.0.0.1 (DNS rebinding). Clients that are no browsers may leave it out.
+ * Whether a Host header is not the name of a foreign website. A browser sends such a name if the website
+ * makes it resolve to 127.0.0.1 (DNS rebinding). Other clients may omit the header.
  */
 function isLocalHost(header: string | undefined): boolean {
   const host = header?.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
@@ -151,12 +152,13 @@ function isLocalHost(header: string | undefined): boolean {
 }
 
 /**
- * Closes a connection for each one over the limit: the oldest of the client that has the most. Every pod can reach the
- * health port, and must not keep the kubelet's probes out, whose connections come from this host and give way last.
- * @returns tells how many connections are open
+ * Closes a connection for each one over the limit: the oldest of the client with the most. Every pod can
+ * reach the health port and must not displace the kubelet's probes, so connections from this host are closed
+ * last.
+ * @returns a function that counts open connections
  */
 function limitConnections(server: Server, most: number): () => number {
-  /** Each client's connections, the oldest first. */
+  /** The connections of each client, oldest first. */
   const clients = new Map<string, Set<Socket>>();
   const count = () => [...clients.values()].reduce((sum, { size }) => sum + size, 0);
   const forget = (client: string, socket: Socket) => {
@@ -178,15 +180,15 @@ function limitConnections(server: Server, most: number): () => number {
   return count;
 }
 
-/** The client of what this host connects to itself. */
+/** The client for connections from this host. */
 const THIS_HOST = "";
 
-/** The kubelet connects to an address of its own host from the same address; of a Unix socket both are undefined. */
+/** The kubelet connects from the same address that it connects to. For a Unix socket, both are undefined. */
 function clientOf({ remoteAddress, localAddress }: Socket): string {
   return remoteAddress === undefined || remoteAddress === localAddress ? THIS_HOST : remoteAddress;
 }
 
-/** The client with the most connections: this host only where there is no other. */
+/** Returns the client with the most connections; this host only if there is no other. */
 function busiestOf(
   clients: ReadonlyMap<string, ReadonlySet<Socket>>,
 ): readonly [string, ReadonlySet<Socket>] {
@@ -200,7 +202,7 @@ function listen(server: Server, address: ListenAddress, onListening: () => void)
     server.listen({ ...address, ipv6Only: address.host === "::" }, onListening);
     return;
   }
-  // The socket is made within listen(), with these permissions from its first moment.
+  // listen() creates the socket with these permissions.
   const umask = process.umask(0o177);
   try {
     server.listen(address, onListening);
@@ -209,7 +211,7 @@ function listen(server: Server, address: ListenAddress, onListening: () => void)
   }
 }
 
-/** The port that a server has; 0 for a Unix socket. */
+/** Returns the port of a server; 0 for a Unix socket. */
 function portOf(server: Server): number {
   const address = server.address();
   return address === null || typeof address === "string" ? 0 : address.port;

@@ -4,25 +4,25 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { formatListenAddress, type ListenAddress, type OpenServer } from "./http-server.ts";
 
-/** How often a failed bind is retried, milliseconds: kube-proxy's interval. */
+/** Interval at which a failed bind is retried, as in kube-proxy. Milliseconds. */
 const RETRY_INTERVAL = 5000;
 
-/** The settings of a {@link RetryingServer}. */
+/** Options of a {@link RetryingServer}. */
 export interface RetryingServerOptions {
   /** For the log: "health", "metrics". */
   readonly name: string;
   readonly address: ListenAddress;
-  /** Opens the server. Rejects when it cannot bind the address. */
+  /** Opens the server. Rejects if it cannot bind the address. */
   readonly open: (address: ListenAddress) => Promise<OpenServer>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
+  /** `bindAddressHardFail`: if the first attempt fails, start() rejects and nothing is retried. */
   readonly hardFail?: boolean;
   /** Called for the first of several failed binds in a row. */
   readonly onFailure?: (error: unknown) => void;
 }
 
-/** A server that retries to bind its address until it succeeds or is closed. */
+/** A server that tries to bind its address until it succeeds or is closed. */
 export class RetryingServer {
   readonly #options: RetryingServerOptions;
   #attempt: Promise<void> | undefined;
@@ -34,25 +34,24 @@ export class RetryingServer {
   constructor(options: RetryingServerOptions) {
     this.#options = options;
     const { logger, clock } = options;
-    this.#failures = new FailureLog(logger, clock, "cannot bind; retrying", "bound after failures");
+    this.#failures = new FailureLog(logger, clock, "cannot bind, retrying", "bound after failures");
   }
 
-  /** The port that is listened on, or undefined while there is none. */
+  /** The port; undefined while it does not listen. */
   get port(): number | undefined {
     return this.#server?.port;
   }
 
   /**
-   * Tries to listen, and resolves after the first attempt, successful or not.
-   *
-   * @throws AppError HOST when it failed and `hardFail` is set
+   * Tries to listen. Resolves after the first attempt, whether it succeeded or not.
+   * @throws AppError HOST if it failed and `hardFail` is set
    */
   start(): Promise<void> {
     this.#attempt = this.#try();
     return this.#attempt;
   }
 
-  /** Stops listening or trying to. Never rejects. */
+  /** Stops listening, or trying to. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#timer?.cancel();
@@ -82,18 +81,18 @@ export class RetryingServer {
   }
 }
 
-/** Servers that come and go with what they serve. */
+/** A set of servers that changes with what they serve. */
 export class ServerSet {
   readonly #running = new Map<string, RetryingServer>();
   #queue: Promise<void> = Promise.resolve();
 
   /**
-   * Runs exactly these servers, made where they are new; one that is wanted before and after is left alone. Resolves
-   * when the others were closed and each new one has been tried once. Never rejects.
-   * @param wanted by a key that differs where the server does
+   * Runs exactly these servers; those that already run are kept. Resolves when the others are closed and each
+   * new one has been tried once. Never rejects.
+   * @param wanted functions that make the servers, by a key that identifies each
    */
   sync(wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> {
-    // One after the other: a port that passes from one Service to another must be closed before it is opened.
+    // In sequence: a port that moves to another Service must be closed before it is opened.
     this.#queue = this.#queue.then(() => this.#apply(wanted));
     return this.#queue;
   }

@@ -15,10 +15,10 @@ import type { OpenServer, SocketAddress } from "../http/http-server.ts";
 import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
 import { MOST_CONNECTIONS, type RelayTarget, relay } from "./relay.ts";
 
-/** The codes of system errors for a host without a route. */
+/** Codes of system errors for a host without a route. */
 const NO_ROUTE: readonly string[] = ["ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL"];
 
-/** A NodePort that loopback serves. */
+/** A NodePort that is served at a loopback address. */
 export interface LoopbackNodePort {
   readonly family: Family;
   /** 1..65535 */
@@ -26,33 +26,33 @@ export interface LoopbackNodePort {
   readonly service: ServiceName;
 }
 
-/** What becomes of connections; for metrics. */
+/** Observes connections, for metrics. */
 export interface LoopbackObserver {
-  /** The listeners of a family that listen, and the connections of all that are open. */
+  /** @param listeners open listeners @param connections open connections of all listeners */
   changed(listeners: ByFamily<number>, connections: number): void;
-  /** A port cannot be listened on; told once until it can be. */
+  /** A port cannot be bound; called once until it can be. */
   bindFailed(nodePort: LoopbackNodePort, error: unknown): void;
-  /** A connection was not served: too many of them, or no endpoint could be reached. */
+  /** A connection was not served: there are too many, or no endpoint could be reached. */
   refused(nodePort: LoopbackNodePort, reason: "limit" | "unreachable"): void;
 }
 
-/** What a {@link LoopbackProxy} is made of. */
+/** Parts of a {@link LoopbackProxy}. */
 export interface LoopbackProxyParts {
-  /** Where each family's NodePorts are listened on: 127.0.0.1 and ::1. */
+  /** The address of each family to listen on: 127.0.0.1 and ::1. */
   readonly addresses: ByFamily<string>;
-  /** Where each family's connections go, by the kernel's rules. */
+  /** The address of each family to connect to, for which the kernel's rules choose an endpoint. */
   readonly targets: ByFamily<string>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly observer: LoopbackObserver;
-  /** Most connections at a time. */
+  /** Maximum number of open connections. */
   readonly maxConnections?: number;
 }
 
 /**
- * Serves TCP NodePorts on the node's loopback addresses, which the kernel cannot without `route_localnet`. It accepts
- * and relays; which endpoint gets a connection is up to the kernel's rules. A listener goes with its NodePort, its
- * connections stay until they end, as those through the kernel do.
+ * Serves TCP NodePorts at the node's loopback addresses, which the kernel cannot do without `route_localnet`.
+ * It relays connections, for which the kernel's rules choose endpoints. A listener closes with its NodePort;
+ * its connections continue until they end, as in the kernel.
  * Source: KEP-6032, https://github.com/kubernetes/kubernetes/pull/138427
  */
 export class LoopbackProxy {
@@ -67,8 +67,8 @@ export class LoopbackProxy {
   }
 
   /**
-   * Listens on exactly these NodePorts. Resolves when listeners that are no longer wanted were closed and each new one
-   * has been tried once. Never rejects.
+   * Listens on exactly these NodePorts. Resolves when all other listeners are closed and each new one has
+   * been tried once. Never rejects.
    */
   sync(wanted: readonly LoopbackNodePort[]): Promise<void> {
     return this.#servers.sync(
@@ -76,7 +76,7 @@ export class LoopbackProxy {
     );
   }
 
-  /** Closes every listener and resets every connection. Never rejects. */
+  /** Closes all listeners and resets all connections. Never rejects. */
   async close(): Promise<void> {
     await this.sync([]);
     for (const client of this.#clients) client.resetAndDestroy();
@@ -102,7 +102,7 @@ export class LoopbackProxy {
       server.once("error", (error) => reject(bindError(address, error)));
       server.listen({ port: address.port, host: address.host }, () => {
         server.removeAllListeners("error");
-        // Accepting may fail later, when the process is out of files; the listener goes on by itself.
+        // Accepting fails while the process has too many open files; the listener then continues by itself.
         server.on("error", (error) =>
           this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
         );
@@ -133,12 +133,12 @@ export class LoopbackProxy {
     });
   }
 
-  /** Endpoints that do not answer are for others to report; a host without a route serves no loopback NodePort at all. */
+  /** Warns only about a missing route, without which no loopback NodePort works. */
   #reportUnreachable(nodePort: LoopbackNodePort, { host }: RelayTarget, error: Error): void {
     const { logger } = this.#parts;
     const fields = { ...nodePort, error: messageOf(error) };
     if (!NO_ROUTE.includes(systemErrorCode(error)) || this.#hasNoRoute) {
-      logger.debug(fields, "no endpoint reached for a loopback NodePort");
+      logger.debug(fields, "cannot reach an endpoint of a loopback NodePort");
       return;
     }
     this.#hasNoRoute = true;
@@ -146,7 +146,7 @@ export class LoopbackProxy {
     logger.warn({ ...fields, hint }, "no route for loopback NodePorts (logged once)");
   }
 
-  /** Connections that are open go on. */
+  /** Open connections continue. */
   async #stopListening(server: Server, { family }: LoopbackNodePort): Promise<void> {
     server.close();
     this.#listeners[family]--;
@@ -168,7 +168,7 @@ function bindError({ host = "", port }: SocketAddress, cause: NodeJS.ErrnoExcept
   return new AppError("HOST", message, hint === undefined ? { cause } : { cause, hint });
 }
 
-/** The TCP NodePorts that have endpoints, of the families whose loopback address serves NodePorts. */
+/** Returns the TCP NodePorts with endpoints, of families that serve NodePorts at their loopback address. */
 export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): LoopbackNodePort[] {
   return nodeContext
     .filter(({ loopbackNodePorts }) => loopbackNodePorts)
@@ -184,7 +184,7 @@ export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): 
     });
 }
 
-/** Without endpoints, or by a policy of Local with endpoints on other nodes only. */
+/** Whether a NodePort has no endpoints, or by policy Local none on this node. */
 function isRefused(state: FamilyState | undefined, key: string): boolean {
   return state?.table.sets.get(NO_ENDPOINTS)?.elements.has(key) ?? false;
 }

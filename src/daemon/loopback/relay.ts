@@ -1,28 +1,27 @@
 import { connect, type Socket } from "node:net";
 
-/** Where a connection is relayed to. */
+/** The target of a relayed connection. */
 export interface RelayTarget {
   readonly host: string;
   /** 1..65535 */
   readonly port: number;
 }
 
-/** Most connections that are relayed at a time: each takes two sockets and up to 0.1 MB. */
+/** Maximum number of relayed connections. Each takes two sockets and up to 0.1 MB. */
 export const MOST_CONNECTIONS = 4096;
 
-/** How long a target may take to accept, milliseconds. */
+/** Maximum time until a target accepts. Milliseconds. */
 const CONNECT_TIMEOUT = 10_000;
 
-/** After this long without data the kernel asks whether the other side is still there, milliseconds. */
+/** Time without data after which the kernel probes the other side. Milliseconds. */
 const KEEPALIVE_DELAY = 30_000;
 
 /**
- * Connects an accepted connection to a target and passes everything on, until both sides are through: an end of one
- * direction is passed on as such (half-close), a reset as a reset, and a reader that is slow slows the writer down. A
- * target that cannot be reached resets the client, which is the nearest to a refusal that an accepted connection has.
- *
+ * Relays an accepted connection to a target until both sides are closed. It passes on a half-close, a reset,
+ * and the backpressure of a slow reader. If the target cannot be reached, it resets the client, as an
+ * accepted connection can no longer be refused.
  * @param client paused, with half-open allowed
- * @param onRefused told when the target could not be reached
+ * @param onRefused called if the target cannot be reached
  * @returns resolves when both connections are closed; never rejects
  */
 export function relay(client: Socket, target: RelayTarget, onRefused: (error: Error) => void): Promise<void> {
@@ -48,7 +47,7 @@ export function relay(client: Socket, target: RelayTarget, onRefused: (error: Er
   return Promise.all([closed(client, server), closed(server, client)]).then(() => undefined);
 }
 
-/** Resolves when a connection is closed; the other one does not outlive it unless data are still to be sent. */
+/** Resolves when a connection is closed. Then closes the other one, after its data are sent. */
 function closed(socket: Socket, other: Socket): Promise<void> {
   return new Promise((resolve) => {
     socket.once("close", (hadError) => {

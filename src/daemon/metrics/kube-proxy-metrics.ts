@@ -11,7 +11,7 @@ import {
   type ScrapedParts,
 } from "./metric.ts";
 
-/** `count` numbers from `start`, `step` apart. */
+/** Returns `count` numbers from `start` in steps of `step`. */
 function linear(start: number, step: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => start + step * index);
 }
@@ -42,8 +42,8 @@ const SYNC_DURATION = {
 const FAMILY_COUNTER = { kind: "counter", labels: BY_FAMILY, zero: BOTH_FAMILIES } as const;
 
 /**
- * The metrics that dashboards and alerts written for kube-proxy 1.36 in nftables mode expect (for NodePorts at loopback
- * addresses: 1.37), under its names, types, labels and buckets, and those of client-go.
+ * The metrics of kube-proxy 1.36 in nftables mode (1.37 for NodePorts at loopback addresses) and of
+ * client-go, with their names, types, labels and buckets, for existing dashboards and alerts.
  */
 export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_sync_proxy_rules_duration_seconds: {
@@ -92,7 +92,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     zero: BOTH_FAMILIES,
     on: { synced: ({ report }) => programmingTimes(report) },
   },
-  /** kube-proxy counts changes as they come; the change tracker counts ours. */
+  /** kube-proxy counts changes as they arrive; here, the change tracker counts them. */
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: {
     kind: "gauge",
     help: "EndpointSlice changes not synced",
@@ -173,14 +173,14 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     help: "NodePorts that could not be listened on at loopback addresses",
     on: { loopbackBindFailed: ({ family }) => one(1, familyLabel(family)) },
   },
-  /** `code` is an HTTP status, or `<error>` when there was no answer. */
+  /** `code` is an HTTP status, or `<error>` without an answer. */
   rest_client_requests_total: {
     kind: "counter",
     help: "Requests to the API server by status code, method and host",
     labels: ["code", "method", "host"],
     on: { apiRequest: ({ code, method, host }) => one(1, { code, method, host }) },
   },
-  /** From sending a request to the headers of its answer; `verb` is the HTTP method. */
+  /** From sending a request to receiving the headers of its answer; `verb` is the HTTP method. */
   rest_client_request_duration_seconds: {
     kind: "histogram",
     help: "Time to the answer of a request to the API server",

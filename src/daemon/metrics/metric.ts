@@ -15,17 +15,19 @@ import type { ConnectionCounts, ResetPackets } from "../readings/connection-coun
 /** The labels of one series. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** A value for one series: what a counter is increased by, what a gauge is set to, what a histogram observes. */
+/** A value for one series: the increase of a counter, the value of a gauge, an observation of a histogram. */
 export interface Sample {
   readonly labels: Labels;
   readonly value: number;
 }
 
-/** What happens in the daemon that metrics count or time. */
+/** Events in the daemon that metrics count or time. */
 export interface Occurrences {
   /** The daemon was made, of this version of nft-proxy. */
   readonly started: HostVersions & { readonly version: string };
-  /** A sync, and the families that were programmed: both change in one transaction and so have the same times. */
+  /**
+   * A sync, and the programmed families, which have the same times because they change in one transaction.
+   */
   readonly synced: { readonly report: SyncReport; readonly families: readonly Family[] };
   readonly syncFailed: { readonly failure: SyncFailure; readonly families: readonly Family[] };
   /** Stale chains could not be deleted. */
@@ -37,21 +39,21 @@ export interface Occurrences {
   readonly healthAnswer: { readonly path: string; readonly status: number };
   /** A Kubernetes Event was not delivered. */
   readonly eventDropped: undefined;
-  /** Packets of new connections that the rules refused; `service` is `namespace/name`, "" where there is none. */
+  /** The rules refused packets of new connections. `service` is `namespace/name`; "" for none. */
   readonly packetsRefused: {
     readonly service: string;
     readonly reason: RefusalReason;
     readonly packets: number;
   };
-  /** Entries of the affinity map were deleted: of Service ports that are gone, or of those with the most, for others to have room. */
+  /** Entries of the affinity map were deleted. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
-  /** The listeners of each family, and the open connections of all, for NodePorts at loopback addresses. */
+  /** The listeners of each family, or the open connections, changed for NodePorts at loopback addresses. */
   readonly loopbackChanged: { readonly listeners: ByFamily<number>; readonly connections: number };
   readonly loopbackBindFailed: { readonly family: Family };
   readonly loopbackRefused: { readonly reason: "limit" | "unreachable" };
 }
 
-/** What is read whenever metrics are scraped. */
+/** Parts that are read at each scrape. */
 export interface ScrapedParts {
   readonly reconciler: Pick<Reconciler, "state" | "quarantined" | "excludedFamilies">;
   readonly tracker: Pick<ChangeTracker, "services" | "endpoints">;
@@ -61,52 +63,57 @@ export interface ScrapedParts {
   readonly source: Pick<ObjectSource, "states">;
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
-  /** Undefined where connections are not counted. */
+  /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined where connections to vanished endpoints are not reset. */
+  /** Undefined if connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   readonly affinity: Pick<AffinityPoller, "entries">;
-  /** Undefined where no connection takes the fast path. */
+  /** Undefined if no connection takes the fast path. */
   readonly fastPath: { readonly count: number } | undefined;
 }
 
-/** Reads how full the kernel's connection tracking is. Both give undefined where the kernel tracks nothing yet. */
+/**
+ * Reads the usage of the kernel's connection tracking. Both return undefined if the kernel tracks nothing
+ * yet.
+ */
 export interface ConntrackUsage {
   readonly entries: () => Promise<number | undefined>;
-  /** New connections are dropped when there are this many entries. */
+  /** Number of entries at which new connections are dropped. */
   readonly capacity: () => Promise<number | undefined>;
 }
 
-/** A metric: how it is declared, and where its values come from. Times are in seconds, timestamps in seconds since 1970. */
+/**
+ * The declaration of a metric and the source of its values. Times are seconds, timestamps seconds since 1970.
+ */
 export interface Metric {
   readonly kind: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels?: readonly string[];
-  /** Of a histogram. */
+  /** For a histogram. */
   readonly buckets?: readonly number[];
-  /** The series at zero from the start: Prometheus' rate() misses the first increase of a series that did not exist before it. */
+  /** Series that start at zero, as Prometheus' rate() misses the first increase of a new series. */
   readonly zero?: readonly Labels[];
-  /** The samples of what happened. */
+  /** Returns the samples of an occurrence. */
   readonly on?: {
     readonly [Name in keyof Occurrences]?: (occurrence: Occurrences[Name]) => readonly Sample[];
   };
-  /** Every series with its value, at each scrape. */
+  /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
-  /** The daemon has this metric only where it has that part. */
+  /** The part without which the daemon does not have the metric. */
   readonly needs?: "connectionCounts" | "resetPackets" | "fastPath";
 }
 
-/** One sample without labels, or with these. */
+/** Makes one sample. */
 export function one(value: number, labels: Labels = {}): readonly Sample[] {
   return [{ labels, value }];
 }
 
-/** The label of a family, under kube-proxy's name for it. */
+/** Returns the label of a family, with kube-proxy's name. */
 export function familyLabel(family: Family): { readonly ip_family: string } {
   return { ip_family: FAMILY_NAMES[family] };
 }
 
-/** The same value for each of these families. */
+/** Makes a sample with the same value for each family. */
 export function eachFamily(families: readonly Family[], value: number): readonly Sample[] {
   return families.map((family) => ({ labels: familyLabel(family), value }));
 }

@@ -17,10 +17,10 @@ const NFT_BUCKETS = Array.from({ length: 14 }, (_, index) => 2 ** index / 1000);
 const OF_MAP = ["family", "map"];
 const OF_CONNECTIONS = ["ip_family", "namespace", "service", "port", "protocol", "target"];
 
-/** `refused`: the kernel or our schema refused a transaction; `missing`: there is no nft. */
+/** `refused`: the kernel or our schema refused a transaction. `missing`: nft is not installed. */
 const NFT_FAILURES = ["refused", "timeout", "missing", "other"] as const;
 
-/** What kube-proxy has no metric for. */
+/** Metrics that kube-proxy does not have. */
 export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_build_info: {
     kind: "gauge",
@@ -31,7 +31,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
         one(1, { version, nft: /\bv(\d\S*)/.exec(nft)?.[1] ?? nft, kernel, nodejs }),
     },
   },
-  /** `table`: ours was gone or emptied; `element`: something in it differed. */
+  /** `table`: our table was missing or empty. `element`: something in it differed. */
   nft_proxy_drift_repairs_total: {
     kind: "counter",
     help: "Repairs of changes by other programs",
@@ -99,14 +99,14 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: OF_MAP,
     scrape: mapElements,
   },
-  /** What these have is not counted, as that may take seconds. */
+  /** Their elements are not counted at a scrape, as that may take seconds. */
   nft_proxy_map_capacity: {
     kind: "gauge",
     help: "Most elements that a set or map filled by packets takes",
     labels: OF_MAP,
     scrape: mapCapacity,
   },
-  /** The capacity is that of the map `affinity-clients`. */
+  /** See `nft_proxy_map_capacity` of the map `affinity-clients` for the maximum. */
   nft_proxy_affinity_entries: {
     kind: "gauge",
     help: "Clients that session affinity remembers, as of the last look",
@@ -219,7 +219,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Most connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
   },
-  /** None of these three outside of a container, or with version 1 of control groups. */
+  /** These three have no value outside a container, and with cgroup v1. */
   nft_proxy_container_memory_working_set_bytes: {
     kind: "gauge",
     help: "Memory of the container, all its processes together, without page cache that was not used lately",
@@ -247,7 +247,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: ["program"],
     scrape: programSamples(({ peak }) => peak),
   },
-  /** Off unless configured: a counter costs memory on each CPU, and a scrape of a large cluster a listing of the maps. */
+  /** Off by default: a counter takes memory on each CPU, and in a large cluster a scrape lists large maps. */
   nft_proxy_service_connections_total: {
     kind: "counter",
     help: "New connections by frontend",
@@ -282,7 +282,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
 };
 
-/** Nothing for a sync that repaired nothing. */
+/** Returns the samples of a repair; none for a sync that repaired nothing. */
 function ofDrift(
   { repaired }: SyncReport,
   samples: (drift: DriftSummary) => readonly Sample[],
@@ -290,7 +290,7 @@ function ofDrift(
   return repaired === undefined ? [] : samples(repaired);
 }
 
-/** Why nft failed. */
+/** Returns the cause of a failed sync. */
 function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
   switch (error instanceof AppError ? error.code : undefined) {
     case "NFT_REFUSED":
@@ -314,7 +314,7 @@ function mapElements({ reconciler }: ScrapedParts): readonly Sample[] {
       ...filled
         .filter((set) => !ofSources.includes(set))
         .map(({ spec, elements }) => mapSample(family, spec.name, elements.size)),
-      // One series for all of them: Services decide how many such sets there are.
+      // One series for all of them, as their number depends on Services.
       mapSample(family, "source-ranges", ranges),
     ];
   });
@@ -334,7 +334,7 @@ function mapSample(family: string, map: string, value: number): Sample {
 
 type SourceState = ReturnType<ObjectSource["states"]>["services"];
 
-/** How each resource is followed, as the source tells it. */
+/** Returns the samples of each followed resource. */
 function byResource(samples: (state: SourceState, labels: Labels) => readonly Sample[]) {
   return ({ source }: ScrapedParts): readonly Sample[] => {
     const states = source.states();

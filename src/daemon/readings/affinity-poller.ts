@@ -19,10 +19,10 @@ import { PeriodicTask } from "../../sync/periodic-task.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 
-/** Why entries were deleted: their service port is gone, or has the most in a map that is nearly full. */
+/** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
 export type AffinityDeletion = "gone" | "crowded";
 
-/** What {@link AffinityPoller} needs. */
+/** Parts of {@link AffinityPoller}. */
 export interface AffinityPollerParts {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,30 +31,39 @@ export interface AffinityPollerParts {
   readonly loop: Pick<SyncLoop, "given" | "between">;
   readonly state: () => RulesetState;
   readonly onDeleted: (reason: AffinityDeletion, entries: number) => void;
-  /** Told of a service port of which clients were forgotten because it has the most. */
+  /** Called for a service port that lost entries because it had the most. */
   readonly onCrowded: (port: ServicePort) => void;
 }
 
-/**
- * Minimum pause between looks, milliseconds, where there is something to delete or where there is not, and its ratio to the
- * length of a look: nft takes 1 s of CPU and 250 MB to list 100,000 entries (1.1.3).
- */
+/** Minimum pause between readings while there are entries to delete. Milliseconds. */
 const SHORT_PAUSE = 5000;
+
+/** Minimum pause between other readings. Milliseconds. */
 const LONG_PAUSE = 60_000;
+
+/**
+ * Minimum ratio of a pause to the time of a reading: nft takes 1 s of CPU to list 100,000 entries (1.1.3).
+ */
 const PAUSE_RATIO = 50;
 
-/** Entries that one look deletes at most: their keys are held in memory. The next look goes on. */
+/**
+ * Maximum number of entries that one reading deletes, as it holds their keys in memory. The next one
+ * continues.
+ */
 const MOST_DELETED = 100_000;
 
-/** Entries in one transaction: changes wait for it, and one entry that changed meanwhile has the kernel refuse all of them. */
+/**
+ * Maximum number of entries in one transaction. Changes wait for it, and the kernel refuses all of it if one
+ * entry has changed.
+ */
 const ENTRIES_AT_ONCE = 1000;
 
-/** Service ports that are told of at most after one look. */
+/** Maximum number of service ports reported after one reading. */
 const MOST_TOLD = 10;
 
 /**
- * Looks at the affinity maps from time to time. Packets fill them, for all Services alike, so that what one tenant's clients
- * leave there is deleted with its Service, and makes room for others where a map is nearly full.
+ * Reads the affinity maps periodically. The packets of all Services fill them, so the entries of a deleted
+ * Service are deleted, and in a nearly full map those of the service ports with the most.
  */
 export class AffinityPoller implements SyncSubscriber {
   readonly #parts: AffinityPollerParts;
@@ -62,7 +71,7 @@ export class AffinityPoller implements SyncSubscriber {
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #isStopped = false;
-  /** The last look left entries that are to go. */
+  /** Whether the last reading left entries to delete. */
   #isUnfinished = false;
 
   constructor(parts: AffinityPollerParts) {
@@ -71,17 +80,17 @@ export class AffinityPoller implements SyncSubscriber {
     this.#failures = new FailureLog(
       logger,
       clock,
-      "cannot look after the affinity map: entries of deleted Services stay until their timeout",
-      "the affinity map can be looked after again",
+      "cannot clean up the affinity map: entries of deleted Services stay until their timeout",
+      "the affinity map is cleaned up again",
     );
   }
 
-  /** The entries of each family's map as the last look found them; a family is absent before. */
+  /** Number of entries of each family's map at the last reading; absent before the first one. */
   get entries(): Partial<ByFamily<number>> {
     return Object.fromEntries(this.#entries);
   }
 
-  /** Looks once, and begins to look from time to time. The kernel must have had the whole desired state. */
+  /** Reads once, and starts to read periodically. The kernel must have received the whole desired state. */
   start(): void {
     if (this.#isStopped) return;
     this.#task = new PeriodicTask(
@@ -92,18 +101,18 @@ export class AffinityPoller implements SyncSubscriber {
     void this.look();
   }
 
-  /** Stops looking. */
+  /** Stops reading. */
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();
   }
 
-  /** Looks sooner where a Service port went. */
+  /** Reads sooner if a Service port was deleted. */
   synced(): void {
     this.#task?.periodChanged();
   }
 
-  /** Looks once, where there can be entries, and deletes those that are to go. Never rejects. */
+  /** Reads the maps that may have entries, and deletes entries. Never rejects. */
   async look(): Promise<void> {
     this.#isUnfinished = false;
     try {
@@ -128,7 +137,7 @@ export class AffinityPoller implements SyncSubscriber {
   async #lookAt(family: Family): Promise<void> {
     const state = this.#state(family);
     const spec = state?.table.sets.get(AFFINITY)?.spec;
-    // While the rules are to be repaired, nothing is known for sure of who has which id.
+    // Until the rules are repaired, it is not certain which service port has which id.
     if (state === undefined || spec === undefined || this.#parts.loop.given === undefined) return;
     const held = [...state.heldIds];
     const isSticky = (state.table.sets.get(AFFINITY_IDS)?.elements.size ?? 0) > 0;
@@ -144,7 +153,7 @@ export class AffinityPoller implements SyncSubscriber {
     if (excess.size > 0) await this.#makeRoom(state, spec, counts, excess);
   }
 
-  /** The number of entries of all service ports and of each, by id, and entries of service ports that are gone. */
+  /** Counts the entries of all service ports and of each, by id, and collects those of deleted ones. */
   async #read(state: FamilyState, spec: SetSpec) {
     const counts = new Map<number, number>();
     const gone: Element[] = [];
@@ -160,7 +169,7 @@ export class AffinityPoller implements SyncSubscriber {
     return { total, counts, gone };
   }
 
-  /** Deletes entries of the service ports with the most. @param excess how many of each, by id */
+  /** Deletes entries of the service ports with the most. @param excess how many to delete of each, by id */
   async #makeRoom(
     state: FamilyState,
     spec: SetSpec,
@@ -193,13 +202,13 @@ export class AffinityPoller implements SyncSubscriber {
     const most = told.map(({ port, had }) => `${port.name}: ${had}`);
     logger.warn(
       { family, size: spec.size, deleted, servicePorts: ports.length, most },
-      "the affinity map is nearly full: forgot clients of the service ports with the most",
+      "the affinity map is nearly full: deleted entries of the service ports with the most",
     );
     for (const { port } of told) onCrowded(port);
   }
 
   /**
-   * @param isWanted asked at the moment of the deletion, when no sync is under way
+   * @param isWanted called just before the deletion, while no sync runs
    * @returns how many were deleted, and whether the kernel refused none
    */
   async #delete(
@@ -220,7 +229,7 @@ export class AffinityPoller implements SyncSubscriber {
           return wanted.length;
         });
       } catch (error) {
-        // A client got another endpoint meanwhile. The next look tries again.
+        // A client has another endpoint now. The next reading tries again.
         if (!(error instanceof NftRefusedError)) throw error;
         isComplete = false;
       }
@@ -229,7 +238,7 @@ export class AffinityPoller implements SyncSubscriber {
   }
 }
 
-/** The id of the service port to which a client's entry belongs; 0, which nobody has, for another key. */
+/** Returns the service port id of an entry; 0, which no service port has, for an unknown key. */
 function servicePortOf(key: string): number {
   return parseId(Number.parseInt(key, 10))?.servicePort ?? 0;
 }

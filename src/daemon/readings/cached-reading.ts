@@ -3,15 +3,15 @@ import { messageOf } from "../../base/errors.ts";
 import type { FailureLog } from "../../base/failure-log.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
 
-/** A reading is good for so many times its length, too: reading takes a twentieth of one processor at most. */
+/** Minimum ratio of the age to the time of a reading, so that it takes at most a twentieth of a processor. */
 const AGE_IN_LENGTHS = 20;
 
 /**
- * Reads something expensive when asked, at most once per `maxAge`, and once for those who ask at the same time.
- * @param first stands for a reading until one has succeeded
- * @param read a rejection leaves the last reading in place
- * @param maxAge how long a reading is good for, milliseconds: whoever asks more often gets the last one
- * @returns gives the last reading; never rejects
+ * Caches an expensive reading. Concurrent calls share one.
+ * @param first the result until a reading has succeeded
+ * @param read if it rejects, the last result stays
+ * @param maxAge minimum time between readings, milliseconds; calls in between get the last result
+ * @returns a function that returns the last result; never rejects
  */
 export function cachedReading<T>(
   first: T,
@@ -31,7 +31,7 @@ export function cachedReading<T>(
     } catch (error) {
       if (!(error instanceof NftStoppedError)) failures.add(messageOf(error));
     }
-    // A failed reading counts as one, so that scrapes do not repeat it while nft is in trouble.
+    // A failed reading counts, too, so that scrapes do not repeat it at once.
     const endedAt = clock.monotonic();
     validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));
     underWay = undefined;

@@ -13,33 +13,33 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
-/** How many new connections a map element has counted since it was made. */
+/** Number of new connections that a map element has counted since it was created. */
 export interface ConnectionCount {
   readonly family: Family;
   readonly namespace: string;
   readonly service: string;
-  /** The port's name, or its number where it has none. */
+  /** The port's name, or its number if it has none. */
   readonly port: string;
   readonly protocol: Protocol;
-  /** The frontend's address and port, or `nodePort:N`; of an endpoint, its own address and port. */
+  /** Address and port of the frontend (or `nodePort:N`) or of the endpoint. */
   readonly target: string;
   readonly connections: number;
 }
 
-/** The counters of the maps at one moment. */
+/** The counters of the maps. */
 export interface ConnectionCounts {
   readonly frontends: readonly ConnectionCount[];
-  /** Those with a connection; undefined where endpoints are not counted. */
+  /** Only endpoints with connections; undefined if endpoints are not counted. */
   readonly endpoints: readonly ConnectionCount[] | undefined;
 }
 
-/** Packets that the rules answered with a TCP reset; a family is absent where it is not programmed. */
+/** Packets that the rules answered with a TCP reset. A family that is not programmed is absent. */
 export type ResetPackets = Partial<ByFamily<number>>;
 
-/** How long a reading of counters is good for, milliseconds. */
+/** Minimum time between readings of the counters. Milliseconds. */
 const COUNTERS_MAX_AGE = 5000;
 
-/** The counts of {@link readConnectionCounts}, read when asked for and not more often than they are worth; never rejects. */
+/** Returns {@link readConnectionCounts} with a cache. The function never rejects. */
 export function connectionCounts(
   tables: TableReader,
   state: () => RulesetState,
@@ -56,7 +56,7 @@ export function connectionCounts(
   return cachedReading(first, () => readConnectionCounts(tables, state()), COUNTERS_MAX_AGE, clock, failures);
 }
 
-/** The packets to endpoints that left every EndpointSlice, as the kernel counted them; never rejects. */
+/** Returns a reader of packets to endpoints that left every EndpointSlice, with a cache. It never rejects. */
 export function resetPackets(
   tables: TableReader,
   families: readonly Family[],
@@ -77,7 +77,8 @@ export function resetPackets(
 }
 
 /**
- * Reads the counters of the maps that have them, and the Services that they belong to. Endpoints without a connection are not kept: a node uses few of a large cluster's.
+ * Reads the counters of maps, with their Services. Skips endpoints without connections, as a node only uses
+ * few endpoints of a large cluster.
  */
 export async function readConnectionCounts(
   tables: TableReader,
@@ -111,7 +112,7 @@ async function eachCounter(
   for await (const batch of tables.elements(table.family, spec)) for (const counted of batch) take(counted);
 }
 
-/** Nothing for an element that no service port owns any more. */
+/** Empty for an element that no service port owns any more. */
 function countOf(
   state: FamilyState,
   map: FrontendKind["lists"] | FrontendKind["endpoints"],

@@ -17,33 +17,37 @@ import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reaso
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
 
-/** What {@link RefusalPoller} needs. */
+/** Parts of {@link RefusalPoller}. */
 export interface RefusalPollerParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Lists what the kernel recorded. */
+  /** Reads the recorded refusals. */
   readonly read: () => Promise<readonly RefusalEntry[]>;
   readonly state: () => RulesetState;
-  /** Told of the packets since the last look, by Service (`namespace/name`, "" for none) and reason. */
+  /**
+   * Called with the packets since the last reading, by Service (`namespace/name`, "" for none) and reason.
+   */
   readonly onPackets: (service: string, reason: RefusalReason, packets: number) => void;
-  /** Told of a Service's refusals, at most once an hour. */
+  /** Called for a Service with refusals, at most once an hour. */
   readonly onRefused: (service: ServiceName, summary: string) => void;
 }
 
-/** Minimum pause between polls, milliseconds, and its ratio to poll time: 65,536 entries of a family take 3 s of CPU time. */
+/** Minimum pause between readings. Milliseconds. */
 const MIN_PAUSE = 30_000;
+
+/** Minimum ratio of a pause to the time of a reading: 65,536 entries of a family take 3 s of CPU time. */
 const PAUSE_RATIO = 50;
 
-/** Between two Events of one Service, milliseconds. */
+/** Minimum time between two Events of one Service. Milliseconds. */
 const EVENT_PERIOD = 3_600_000;
 
-/** The Services and reasons that are told apart at most; the rest is counted without the Service's name. */
+/** Maximum number of Services and reasons that are counted separately; the rest has no Service's name. */
 const MOST_COUNTED = 1000;
 
-/** The times and packets of a refusal that the kernel remembers. */
+/** The times and packets of a recorded refusal. */
 interface Watched {
   readonly packets: number;
-  /** Milliseconds since 1970; undefined when there were packets before the first look. */
+  /** Milliseconds since 1970; undefined if there were packets before the first reading. */
   readonly firstAt: number | undefined;
 }
 
@@ -54,13 +58,13 @@ interface Refused {
   packets: number;
 }
 
-/** Looks at what the kernel recorded as refused, from time to time, and tells what is new. */
+/** Reads the refusals that the kernel recorded periodically, and reports new ones. */
 export class RefusalPoller {
   readonly #parts: RefusalPollerParts;
   readonly #counted = new Set<string>();
-  /** When each Service was last told of, on the monotonic clock; those of the last hour. */
+  /** When each Service was last reported, within the last hour, on the monotonic clock. */
   readonly #toldAt = new Map<string, number>();
-  /** By client and destination: exactly those of the last look. */
+  /** The refusals of the last reading, by client and destination. */
   #watched: ReadonlyMap<string, Watched> | undefined;
   #recent: RecentRefusals | undefined;
   #looking: Promise<readonly RefusalEntry[]> | undefined;
@@ -78,12 +82,12 @@ export class RefusalPoller {
     );
   }
 
-  /** What the kernel remembers; undefined before the first look. */
+  /** The recorded refusals; undefined before the first reading. */
   get recent(): RecentRefusals | undefined {
     return this.#recent;
   }
 
-  /** Begins to look. */
+  /** Starts to read periodically. */
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
@@ -92,12 +96,15 @@ export class RefusalPoller {
     );
   }
 
-  /** Stops looking. */
+  /** Stops reading. */
   stop(): void {
     this.#task?.stop();
   }
 
-  /** Looks once. The first look finds what was there before, which was told by an earlier process. Never rejects. */
+  /**
+   * Reads once. The first reading reports nothing, as an earlier process reported older refusals. Never
+   * rejects.
+   */
   async look(): Promise<void> {
     try {
       await this.#look();
@@ -108,7 +115,7 @@ export class RefusalPoller {
   }
 
   /**
-   * Looks once and gives what the kernel remembers, with the times of first packets.
+   * Reads once. @returns the recorded refusals, with the times of their first packets
    * @throws AppError as nft does
    */
   async seen(): Promise<readonly SeenRefusal[]> {
@@ -119,7 +126,7 @@ export class RefusalPoller {
     });
   }
 
-  /** One look at a time: packets between two that overlap would be counted twice. */
+  /** Reads once at a time, as overlapping readings would count packets twice. */
   #look(): Promise<readonly RefusalEntry[]> {
     this.#looking ??= this.#lookOnce().finally(() => {
       this.#looking = undefined;
@@ -171,7 +178,7 @@ export class RefusalPoller {
   }
 }
 
-/** Keeps the times of first packets, which the kernel does not record, of the entries that it still has. */
+/** Keeps the times of first packets, which the kernel does not record, of the current entries. */
 function watchedOf(
   entries: readonly RefusalEntry[],
   before: ReadonlyMap<string, Watched> | undefined,
@@ -202,21 +209,21 @@ function addTo(
   refused.set(service, one);
 }
 
-/** What was refused within the last hour, as of the last look. */
+/** The refusals of the last hour, as last read. */
 export interface RecentRefusals {
   /** Number of recorded clients and destinations, of each family. */
   readonly entries: ByFamily<number>;
   readonly packets: number;
   readonly clients: number;
   readonly destinations: number;
-  /** Some of them, the latest first: `10.244.2.9 to 10.96.0.10:80/tcp`. */
+  /** Some of them, latest first: `10.244.2.9 to 10.96.0.10:80/tcp`. */
   readonly latest: readonly string[];
 }
 
-/** The most refusals in {@link RecentRefusals.latest}. */
+/** Maximum number of refusals in {@link RecentRefusals.latest}. */
 const MOST_LATEST = 5;
 
-/** Sums up what the kernel remembers. */
+/** Sums up the recorded refusals. */
 function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
   return {
     entries: byFamily((family) => entries.filter((entry) => entry.family === family).length),
@@ -243,7 +250,9 @@ function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
   return latest;
 }
 
-/** Orders the later packet first. The kernel lists entries in no order, so equal times are ordered by text. */
+/**
+ * Orders the later packet first. The kernel lists entries in no order, so equal times are ordered by text.
+ */
 function isBefore(one: RefusalEntry, other: RefusalEntry): boolean {
   if (one.silentFor !== other.silentFor) return one.silentFor < other.silentFor;
   return refusalKey(one) < refusalKey(other);

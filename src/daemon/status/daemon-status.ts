@@ -20,19 +20,19 @@ import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
 /** Endpoints whose connections are reset. */
 export interface VanishedStatus {
-  /** Those that left first first. */
+  /** In the order in which they left. */
   readonly held: readonly VanishedEndpoint[];
-  /** Since the rules were made. */
+  /** Since the rules were created. */
   readonly resetPackets: number;
 }
 
-/** A daemon as the status page sees it at one moment. Times are milliseconds since 1970. */
+/** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
 export interface DaemonStatus {
   readonly version: string;
   readonly hostVersions: HostVersions;
   readonly startedAt: number;
   readonly now: number;
-  /** Applies nothing. */
+  /** Whether nothing is applied. */
   readonly dryRun: boolean;
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContext;
@@ -44,15 +44,15 @@ export interface DaemonStatus {
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];
-  /** Absent where refusals are not recorded, and before they were first looked at. */
+  /** Absent if refusals are not recorded, and until they are first read. */
   readonly refusals?: RecentRefusals;
-  /** Absent where connections to vanished endpoints are not reset. */
+  /** Absent if connections to vanished endpoints are not reset. */
   readonly vanished?: VanishedStatus;
-  /** Network interfaces between which connections take the fast path; absent where none does. */
+  /** Number of network interfaces between which connections take the fast path; absent if none does. */
   readonly fastPathInterfaces?: number;
   /** Tables of other software that slow transactions down, the costliest first. */
   readonly costlyTables: readonly CostlyTable[];
-  /** undefined where connections are not counted. */
+  /** Undefined if connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
   readonly memory: MemoryStatus;
   /** Entries of each family's affinity map, as last read. */
@@ -75,15 +75,17 @@ export interface ConntrackStatus {
   readonly capacity: number | undefined;
 }
 
-/** What is desired and not yet in the kernel. */
+/** Desired changes that are not in the kernel yet. */
 export interface Pending {
-  /** Since when, milliseconds since 1970; undefined when the kernel is up to date. */
+  /** Time of the first, milliseconds since 1970; undefined if the kernel is up to date. */
   readonly since: number | undefined;
-  /** Sorted. Empty also where something else is pending, such as a changed option. */
+  /** Sorted; empty if something else is pending, such as a changed option. */
   readonly services: readonly ServiceName[];
 }
 
-/** The Services that changed since the last successful sync: rendered by one that failed, or not rendered yet. */
+/**
+ * Returns the Services that changed since the last successful sync: not rendered yet, or in a failed sync.
+ */
 export function pendingServices(
   cache: Pick<ObjectCache, "dirty">,
   { families }: RulesetState,
@@ -94,13 +96,13 @@ export function pendingServices(
   return [...new Set([...cache.dirty, ...rendered])].sort();
 }
 
-/** New connections since a map element was made; undefined where they are not counted. */
+/** Finds the number of new connections since a map element was created; undefined if they are not counted. */
 export interface ConnectionLookup {
   readonly toFrontend: (port: ServicePort, frontend: FrontendView) => number | undefined;
   readonly toEndpoint: (port: ServicePort, address: string, number: number) => number | undefined;
 }
 
-/** Makes counts easy to find. */
+/** Indexes counts. */
 export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   const frontends = byTarget(counts.frontends);
   const endpoints = counts.endpoints && byTarget(counts.endpoints);
@@ -109,7 +111,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
       frontends.get(
         `${keyOf(port)} ${address === "" ? `nodePort:${ports.port}` : socketText(address, portsText(ports))}`,
       ),
-    // Those at a range of ports are counted by the endpoint's address.
+    // Connections to a range of ports are counted by the address of the endpoint.
     toEndpoint: (port, address, number) =>
       endpoints &&
       (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0) +
@@ -117,7 +119,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   };
 }
 
-/** An endpoint has an element in each list of its service port: their sum counts. */
+/** Sums the counts of a target: an endpoint has an element in each list of its service port. */
 function byTarget(counts: readonly ConnectionCount[]): Map<string, number> {
   const sums = new Map<string, number>();
   for (const { family, namespace, service, port, protocol, target, connections } of counts) {

@@ -1,4 +1,4 @@
-/** A piece of HTML that is safe to put into a page. Only {@link html} makes it. */
+/** HTML that is safe in a page. Only {@link html} makes it. */
 export class Html {
   readonly text: string;
 
@@ -7,10 +7,10 @@ export class Html {
   }
 }
 
-/** What may stand in a template: text is escaped, HTML and lists of it are not, undefined is nothing. */
+/** A value of a template: text is escaped, HTML and lists of HTML are not, undefined is empty. */
 export type HtmlValue = string | number | Html | readonly Html[] | undefined;
 
-/** A template of HTML whose values are escaped, for element content and for attributes in double quotes. */
+/** Makes HTML from a template. Its values are escaped for element content and attributes in double quotes. */
 export function html(parts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   return new Html(parts.map((part, i) => (i === 0 ? part : `${textOf(values[i - 1])}${part}`)).join(""));
 }
@@ -21,10 +21,10 @@ function textOf(value: HtmlValue): string {
   return typeof value === "object" ? value.map(({ text }) => text).join("") : escaped(String(value));
 }
 
-/** Bytes of the longest entity, or character, of one character of a text. */
+/** Maximum size of one character of a text in a page, as an entity or in UTF-8. Bytes. */
 const LONGEST_CHARACTER = 6;
 
-/** A text as it is if it takes at most so many bytes in a page, else its beginning. */
+/** Shortens a text that takes more than `most` bytes in a page. */
 export function clipped(text: string, most: number): string {
   if (Buffer.byteLength(escaped(text.slice(0, most + 1))) <= most) return text;
   const isPlain = /^[ -~]*$/.test(text) && !/[&<>"']/.test(text);
@@ -43,5 +43,5 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }
 
-/** The colour of a state: good, bad, or excluded for a reason. */
+/** The colour of a state: good, bad, or neither. */
 export type Tone = "good" | "bad" | "idle";

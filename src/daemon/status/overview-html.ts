@@ -10,19 +10,22 @@ import { quarantinedServices, quarantinedText } from "../../sync/quarantine-chan
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";
-import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
+import { type FullSyncRecord, fullSyncText } from "./sync-history.ts";
 import { tablesHtml } from "./tables-html.ts";
 
-/** More of these are counted, not listed. */
+/** Maximum number of lines in a card; the rest is counted. */
 const MOST_LISTED = 20;
 
-/** Bytes of a line of a card. */
+/** Maximum size of a line of a card. Bytes. */
 const LONGEST_LINE = 500;
 
-/** Out of sync for longer than this in one minute is worth a look, milliseconds. */
+/** Time out of sync in one minute from which the card is marked. Milliseconds. */
 const LONG_OUT_OF_SYNC = 30_000;
 
-/** The state of the daemon: syncs, verification, repairs, sources, and excluded Services. */
+/**
+ * Shows the state of the daemon: syncs, verification, repairs, memory, sources, limits, and excluded
+ * Services.
+ */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
 ${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${fastPathCard(status)}
@@ -40,7 +43,7 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
   return card(title, tone, value, lines, " wide");
 }
 
-/** A failing sync is shown at once, not only after the time that makes the proxy unhealthy. */
+/** Shows a failing sync at once, even before it makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
   const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
   const isGood =
@@ -61,7 +64,7 @@ function healthText(health: HealthReport, problem: string | undefined): string {
   return health.nodeEligible ? "healthy" : "node not eligible";
 }
 
-/** The families that the kernel refuses. */
+/** Returns the families that the kernel refuses. */
 function excluded({ families }: HealthReport): Family[] {
   return FAMILIES.filter((family) => families[family]?.isExcluded);
 }
@@ -89,20 +92,20 @@ function pendingCard({ pending: { since, services }, history, now }: DaemonStatu
   return card("Pending", "idle", value, [`for ${durationWords(now - since)}`, ...listed(services)]);
 }
 
-/** Looked at twice a minute. Nothing where refusals are not recorded. */
+/** Refusals are read twice a minute. Empty if they are not recorded. */
 function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   if (refusals === undefined) return undefined;
   const { packets, clients, destinations, latest } = refusals;
-  if (packets === 0) return card("Refusals", "good", "none", ["within the last hour"]);
+  if (packets === 0) return card("Refusals", "good", "none", ["in the last hour"]);
   const summary = `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`;
   return card("Refusals", "idle", counted(packets, "packet"), [
     summary,
     ...listed(latest),
-    "within the last hour; nft-proxy refusals, on this node, says why",
+    "in the last hour; nft-proxy refusals, on this node, lists the reasons",
   ]);
 }
 
-/** The newest first. Nothing where connections to them are not reset. */
+/** Lists the newest first. Empty if connections to them are not reset. */
 function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   if (vanished === undefined) return undefined;
   const { held, resetPackets } = vanished;
@@ -116,7 +119,7 @@ function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** Nothing where no connection takes the fast path. */
+/** Empty if no connection takes the fast path. */
 function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
   if (fastPathInterfaces === undefined) return undefined;
   const value = counted(fastPathInterfaces, "interface");
@@ -125,7 +128,7 @@ function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** Nothing where no table of other software costs anything worth telling. */
+/** Empty if no table of other software costs much. */
 function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
   if (costlyTables.length === 0) return undefined;
   const total = costlyTables.reduce((sum, { ms }) => sum + ms, 0);
@@ -139,7 +142,9 @@ function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
 /** Share of the limit from which the card is marked, as in the alert NftProxyMemoryNearLimit. */
 const MUCH_MEMORY = 0.5;
 
-/** All processes of the container together, and each program. Outside a container, the sum of the programs. */
+/**
+ * All processes of the container together, and each program. Outside a container, the sum of the programs.
+ */
 function memoryCard({ memory: { own, container, programs } }: DaemonStatus): Html {
   const total = container?.workingSet ?? programs.reduce((sum, { resident }) => sum + resident, own);
   const { limit, peak } = container ?? {};
@@ -160,11 +165,14 @@ function megabytes(bytes: number): string {
   return `${rounded(bytes / 1e6)} MB`;
 }
 
-/** When every element was last compared with the kernel, and the last full sync, which also repairs what differs. */
+/**
+ * Shows when all elements were last compared with the kernel, and the last full sync, which repairs
+ * differences.
+ */
 function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const summary = `full sync ${fullSyncReasonText(reason)}, took ${secondsText(durationMs)}`;
+  const summary = `${fullSyncText(reason)}, took ${secondsText(durationMs)}`;
   return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [
     summary,
     timeText(fullSync.at),
@@ -223,7 +231,7 @@ function conflictCard({ state }: DaemonStatus): Html {
   return card("Conflicts", "idle", String(count), [...lines, ...more.map((text) => `${text}; ${EXPLAIN}`)]);
 }
 
-/** The command that lists what the page does not. */
+/** The command that lists the rest. */
 const EXPLAIN = "nft-proxy explain NAMESPACE/NAME lists all of a Service";
 
 function conflictLines({ frontend, winner, losers }: Conflict): string[] {
@@ -247,13 +255,13 @@ function timeText(milliseconds: number): string {
   return `${new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19)} UTC`;
 }
 
-/** The height of the tallest bar. */
+/** Height of the tallest bar. */
 const HEIGHT = 24;
 
 /**
- * A chart of bars as inline SVG, one unit wide each: no script, no style of its own.
+ * Makes a bar chart as inline SVG without script or style. Each bar is one unit wide.
  * @param values not negative
- * @param label what a reader who does not see it is told
+ * @param label the text for readers who do not see it
  */
 export function sparklineHtml(values: readonly number[], label: string): Html {
   const most = Math.max(...values, 0);
@@ -261,7 +269,7 @@ export function sparklineHtml(values: readonly number[], label: string): Html {
   return html`<svg class="spark" viewBox="0 0 ${values.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}">${bars}</svg>`;
 }
 
-/** The least height keeps a small value visible beside a large one. */
+/** The minimum height keeps a small value visible beside a large one. */
 function barHtml(x: number, height: number): Html {
   const shown = Math.max(1, Math.round(height * 10) / 10);
   return html`<rect x="${x}" y="${HEIGHT - shown}" width="0.8" height="${shown}"/>`;

@@ -10,36 +10,36 @@ import type { ConnectionLookup } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 import type { ListedService } from "./service-list.ts";
 
-/** Bytes of a name of an endpoint: an EndpointSlice may have any text there. */
+/** Maximum size of a name of an endpoint, as an EndpointSlice may have any text. Bytes. */
 const LONGEST_CELL = 63;
 
-/** Bytes of an outcome, such as the reason of a quarantine. */
+/** Maximum size of an outcome, such as the reason of a quarantine. Bytes. */
 const LONGEST_VERDICT = 200;
 
-/** How much of a Service is shown. */
+/** Options of the view of a Service. */
 export interface ServiceDetail {
-  /** Why a service port is quarantined; undefined if it is not. */
+  /** Returns why a service port is quarantined; undefined if it is not. */
   readonly quarantined: (view: ServicePortView) => string | undefined;
-  /** Its last change is not in the kernel yet. */
+  /** Whether its last change is not in the kernel yet. */
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
   readonly defaultScheduler: Scheduler;
-  /** Ranges of ports are served at addresses that are not the node's own alone. */
+  /** Whether ranges of ports are only served at addresses that are not the node's own. */
   readonly areRangesVirtual: boolean;
-  /** The longest timeout of session affinity, seconds. */
+  /** Maximum timeout of session affinity. Seconds. */
   readonly maxAffinitySeconds: number;
-  /** undefined where connections are not counted. */
+  /** Undefined if connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
-  /** Frontends and endpoints that are shown of each service port, and how many of these are endpoints at most. */
+  /** Maximum number of rows for each service port, and how many of them may be endpoints. */
   readonly rows: number;
   readonly mostEndpoints: number;
-  /** It is the Service's own page, where endpoints are shown at once. */
+  /** Whether it is the Service's own page, on which endpoints are shown at once. */
   readonly isOne: boolean;
   /** The address of that page. */
   readonly link: string;
 }
 
-/** A Service with its frontends and endpoints. @param listed which of its service ports `views` are */
+/** Shows a Service with its frontends and endpoints. @param listed the service ports that `views` has */
 export function serviceHtml(
   service: Service,
   { from, to, ports }: ListedService,
@@ -72,7 +72,7 @@ function badges(
   return words.map((word) => html` <span class="badge">${word}</span>`);
 }
 
-/** Nothing for a Service that is balanced at random because nobody asked for anything else. */
+/** Empty if nobody asks for another scheduler than random. */
 function schedulerWords({ scheduler }: Service, defaultScheduler: Scheduler): string[] {
   if (scheduler !== undefined) return [scheduler];
   return defaultScheduler === "random" ? [] : [`${defaultScheduler} (--scheduler)`];
@@ -90,7 +90,7 @@ ${endpointsHtml(view, mostEndpoints, detail)}</div>
 `;
 }
 
-/** What of a service port is not shown, and where it is. */
+/** Counts what is not shown of a service port, and tells where it is. */
 function moreHtml(count: number, { service }: ServicePort, { isOne, link }: ServiceDetail): Html | undefined {
   if (count === 0) return undefined;
   if (isOne) return html`<p class="none">and ${count} more: nft-proxy explain ${service.name} lists all</p>`;
@@ -144,13 +144,13 @@ function countHtml(count: number | undefined): Html | undefined {
   return count === undefined ? undefined : html` <small>${counted(count, "connection")}</small>`;
 }
 
-/** A word with its colour. */
+/** A message with its colour. */
 interface Verdict {
   readonly tone: Tone;
   readonly message: string;
 }
 
-/** The outcome of an endpoint, over both lists. */
+/** Returns the outcome of an endpoint in both lists. */
 function endpointVerdict({ cluster, local }: EndpointView): Verdict {
   const reason = (outcome: EndpointView["cluster"]) =>
     outcome === undefined || outcome === "used" ? "" : EXCLUSION_NAMES[outcome];
@@ -164,12 +164,12 @@ function endpointVerdict({ cluster, local }: EndpointView): Verdict {
   };
 }
 
-/** Whether any traffic goes to an endpoint. */
+/** Whether an endpoint gets any traffic. */
 function isUsed({ cluster, local }: EndpointView): boolean {
   return cluster === "used" || local === "used";
 }
 
-/** The outcome of a connection from outside to a frontend. @param quarantined why its service port is; undefined if it is not */
+/** Returns the outcome of a connection from outside. @param quarantined the reason; undefined if it is not */
 function frontendVerdict(
   { outcome, endpoints, owner, policy }: FrontendView,
   service: string,

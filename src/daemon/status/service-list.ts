@@ -5,21 +5,21 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 
-/** What a visitor of the status page asked for. */
+/** The query of the status page. */
 export interface StatusQuery {
   /** Lower case, trimmed; "" for no filter. */
   readonly text: string;
-  /** Only Services with something to look at. */
+  /** Only Services with problems. */
   readonly problemsOnly: boolean;
   /** From 1. */
   readonly page: number;
   /** Seconds until the browser loads the page again; 0 for never. */
   readonly refresh: number;
-  /** All endpoints of one Service, `namespace/name`; "" for the list. */
+  /** The Service whose own page is shown, `namespace/name`; "" for the list. */
   readonly service: string;
 }
 
-/** Texts longer than any address or name. */
+/** Longer than any address or name. Characters. */
 const LONGEST_TEXT = 300;
 
 /** Choices of the refresh period, seconds. */
@@ -28,7 +28,7 @@ export const REFRESH_PERIODS: readonly number[] = [0, 5, 30, 60];
 /** Long enough to type a filter or read an opened list; seconds. */
 export const DEFAULT_REFRESH = 30;
 
-/** Reads the query of a URL; whatever makes no sense counts as not given. */
+/** Reads the query of a URL and ignores invalid parameters. */
 export function readStatusQuery(query: URLSearchParams): StatusQuery {
   const page = Number(query.get("page"));
   const refresh = Number(query.get("refresh") ?? DEFAULT_REFRESH);
@@ -41,7 +41,7 @@ export function readStatusQuery(query: URLSearchParams): StatusQuery {
   };
 }
 
-/** The link to the same page but for some parts; `/?q=cart&page=2`. */
+/** Returns the link to a page with changed parameters: `/?q=cart&page=2`. */
 export function statusLink(query: StatusQuery, change: Partial<StatusQuery>): string {
   const { text, problemsOnly, page, refresh, service } = { ...query, ...change };
   const parameters = new URLSearchParams({
@@ -54,23 +54,23 @@ export function statusLink(query: StatusQuery, change: Partial<StatusQuery>): st
   return parameters.size === 0 ? "/" : `/?${parameters}`;
 }
 
-/** Service ports on one page: a Service may have 65,535. */
+/** Number of service ports on one page. A Service may have 65,535. */
 const PORTS_PER_PAGE = 50;
 
-/** The service ports of a Service that are on one page, by their index. */
+/** The service ports of a Service on one page, by index. */
 export interface ListedService {
   readonly name: ServiceName;
   readonly from: number;
   /** The index after the last. */
   readonly to: number;
-  /** How many service ports it has. */
+  /** Number of its service ports. */
   readonly ports: number;
 }
 
-/** One page of the Services that were asked for. */
+/** One page of the Services that match a query. */
 export interface ServiceList {
   readonly services: readonly ListedService[];
-  /** How many Services there are on all pages. */
+  /** Number of Services on all pages. */
   readonly matching: number;
   /** From 1, at most `pages`. */
   readonly page: number;
@@ -78,7 +78,7 @@ export interface ServiceList {
   readonly pages: number;
 }
 
-/** Finds the Services that were asked for, sorted by name. */
+/** Finds the Services that match a query, sorted by name. */
 export function listServices(
   { cache }: DaemonStatus,
   problems: ReadonlySet<string>,
@@ -104,13 +104,16 @@ export function listServices(
   return { services, matching: names.length, page: shown, pages };
 }
 
-/** How many service ports a Service has, in both families. */
+/** Counts the service ports of a Service in both families. */
 function countPorts(service: Service | undefined): number {
   if (service === undefined) return 0;
   return service.ports.length * FAMILIES.filter((family) => service.clusterIPs[family] !== "").length;
 }
 
-/** The Services that need attention: a frontend without endpoints or lost to another, excluded, or not programmed yet. */
+/**
+ * Returns the Services that need attention: without endpoints, in conflict with another, quarantined, or not
+ * programmed yet.
+ */
 export function servicesWithProblems({
   state,
   quarantined,
@@ -135,7 +138,7 @@ function withoutEndpoints({ families }: RulesetState): string[] {
   return found;
 }
 
-/** By its name, an address or a number of a port. */
+/** Whether a Service has a text in its name or an address, or as a port. */
 function describes(text: string, service: Service): boolean {
   if (service.name.includes(text)) return true;
   if (

@@ -18,13 +18,15 @@ import {
 } from "./service-list.ts";
 import { STATUS_STYLE } from "./status-style.ts";
 
-/** Frontends and endpoints on a page: each service port has its share, so that the page has less than 500 kB. */
+/**
+ * Number of rows for frontends and endpoints on a page. Each service port has its share: less than 500 kB.
+ */
 const ROWS_OF_PAGE = 1500;
 
-/** Endpoints of a service port in the list, at most; on a Service's own page as many as its share lets. */
+/** Maximum number of endpoints of a service port in the list. On a Service's own page, its share counts. */
 const ENDPOINTS_IN_LIST = 20;
 
-/** Nothing runs, nothing is loaded, and of styles only our own counts: whatever came through the escaping is inert. */
+/** No script runs, nothing is loaded, and only our style applies, so that unescaped text would do nothing. */
 const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${createHash("sha256").update(STATUS_STYLE).digest("base64")}'`,
@@ -34,7 +36,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** The status page for a visitor's query. Read-only; less than 500 kB, whatever Services there are and have. */
+/** Makes the status page for a query. It changes nothing, and has less than 500 kB with any Services. */
 export function statusPage(status: DaemonStatus, parameters: URLSearchParams): HttpAnswer {
   const query = readStatusQuery(parameters);
   return {
@@ -56,7 +58,7 @@ function page(status: DaemonStatus, query: StatusQuery): Html {
 <small>version ${version}, up ${durationWords(now - startedAt)}</small>
 <nav>${refreshHtml(query)}<a href="/metrics">metrics</a><a href="/configz">configz</a><a href="/flagz">flagz</a><a href="/statusz">statusz</a></nav></header>
 <main>${query.service === "" ? overviewHtml(status) : undefined}${servicesHtml(status, query)}</main>
-<footer>Services as this node is to serve them. Counts are of new connections, since the rule for them was made.</footer></body></html>
+<footer>Services as this node should serve them. Counts are of new connections since the rules for them were made.</footer></body></html>
 `;
 }
 

@@ -1,4 +1,4 @@
-/** The style of the status page, whole: nothing is loaded from elsewhere. */
+/** The style of the status page. Nothing else is loaded. */
 export const STATUS_STYLE = `
 :root { color-scheme: light dark; --text: #1c2128; --dim: #5a6472; --page: #f5f6f8; --card: #fff; --line: #d5dae1;
   --link: #0b57d0; --good: #0a6b3d; --good-back: #e2f4ea; --bad: #a8201a; --bad-back: #fce8e6; --idle: #6b5300; --idle-back: #fdf3d1; }

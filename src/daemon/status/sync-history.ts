@@ -2,16 +2,16 @@ import { messageOf } from "../../base/errors.ts";
 import type { FullSyncReason, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { HealthTracker } from "../health/health.ts";
 
-/** A full sync, or one that repaired something: when it ended, its reason, its duration, and what it repaired. Milliseconds. */
+/** A full sync or a repair: its end, its reason, its duration, and what it repaired. Milliseconds. */
 export interface FullSyncRecord {
   readonly at: number;
   readonly reason: FullSyncReason | undefined;
   readonly durationMs: number;
-  /** The drift in words; undefined when there was none. */
+  /** The drift in words; undefined if there was none. */
   readonly repaired: string | undefined;
 }
 
-/** The syncs up to now. Counts are since the start, times milliseconds since 1970. */
+/** All syncs since the start. Times are milliseconds since 1970. */
 export interface SyncHistorySnapshot {
   readonly syncs: number;
   readonly failures: number;
@@ -21,13 +21,13 @@ export interface SyncHistorySnapshot {
   readonly repair: FullSyncRecord | undefined;
   /** When the kernel was last brought up to date. */
   readonly lastSyncedAt: number | undefined;
-  /** When the tables were last compared with the desired state, without a difference. */
+  /** When the kernel was last known to have the desired tables. */
   readonly verifiedAt: number | undefined;
   /** Why the last sync failed; undefined after a success. */
   readonly problem: string | undefined;
 }
 
-/** Keeps the last syncs and their number, for the status page. */
+/** Keeps the last syncs and counts all of them, for the status page. */
 export class SyncHistory implements SyncSubscriber {
   #snapshot: SyncHistorySnapshot = {
     syncs: 0,
@@ -54,31 +54,31 @@ export class SyncHistory implements SyncSubscriber {
     this.#snapshot = { ...this.#snapshot, failures: this.#snapshot.failures + 1, problem: messageOf(error) };
   }
 
-  /** The kernel's tables were compared with the desired state, without a difference. */
+  /** Records that the kernel has the desired tables. */
   verified(at: number): void {
     this.#snapshot = { ...this.#snapshot, verifiedAt: at };
   }
 
-  /** The history up to now. */
+  /** Returns the current history. */
   snapshot(): SyncHistorySnapshot {
     return this.#snapshot;
   }
 }
 
-/** The reason of a full sync in words, to follow "full sync". */
-export function fullSyncReasonText(reason: FullSyncReason | undefined): string {
-  return reason === undefined ? "" : REASON_TEXTS[reason];
+/** A full sync with its reason, in words. */
+export function fullSyncText(reason: FullSyncReason | undefined): string {
+  return reason === undefined ? "full sync" : FULL_SYNC_TEXTS[reason];
 }
 
-const REASON_TEXTS: Readonly<Record<FullSyncReason, string>> = {
-  start: "at start",
-  periodic: "by period",
-  failure: "after a failed sync",
-  drift: "after drift",
-  configuration: "after a change of the configuration",
+const FULL_SYNC_TEXTS: Readonly<Record<FullSyncReason, string>> = {
+  start: "full sync at start",
+  periodic: "periodic full sync",
+  failure: "full sync after a failed sync",
+  drift: "full sync after drift",
+  configuration: "full sync after a change of the configuration",
 };
 
-/** How many minutes are remembered. */
+/** Number of remembered minutes. */
 const TIMELINE_MINUTES = 60;
 
 const MINUTE = 60_000;
@@ -86,7 +86,7 @@ const MINUTE = 60_000;
 /** One minute. */
 export interface TimelineMinute {
   readonly syncs: number;
-  /** For how long something was desired that the kernel did not have, milliseconds. */
+  /** Time in which the kernel lacked a change, milliseconds. */
   readonly outOfSyncMs: number;
 }
 
@@ -95,15 +95,18 @@ interface Bucket {
   outOfSyncMs: number;
 }
 
-/** Counts syncs and the time out of sync, minute by minute, for the last hour. Times are milliseconds since 1970. */
+/**
+ * Counts syncs and the time out of sync, minute by minute, for the last hour. Times are milliseconds since
+ * 1970.
+ */
 export class SyncTimeline implements SyncSubscriber {
   readonly #health: Pick<HealthTracker, "pendingSince">;
   /** By minute since 1970. */
   readonly #buckets = new Map<number, Bucket>();
-  /** Time out of sync is counted up to here. */
+  /** End of the counted time out of sync. */
   #countedUntil = 0;
 
-  /** @param health reports since when the kernel has lacked something; to be told of a sync after this */
+  /** @param health knows since when the kernel has lacked a change; must subscribe to syncs after this */
   constructor(health: Pick<HealthTracker, "pendingSince">) {
     this.#health = health;
   }
@@ -113,7 +116,7 @@ export class SyncTimeline implements SyncSubscriber {
     this.#bucket(minuteOf(endedAt)).syncs++;
   }
 
-  /** The last 60 minutes, oldest first; the last one is the current, incomplete minute. */
+  /** Returns the last 60 minutes, oldest first. The last one is the current, incomplete minute. */
   minutes(now: number): readonly TimelineMinute[] {
     const since = this.#health.pendingSince;
     if (since !== undefined) this.#countOutOfSync(since, now);

@@ -44,7 +44,9 @@ interface Fill {
   readonly limit: number;
 }
 
-/** Share of a limit from which it is marked: the daemon then deletes affinity entries, see affinity-share.ts. */
+/**
+ * Share of a limit from which it is marked: the daemon then deletes affinity entries, see affinity-share.ts.
+ */
 const NEARLY_FULL = 0.9;
 
 function limitsHtml(status: DaemonStatus): Html {

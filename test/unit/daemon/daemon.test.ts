@@ -124,7 +124,7 @@ describe("Daemon", () => {
 
   test("warns once that the mode ClusterCIDR lacks a cluster CIDR", async () => {
     const { logger } = await start();
-    const said = logger.lines.filter(({ message }) => message.includes("there is no clusterCIDR"));
+    const said = logger.lines.filter(({ message }) => message.includes("clusterCIDR is not set"));
     expect(said.map(({ level }) => level)).toEqual(["warn"]);
   });
 

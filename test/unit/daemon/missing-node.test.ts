@@ -25,7 +25,7 @@ function watching(names: readonly string[]) {
   return { nodes, put, lines };
 }
 
-const WARNING = "there is no Node of this name: going on without it";
+const WARNING = "no Node has this name, continuing without it";
 
 describe("a daemon whose Node does not exist", () => {
   test("warns once, with the nearest names among the API server's Nodes", async () => {
@@ -56,7 +56,7 @@ describe("a daemon whose Node does not exist", () => {
     await lines();
     put("worker-11");
     put("worker-11");
-    expect((await lines()).map(({ message }) => message)).toEqual([WARNING, "the Node is there"]);
+    expect((await lines()).map(({ message }) => message)).toEqual([WARNING, "the Node exists now"]);
   });
 });
 

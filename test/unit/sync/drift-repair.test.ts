@@ -123,7 +123,7 @@ describe("DriftRepair", () => {
       "- 192.0.2.1, + 10.96.0.10, by other",
     ]);
     expect(logger.lines).toEqual([
-      { level: "warn", fields: { by: AUTHOR }, message: "rules changed by someone else: repairing" },
+      { level: "warn", fields: { by: AUTHOR }, message: "another program changed the rules: repairing" },
     ]);
   });
 

@@ -74,7 +74,7 @@ describe("eventObject", () => {
     ],
     [
       "AddressConflict",
-      "conflicts with ns/old:http/tcp",
+      "as ns/old:http/tcp has the same address and port",
       contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"),
     ],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
@@ -85,9 +85,9 @@ describe("eventObject", () => {
   });
 
   test("cuts a note to 1024 bytes, between whole characters", () => {
-    const { note } = eventObject(failedSyncEvent(NODE, "€".repeat(1000)), ORIGIN);
+    const { note } = eventObject(failedServerEvent(NODE, "healthz", "€".repeat(1000)), ORIGIN);
     expect(note).toBe(`${"€".repeat(340)}...`);
-    expect(eventObject(failedSyncEvent(NODE, "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
+    expect(eventObject(failedServerEvent(NODE, "healthz", "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
   });
 });
 
@@ -134,7 +134,9 @@ describe("EventRecorder", () => {
     }
     await settle();
     const path = "/apis/events.k8s.io/v1/namespaces/default/events";
-    expect(sent).toMatchObject([["POST", path, { note: "problem 1" }]]);
+    expect(sent).toMatchObject([
+      ["POST", path, { note: "the rules on node node-1 are not updated, retrying: problem 1" }],
+    ]);
     clock.advance(59_000);
     clock.advance(1000);
     await settle();

@@ -62,7 +62,9 @@ test("a failed sync is reported with its reason", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.failed?.(syncFailure(new Error("nft hangs")));
   await settle();
-  expect(sent).toMatchObject([{ reason: "SyncFailed", note: "nft hangs" }]);
+  expect(sent).toMatchObject([
+    { reason: "SyncFailed", note: "the rules on node node-1 are not updated, retrying: nft hangs" },
+  ]);
 });
 
 test("repaired drift is reported with what was found", async () => {
@@ -136,7 +138,7 @@ test("a Service that loses many addresses and ports makes one Event, with some o
     {
       reason: "AddressConflict",
       regarding: { name: "young" },
-      note: "default/young conflicts with default/old, which has 400 of its addresses and ports: 10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp and 395 more; nft-proxy explain default/young lists all",
+      note: "default/young is not served at 400 of its addresses and ports, which default/old has: 10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp and 395 more; nft-proxy explain default/young lists all",
     },
   ]);
 });

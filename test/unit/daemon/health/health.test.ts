@@ -171,7 +171,7 @@ describe("health", () => {
   test("/healthz is 503 while the node's object was never seen, /livez is 200", async () => {
     const parts = synced(NOW);
     parts.cache.isNodeKnown = false;
-    const reasons = ["no Node node-1 has been seen"];
+    const reasons = ["the API server has not listed the Node node-1"];
     expect(await ask(parts, "/healthz")).toMatchObject({
       status: 503,
       body: { nodeEligible: false, reasons },

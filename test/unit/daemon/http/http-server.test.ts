@@ -233,7 +233,7 @@ describe("RetryingServer", () => {
     expect(failures).toHaveLength(1);
     const lines = () =>
       logger.lines.filter(({ level }) => level !== "debug").map(({ fields, ...line }) => line);
-    const warning = { level: "warn", message: "cannot bind; retrying (logged once)" };
+    const warning = { level: "warn", message: "cannot bind, retrying (logged once)" };
     expect(lines()).toEqual([warning]);
     expect(server.port).toBeUndefined();
     await other.close();

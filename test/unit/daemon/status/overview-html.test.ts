@@ -4,7 +4,7 @@ import type { DaemonStatus } from "../../../../src/daemon/status/daemon-status.t
 import { pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
-import { fullSyncReasonText } from "../../../../src/daemon/status/sync-history.ts";
+import { fullSyncText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, named, service, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
@@ -96,13 +96,13 @@ describe("the card Verification", () => {
     const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
     const { history } = daemonStatus({});
     expect(text({ history: { ...history, fullSync, verifiedAt: NOW - 20_000 } })).toContain(
-      "Verification 20 s ago full sync by period, took 0.42 s 2026-01-31 11:58:30 UTC",
+      "Verification 20 s ago periodic full sync, took 0.42 s 2026-01-31 11:58:30 UTC",
     );
   });
 });
 
 test("the reason of a full sync after a failure is shown as such", () => {
-  expect(fullSyncReasonText("failure")).toBe("after a failed sync");
+  expect(fullSyncText("failure")).toBe("full sync after a failed sync");
 });
 
 describe("the charts of the last hour", () => {
@@ -188,7 +188,7 @@ describe("the table Limits", () => {
     expect(tones({ conntrack: { entries: 300_000, capacity: 262_144 } })).toContain("bad 114 %");
   });
 
-  test("shows no maps that do not exist, and no connections if the kernel tracks none", () => {
+  test("omits maps that do not exist, and connections if the kernel tracks none", () => {
     const nodeContext = testNodeContext({ refusalLogSize: 0 });
     const shown = text({ nodeContext, conntrack: { entries: undefined, capacity: undefined } });
     expect(shown).not.toContain("Recorded refusals");

@@ -199,8 +199,8 @@ test.each<[string, Omit<Pod, "node">, string]>([
   ],
   [
     "whose Node is unknown is degraded",
-    { livez: livez(200, 5, { reasons: ["no Node x has been seen"] }) },
-    "degraded: no Node x has been seen",
+    { livez: livez(200, 5, { reasons: ["the API server has not listed the Node x"] }) },
+    "degraded: the API server has not listed the Node x",
   ],
   [
     "that has programmed nothing since its start is unhealthy",
