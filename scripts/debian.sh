@@ -21,7 +21,7 @@ unpack_packages() {
   mkdir -p "$dir"/apt/{lists,cache/archives}/partial "$dir/root"
   : >"$dir/apt/status"
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$mirror" "$release" "$keyring" >"$dir/apt/debian.sources"
-  # A mirror that was not updated for two weeks still has the packages; their signatures are checked all the same.
+  # Accepts a mirror that was not updated for two weeks; signatures are still checked.
   local -a private=(
     -qq -o "Dir::Etc::sourcelist=$dir/apt/debian.sources" -o Dir::Etc::sourceparts=/dev/null
     -o "Dir::State::Lists=$dir/apt/lists" -o "Dir::State::status=$dir/apt/status" -o "Dir::Cache=$dir/apt/cache"
@@ -44,7 +44,7 @@ wrap_program() {
   program=$(cd "$dir/root" && find usr -path "*bin/*" -name "$name" ! -type d | head -n 1)
   # Releases before the merge of /usr (bookworm) keep the C library in /lib.
   ld=$(cd "$dir/root" && find . -path './usr/lib/*-linux-*/ld-linux*.so.*' -o -path './lib/*-linux-*/ld-linux*.so.*' | head -n 1)
-  [[ -n $program && -n $ld ]] || { echo "the packages fetched hold no $name" >&2; return 1; }
+  [[ -n $program && -n $ld ]] || { echo "the fetched packages do not contain $name" >&2; return 1; }
   local triplet
   triplet=$(basename "${ld%/*}")
   mkdir -p "$dir/bin"

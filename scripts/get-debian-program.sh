@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # get-debian-program.sh RELEASE PACKAGE PROGRAM: fetches a program of a Debian release (bookworm, trixie, sid) into
 # .cache/debian/RELEASE-PACKAGE, without touching the system and without being root, and prints the path that runs it.
-# Exit 1 with a reason when it cannot be had.
+# Exits with 1 and a reason if that fails.
 set -euo pipefail
 
 (($# == 3)) || { echo "usage: get-debian-program.sh RELEASE PACKAGE PROGRAM" >&2; exit 1; }

@@ -4,7 +4,7 @@
 # A tool that the system has is linked; one that it lacks is downloaded from the machine's own Debian mirror (release
 # trixie), unpacked and run with its own C library. nft 1.0.6 (bookworm) cannot load our JSON, so the system's nft
 # counts only if it accepts a map with concatenated values and a dynamic map; trixie's 1.1.3 does.
-# Needs, when something is missing: Debian's apt and dpkg-deb. Exit 1 with a reason when a tool cannot be had.
+# Needs Debian's apt and dpkg-deb if a tool is missing. Exits with 1 and a reason if a tool cannot be fetched.
 set -euo pipefail
 
 project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# image-files.sh DIR: copies what the image holds from the Debian 13 system that this runs in into the empty DIR: node, nft,
+# image-files.sh DIR: copies the files of the image from the Debian 13 system that this runs in to the empty DIR: node, nft,
 # conntrack, socat, env (which starts scripts) and prlimit (which starts nft), the libraries that they load, and node's own JavaScript. No shell and no package
 # manager. The packages that the files are from are listed in var/lib/dpkg/status.d, where vulnerability scanners look, with
 # their copyright.

@@ -1,10 +1,10 @@
-// Holds the directions in which the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each import
+// Checks in which directions the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each import
 // that goes another way, and each circle of folders or of files, type imports included; exits 1 when there is one.
 // Usage: node scripts/import-directions.mjs [folder of sources]
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
 
-/** What each layer may import besides itself: other layers, and which of Node's modules and packages; "*" is all. */
+/** Permitted imports of each layer besides itself: other layers, Node's modules and packages; "*" is all. */
 const LAYERS = {
   base: { layers: [], packages: ["leven"] },
   model: { layers: ["base"], packages: [] },

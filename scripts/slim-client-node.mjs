@@ -1,4 +1,4 @@
-// Keeps out of the bundle what client-node's KubeConfig imports and nft-proxy never calls: the generated API with some
+// Excludes modules from the bundle that client-node's KubeConfig imports and nft-proxy never calls: the generated API with some
 // 850 classes, providers of credentials that are refused (they run a shell), agents for proxies and node-fetch.
 
 /** The modules that KubeConfig imports, with what it takes from them. */

@@ -1,7 +1,7 @@
 // Writes the licences of everything that a bundle contains, taken from the packages themselves.
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Licences under which code may be bundled. Another one stops the build until a person has looked at it. */
+/** Licences of code that may be bundled. Any other licence stops the build until a person has reviewed it. */
 const ALLOWED = [
   "0BSD",
   "Apache-2.0",

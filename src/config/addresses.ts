@@ -10,25 +10,25 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** The node addresses that serve NodePorts: all that one of the three selects. */
+/** The node addresses that serve NodePorts: all addresses that one of these three selects. */
 export interface NodePortSelection {
   /** The node's primary address of each family. */
   readonly primary: boolean;
   /** The loopback address of a family (127.0.0.1, ::1), for TCP only: through userspace. */
   readonly localhost: ByFamily<boolean>;
-  /** The addresses in these CIDRs, but for loopback ones. */
+  /** The addresses in these CIDRs, except loopback addresses. */
   readonly cidrs: ByFamily<readonly string[]>;
 }
 
 const PORT = /^(?:0|[1-9]\d{0,4})$/;
 
-/** The text of a server that is switched off. */
+/** The value of a server that is switched off. */
 const OFF: ListenAddress = { address: "0.0.0.0", port: 0 };
 
 /**
  * Parses `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
- * @param defaultPort the port if none is given
- * @returns the address, with port 0 for a server that is switched off; undefined if the text is none of these
+ * @param defaultPort port if the text has none
+ * @returns the address, with port 0 for a server that is switched off; undefined for any other text
  */
 export function parseListenAddress(text: string, defaultPort: number): ListenAddress | undefined {
   const bare = canonicalAddress(text);
@@ -39,7 +39,7 @@ export function parseListenAddress(text: string, defaultPort: number): ListenAdd
   return address === undefined || port > 65_535 ? undefined : { address, port };
 }
 
-/** Writes `10.0.0.1:80` or `[fd00::1]:80`; `0.0.0.0:0` for a server that is switched off. */
+/** Formats `10.0.0.1:80` or `[fd00::1]:80`; `0.0.0.0:0` for a server that is switched off. */
 export function formatListenAddress(listen: ListenAddress | undefined): string {
   const { address, port } = listen ?? OFF;
   return socketText(address, port);
@@ -49,8 +49,8 @@ const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
 
 /**
  * Parses the CIDR of the cluster's pods, or one per IP family separated by a comma.
- * @returns canonical CIDRs, none for ""; undefined for anything else, also for two of one family, of which kube-proxy
- * would use one only
+ * @returns canonical CIDRs, none for ""; undefined for any other text, including two CIDRs of one family, of
+ * which kube-proxy would ignore one
  */
 export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | undefined {
   if (text === "") return { ip: [], ip6: [] };
@@ -60,7 +60,10 @@ export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | u
 
 const LOOPBACK: ByFamily<string> = { ip: "127.0.0.0/8", ip6: "::1/128" };
 
-/** The CIDRs of the words of `nodePortAddresses` other than `primary`. Source: cmd/kube-proxy/app/server.go, 1.37 */
+/**
+ * The CIDRs that the words of `nodePortAddresses` other than `primary` stand for. Source:
+ * cmd/kube-proxy/app/server.go, 1.37
+ */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   primary: [],
   localhost: Object.values(LOOPBACK),
@@ -68,11 +71,10 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Reads the list of `nodePortAddresses`: CIDRs and the words `primary`, `localhost` and `all`, in any mix. As in
- * kube-proxy, an empty list means primary, a CIDR of loopback addresses means localhost in its family, and a family
- * for which nothing was given has every address.
- *
- * @returns undefined when an entry is neither a word nor a CIDR.
+ * Parses `nodePortAddresses`: CIDRs and the words `primary`, `localhost` and `all`, in any combination. As in
+ * kube-proxy, an empty list means primary, a CIDR of loopback addresses means localhost in its family, and a
+ * family without an entry uses every address.
+ * @returns undefined if an entry is neither a word nor a CIDR
  */
 export function parseNodePortAddresses(list: readonly string[]): NodePortSelection | undefined {
   const primary = list.length === 0 || list.includes("primary");
@@ -90,12 +92,12 @@ export function parseNodePortAddresses(list: readonly string[]): NodePortSelecti
   };
 }
 
-/** A canonical CIDR that begins at a loopback address holds no others. */
+/** A canonical CIDR that starts at a loopback address contains only loopback addresses. */
 function isWithinLoopback(cidr: string): boolean {
   return isLoopback(cidr.slice(0, cidr.indexOf("/")));
 }
 
-/** The list that {@link parseNodePortAddresses} reads as this selection. */
+/** Returns the list that {@link parseNodePortAddresses} parses to this selection. */
 export function nodePortAddressList({ primary, localhost, cidrs }: NodePortSelection): string[] {
   const loopback =
     localhost.ip && localhost.ip6

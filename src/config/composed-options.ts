@@ -19,10 +19,10 @@ export const HEALTHZ_PORT = 10_256;
 /** The default port of `/metrics`. */
 export const METRICS_PORT = 10_249;
 
-/** The row of a server's address. */
+/** Definition of the option of a server's address. */
 interface ServerRow {
   readonly path: string;
-  /** The address to listen on where none is given: that of the family of `bindAddress`. */
+  /** Default address, by the family of `bindAddress`. */
   readonly hosts: ByFamily<string>;
   readonly port: number;
   readonly flag: FieldFlag;
@@ -31,8 +31,8 @@ interface ServerRow {
 }
 
 /**
- * Returns the option of a server's address: undefined when its port is 0. kube-proxy's help promises that an empty address
- * switches the server off, and it does not.
+ * Returns the option of a server's address: undefined if its port is 0. kube-proxy's help says that an empty
+ * address switches the server off, but it does not.
  */
 export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option<ListenAddress | undefined> {
   const preset = ({ bindAddress }: Document): string => {
@@ -66,8 +66,8 @@ export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option
 }
 
 /**
- * A deprecated flag of kube-proxy that sets the port of a server, or switches it off with 0. The port of the successor's
- * address comes before any other, unless it is the default one.
+ * A deprecated flag of kube-proxy that sets the port of a server, or switches it off with 0. The port in the
+ * address of the newer flag takes precedence unless it is the default.
  */
 function deprecatedPortFlag(name: string, path: string, successor: string, defaultPort: number): Flag {
   const flag: FieldFlag = {
@@ -174,7 +174,10 @@ function detectLocalFields(given: DetectLocal): readonly [DetectLocalMode, bridg
   }
 }
 
-/** Returns the option of the one feature gate. kube-proxy rejects gates that its version lacks: it is written when it is false. */
+/**
+ * Returns the option of the only feature gate. kube-proxy rejects gates that its version lacks, so it is
+ * written only if it is false.
+ */
 export function serviceExternalIPs(): Option<boolean> {
   const flag = setting("feature-gates", "AllowServiceExternalIPs=false ignores external IPs");
   return {

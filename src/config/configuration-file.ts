@@ -11,19 +11,19 @@ import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, unknownFieldWarnings } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
-/** A configuration file: each field is valid by itself, and defaults are not applied. */
+/** A configuration file. Each field is valid by itself; defaults are not applied. */
 export interface ReadConfiguration {
   readonly given: Document;
   readonly warnings: readonly ConfigWarning[];
 }
 
-/** The keys under which kubeadm and others store the configuration in a ConfigMap, in the order of preference. */
+/** ConfigMap keys under which kubeadm and others store the configuration, in order of preference. */
 const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
 
-/** The deepest nesting. A configuration has three levels. */
+/** Maximum nesting; a configuration has three levels. */
 const DEEPEST = 32;
 
-/** The longest text, longer than a ConfigMap may be. */
+/** Maximum length of the text; a ConfigMap is always shorter. */
 const MOST_CHARACTERS = 2 ** 21;
 
 /**
@@ -46,7 +46,7 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
   };
 }
 
-/** Refuses a document that violates the schema: with all that can be said about its other fields, too. */
+/** Throws if a document violates the schema. The error also lists the problems of its other fields. */
 function refuseViolations(document: unknown, name: string): void {
   const violations = schemaViolations(document);
   const isOtherKind = violations.some(({ subject }) => subject === "kind" || subject === "apiVersion");
@@ -59,7 +59,9 @@ function refuseViolations(document: unknown, name: string): void {
   refuseInvalid("BAD_CONFIG", name, [...violations, ...dependent], listText(unknown));
 }
 
-/** The configuration of some options as YAML, its fields sorted as kube-proxy's `--write-config-to` sorts them. */
+/**
+ * Formats the configuration of options as YAML, with fields in the order of kube-proxy's `--write-config-to`.
+ */
 export function printConfiguration(options: ProxyOptions): string {
   return stringify(configurationOf(options), { sortMapEntries: true, lineWidth: 0 });
 }
@@ -91,7 +93,7 @@ function parseOne(text: string, name: string): unknown {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
   if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
     throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
-  // A `---` before comments only, or at the end, does not begin a document.
+  // A `---` before only comments, or at the end, does not start a document.
   const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
     ({ contents, errors }) => isSomething(contents) || errors.length > 0,
   );

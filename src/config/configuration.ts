@@ -22,8 +22,8 @@ export function withValueAt(document: Document, path: string, value: unknown): D
 const HEAD: Document = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
 
 /**
- * Completes a configuration that has passed the schema with the defaults. As in kube-proxy, "" and empty lists mean "not
- * given" in most fields.
+ * Completes a configuration that has passed the schema with defaults. As in kube-proxy, "" and empty lists
+ * mean "not given" in most fields.
  */
 export function withDefaults(given: Document): Document {
   return FIELDS.reduce((document, field) => {
@@ -49,8 +49,9 @@ export function toOptions(configuration: Document): ProxyOptions {
 }
 
 /**
- * Returns the configuration that yields exactly these options when it is read again. kube-proxy accepts it as well, with
- * a warning about the section `nftProxy`, unless a server is switched off: that is port 0 here, and not possible there.
+ * Returns the configuration that yields exactly these options when it is parsed. kube-proxy also accepts it,
+ * with a warning about the section `nftProxy`, unless a server is switched off: that is port 0 here, which
+ * kube-proxy rejects.
  */
 export function configurationOf(options: ProxyOptions): Document {
   let document: Document = { ...HEAD, mode: "nftables" };

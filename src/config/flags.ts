@@ -8,7 +8,7 @@ export const CONFIG_FLAGS: readonly Flag[] = [...FIELDS.flatMap(({ flags }) => f
   (a, b) => (a.name < b.name ? -1 : 1),
 );
 
-/** The value of a flag that is not given, as text; empty for flags without one. */
+/** Default value of a flag as text; empty for flags without one. */
 export function defaultText({ target }: Flag): string {
   const value = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;
   return value === undefined || value === false ? "" : String(value);
@@ -21,9 +21,9 @@ export interface GivenFlag {
 }
 
 /**
- * Selects the flags that set options or are ignored from parsed arguments. Of a repeated flag, the last value counts, as
- * in kube-proxy.
- * @param argv by flag name: a boolean, or the texts that were given
+ * Selects the flags that set options or are ignored from parsed arguments. The last value of a repeated flag
+ * counts, as in kube-proxy.
+ * @param argv a boolean or the given texts, by flag name
  */
 export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
   return CONFIG_FLAGS.filter(({ name, target }) => {
@@ -53,7 +53,7 @@ function flagValue(type: FlagType, given: unknown): FlagValue {
   }
 }
 
-/** Parses `A=true,B=false`. Returns a malformed text as it is, which fails validation later. */
+/** Parses `A=true,B=false`. Returns a malformed text unchanged; it fails validation later. */
 function featureGates(text: string): FlagValue {
   const gates = text.split(",").map((gate) => /^\s*(\w+)=(true|false)\s*$/i.exec(gate));
   if (gates.includes(null)) return text;

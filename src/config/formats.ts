@@ -9,16 +9,16 @@ export interface Format {
   readonly rule: string;
 }
 
-/** A Node's name is a DNS subdomain (RFC 1123). White space around it is dropped, as in kube-proxy. */
+/** A Node's name is a DNS subdomain (RFC 1123). Surrounding white space is removed, as in kube-proxy. */
 const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
 
 /** IFNAMSIZ is 16 including the terminator; `*` is a wildcard of nft and not allowed. */
 const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
 
-/** The asterisk is ours: the names are sent without it. */
+/** The asterisk is handled by nft-proxy: nft gets names without it. */
 const INTERFACE_PATTERN = /^(?=.{1,15}$)[a-zA-Z0-9_.-]*\*?$/;
 
-/** Node.js timers hold 31 bits of milliseconds, and longer ones fire at once. */
+/** Node.js timers have 31 bits of milliseconds; longer ones fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The kernel's timeouts are seconds in 31 bits. */

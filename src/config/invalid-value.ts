@@ -8,7 +8,7 @@ export interface InvalidValue {
   readonly reason: string;
 }
 
-/** A value that was given and has no effect, or another one than in kube-proxy. */
+/** A given value that has no effect, or another effect than in kube-proxy. */
 export interface ConfigWarning {
   /** As in {@link InvalidValue}. */
   readonly subject: string;

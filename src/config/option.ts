@@ -9,7 +9,9 @@ export type Schema = Readonly<Record<string, unknown>>;
 /** When a changed option takes effect. */
 export type ReloadEffect = "now" | "restart";
 
-/** The type of a flag's value. Only a boolean needs no value; a list may be repeated, or separated by commas. */
+/**
+ * The type of a flag's value. Only a boolean needs no value; a list may be repeated or separated by commas.
+ */
 export type FlagType =
   | "boolean"
   | "duration"
@@ -20,7 +22,9 @@ export type FlagType =
   | "path-list"
   | "string";
 
-/** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
+/**
+ * The value of a given flag. A text of another type than the flag's stays a text and fails validation later.
+ */
 export type FlagValue = boolean | number | string | readonly string[] | Readonly<Record<string, boolean>>;
 
 /** The effect of a flag. */
@@ -46,15 +50,18 @@ export interface Flag {
   readonly target: FlagTarget;
   /** Whether kube-proxy lacks it. */
   readonly isOwn?: true;
-  /** The values that it has, for completion, where these are a few. */
+  /** Its values for completion, if there are only a few. */
   readonly values?: readonly string[];
   /** Returns the reason why a text is invalid for this flag, for flags that allow less than their field. */
   readonly refuse?: (text: string) => string | undefined;
   /** Returns the field's new value, for a flag that sets only a part of it. */
   readonly combine?: (current: unknown, value: FlagValue) => unknown;
-  /** Whether an empty text is a value; for all others it is the same as no flag. */
+  /** Whether an empty text is a value; for other flags it means that the flag is not given. */
   readonly takesEmpty?: true;
-  /** The warning about an empty text, as the predicate of a sentence, for flags where it may not do what was meant. */
+  /**
+   * Warning about an empty text, as the predicate of a sentence, for flags where it may not have the intended
+   * effect.
+   */
   readonly ifEmpty?: string;
   /** The flag to use instead, for a deprecated one. */
   readonly successor?: string;
@@ -80,26 +87,26 @@ export function own(name: string, description: string): FieldFlag {
 
 /** A field of the configuration file. */
 export interface Field {
-  /** Its place: `conntrack.min`. */
+  /** Path of the field: `conntrack.min`. */
   readonly path: string;
   /** The values that it may have besides null. */
   readonly schema: Schema;
-  /** Its value where the file gives none, as in a file; a function of the whole file where it depends on other fields. */
+  /** Default value in the form of the file; a function of the whole file if it depends on other fields. */
   readonly preset: unknown;
   /** Returns whether a value means "not given", as null does. */
   readonly isUnset?: (value: unknown) => boolean;
   /** The flags that set it. */
   readonly flags: readonly Flag[];
-  /** How its meaning differs from kube-proxy's, for deploy/reference.md. */
+  /** Difference from kube-proxy, for deploy/reference.md. */
   readonly note?: string;
 }
 
 /** An option of the proxy, and the fields of the configuration that it is made of. */
 export interface Option<Value> {
   readonly fields: readonly Field[];
-  /** Makes the option of the fields' values, which must be valid by the schema, in the order of `fields`. */
+  /** Converts the values of `fields`, in their order and valid by the schema, to the option. */
   readonly parse: (values: readonly unknown[]) => Value;
-  /** Returns the fields' values from which `parse` makes this option; undefined for a field that need not be written. */
+  /** Converts the option back to the values of `fields`; undefined for a field that need not be written. */
   readonly print: (value: Value) => readonly unknown[];
   readonly reload: ReloadEffect;
 }
@@ -114,7 +121,7 @@ export interface Row {
   readonly note?: string;
 }
 
-/** A type of options: the form of their field, and the way there and back. */
+/** A type of options: the form of the field, and the conversions. */
 interface Kind<Raw, Value> {
   readonly schema: Schema;
   readonly flagType: FlagType;
@@ -148,7 +155,7 @@ export function fieldFlag({ wins, ...flag }: FieldFlag, type: FlagType, path: st
 const same = <Value>(value: Value): Value => value;
 const isEmpty = (value: unknown): boolean => value === "";
 
-/** A text of a format of `formats.ts`. "" is the default, but where the flag says that it is a value. */
+/** A text in a format of `formats.ts`. "" means the default, unless the flag says that it is a value. */
 export function text(
   row: Row & { readonly format?: string; readonly parse?: (raw: string) => string },
 ): Option<string> {
@@ -201,7 +208,7 @@ function milliseconds(text: string): number {
   return valid(parseDuration(text));
 }
 
-/** Returns what a parser made of a value that the schema has accepted. @throws Error for undefined */
+/** Returns the result of a parser for a value that the schema has accepted. @throws Error for undefined */
 export function valid<Value>(value: Value | undefined): Value {
   if (value === undefined) throw new Error("the configuration was not validated");
   return value;

@@ -31,7 +31,10 @@ import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.
 
 const MOST_31_BITS = 2 ** 31 - 1;
 const MOST_32_BITS = 2 ** 32 - 1;
-/** A Service port that has a list has three elements at least, and in each family there are 4,194,303 ids of lists. */
+/**
+ * Maximum of the element budgets: a Service port with a list has at least three elements, and each family has
+ * 4,194,303 ids of lists.
+ */
 const MOST_ELEMENTS = 12_000_000;
 
 /**
@@ -317,7 +320,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** The maximum of clients that session affinity remembers, for each family. */
+  /** Maximum number of clients that session affinity remembers in each family. */
   affinityMapSize: integer({
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],
@@ -328,7 +331,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** The longest time for which a client keeps its endpoint, whatever its Service asks for. */
+  /** Maximum time for which a client keeps its endpoint, whatever its Service asks for. */
   maxAffinityTimeoutMs: duration({
     path: "nftProxy.maxAffinityTimeout",
     format: "affinity-timeout",
@@ -339,7 +342,9 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
+  /**
+   * Maximum number of refusals, by client and frontend, that the kernel remembers in each family; 0 for none.
+   */
   refusalLogSize: integer({
     path: "nftProxy.refusalLogSize",
     between: [0, MOST_32_BITS],
@@ -350,7 +355,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** The most elements in the kernel that one Service may have. */
+  /** Maximum number of elements in the kernel for one Service. */
   maxServiceElements: integer({
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],
@@ -361,7 +366,7 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The most elements in the kernel that all Services may have together. */
+  /** Maximum number of elements in the kernel for all Services together. */
   maxElements: integer({
     path: "nftProxy.maxElements",
     between: [1, MOST_ELEMENTS],
@@ -372,7 +377,7 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The most elements in the kernel that the Services of one namespace may have together. */
+  /** Maximum number of elements in the kernel for the Services of one namespace. */
   maxNamespaceElements: integer({
     path: "nftProxy.maxNamespaceElements",
     between: [1, MOST_ELEMENTS],
@@ -383,7 +388,7 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The most source ranges that one Service may have. */
+  /** Maximum number of source ranges of one Service. */
   maxServiceSourceRanges: integer({
     path: "nftProxy.maxServiceSourceRanges",
     between: [1, MOST_32_BITS],
@@ -394,7 +399,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** The most external and load balancer addresses that one Service may have. */
+  /** Maximum number of external and load balancer addresses of one Service. */
   maxServiceAddresses: integer({
     path: "nftProxy.maxServiceAddresses",
     between: [1, MOST_32_BITS],
@@ -405,7 +410,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** The most ranges of ports that one Service may have, counted for each of its addresses. */
+  /** Maximum number of port ranges of one Service, counted for each of its addresses. */
   maxServicePortRanges: integer({
     path: "nftProxy.maxServicePortRanges",
     between: [1, MOST_32_BITS],
@@ -416,7 +421,7 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The most ranges of ports of all Services of one family, counted for each address. */
+  /** Maximum number of port ranges of all Services of one family, counted for each address. */
   maxPortRanges: integer({
     path: "nftProxy.maxPortRanges",
     between: [1, MOST_32_BITS],
@@ -458,7 +463,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Patterns of the interfaces with a fast path; none for those that forward by default. */
+  /** Patterns of the interfaces with a fast path; empty for the default ones. */
   fastPathInterfaces: optionOf<readonly string[], readonly string[]>(
     {
       path: "nftProxy.fastPathInterfaces",
@@ -476,7 +481,7 @@ export const OPTIONS = {
       print: (list) => list,
     },
   ),
-  /** The reaction to a change of the configuration file: apply what is safe, or exit in order to be restarted. */
+  /** Reaction to a changed configuration file: apply what is safe, or exit to be restarted. */
   configChange: choice({
     path: "nftProxy.configChange",
     words: ["reload", "exit"],
@@ -495,7 +500,7 @@ export const OPTIONS = {
     },
     reload: "restart",
   }),
-  /** The nft program: a path, or a name to look for in PATH. */
+  /** The nft program: a path, or a name to find in PATH. */
   nftPath: text({
     path: "nftProxy.nftPath",
     format: "path",

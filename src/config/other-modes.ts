@@ -3,7 +3,7 @@ import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
 import { boolean, choice, type Field, integer, setting, text } from "./option.ts";
 
-/** What other modes of kube-proxy than nftables look at: a configuration as it was given, valid by the schema. */
+/** Settings of other kube-proxy modes than nftables: a configuration as given, valid by the schema. */
 export interface ModeSettings {
   readonly mode?: string | null;
   readonly nftables?: MasqueradeFields | null;
@@ -46,7 +46,7 @@ export const FLAG_NAMES: SettingNames = {
   masqueradeBit: "--iptables-masquerade-bit",
 };
 
-/** Returns the warnings that a mode, or a setting of one, is not used as it was given. */
+/** Returns warnings about a mode, or a setting of a mode, that is not used as given. */
 export function modeWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[] {
   return [
     ...otherModeWarnings(given.mode, names.mode),
@@ -55,7 +55,7 @@ export function modeWarnings(given: ModeSettings, names: SettingNames): ConfigWa
   ];
 }
 
-/** The warning that a mode of kube-proxy other than nftables is run as nftables. */
+/** Warning that another mode of kube-proxy is run as nftables. */
 function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigWarning[] {
   if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
   const given =
@@ -68,8 +68,9 @@ function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigW
 const DEFAULT_BIT = 14;
 
 /**
- * Returns how packets are masqueraded. In kube-proxy the section `iptables` decides it in every mode but nftables. Users of
- * these modes keep a bit that no other software uses, and the masquerading that some network plugins need.
+ * Returns how packets are masqueraded. In kube-proxy the section `iptables` decides this in every mode but
+ * nftables. Users of these modes keep a mark bit that no other software uses, and the masquerading that some
+ * network plugins need.
  * Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/conversion.go
  */
 export function masqueradeSettings({ mode, iptables, nftables }: ModeSettings): {
@@ -141,7 +142,10 @@ function ipvsWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[]
 
 const MODES = ["nftables", "iptables", "ipvs"] as const;
 
-/** The fields of kube-proxy's other modes. They only change the defaults of options, and take effect as these do. */
+/**
+ * Fields of kube-proxy's other modes. They only change defaults of options, and take effect like these
+ * options.
+ */
 export const MODE_FIELDS: readonly Field[] = [
   choice({
     path: "mode",

@@ -80,7 +80,7 @@ function invalidFlags(flags: readonly GivenFlag[], configuration: Document): Inv
   return [...refused, ...others];
 }
 
-/** The file has been validated before the flags, so that every remaining error belongs to a flag. */
+/** The file was validated before the flags, so every remaining error belongs to a flag. */
 function flagOf(subject: string): string {
   const path = subject.replace(/\[\d+\]$/, "");
   const flag = CONFIG_FLAGS.find(({ target }) => target.kind === "field" && target.path === path);

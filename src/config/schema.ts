@@ -11,8 +11,8 @@ const DESCRIPTION = [
 ].join(" ");
 
 /**
- * Returns the schema of the configuration, made of the rows of options and of the ignored fields. The test of
- * deploy/reference.md writes it to schemas/kubeproxyconfiguration.schema.json.
+ * Returns the schema of the configuration, generated from the rows of options and the ignored fields. The
+ * test of deploy/reference.md writes it to schemas/kubeproxyconfiguration.schema.json.
  */
 export function configurationSchema(): Schema {
   return {
@@ -54,7 +54,7 @@ function orNull(schema: Schema): Schema {
   return schema.type === undefined ? schema : { ...schema, type: [schema.type, "null"] };
 }
 
-/** Returns a warning for each feature gate but the one that is honoured. */
+/** Returns a warning for each feature gate except the supported one. */
 export function featureGateWarnings(document: object): ConfigWarning[] {
   const gates = (document as { readonly featureGates?: object | null }).featureGates;
   const unknown = Object.keys(gates ?? {}).filter((gate) => gate !== "AllowServiceExternalIPs");

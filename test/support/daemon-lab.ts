@@ -17,7 +17,7 @@ import { StubApi } from "./stub-api/stub-api.ts";
 import { StubCluster } from "./stub-api/stub-cluster.ts";
 import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
 
-/** What an HTTP server of the daemon answered. */
+/** Answer of an HTTP server of the daemon. */
 export interface HttpReply {
   readonly status: number;
   readonly headers: Headers;
@@ -25,8 +25,8 @@ export interface HttpReply {
 }
 
 /**
- * A lab whose node is served by the built daemon, from a stub API server in this process that the node reaches by a
- * link of its own.
+ * A lab whose node runs the built daemon. Its stub API server runs in this process and is reached through a
+ * separate link.
  */
 export class DaemonLab {
   readonly lab: Lab;
@@ -41,7 +41,7 @@ export class DaemonLab {
     this.#link = link;
   }
 
-  /** Makes a lab with a stub API server that has no objects. */
+  /** Creates a lab with a stub API server without objects. */
   static async create(): Promise<DaemonLab> {
     const lab = await createLab();
     const link = await connect(lab);
@@ -50,7 +50,7 @@ export class DaemonLab {
     return made;
   }
 
-  /** The stub API server that runs. */
+  /** The running stub API server. */
   get api(): StubApi {
     if (this.#api === undefined) throw new Error("the API server is away");
     return this.#api;
@@ -61,21 +61,23 @@ export class DaemonLab {
     return this.api.cluster;
   }
 
-  /** Starts an API server in place of the one there is, if any, with these objects or none, on the same port. */
+  /** Replaces the API server, if any, with a new one on the same port that has these objects or none. */
   async startApi(cluster = new StubCluster()): Promise<void> {
     await this.stopApi();
     this.#api = await StubApi.start({ host: this.#link.here, port: this.#port, cluster });
     this.#port = this.#api.port;
   }
 
-  /** Where the node reaches the API server. */
+  /** URL of the API server, seen from the node. */
   get master(): string {
     return `http://${this.#link.here}:${this.#port}`;
   }
 
   /**
-   * Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent, and
-   * `program` which bundle it is, the one just built if absent. `path` is where it finds other programs, this process's if absent.
+   * Starts the daemon with the flags of the towns.
+   * @param from flags that select the source of objects; this lab's API server by default
+   * @param program the bundle; the one just built by default
+   * @param path PATH for other programs; that of this process by default
    */
   start(
     flags: readonly string[] = [],
@@ -99,12 +101,12 @@ export class DaemonLab {
     );
   }
 
-  /** Where this process reaches the node. */
+  /** Address of the node, seen from this process. */
   get nodeAddress(): string {
     return this.#link.there;
   }
 
-  /** Asks a server of the daemon on the node. */
+  /** Sends a GET request to a server of the daemon on the node. */
   async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
     const answer = await fetch(`http://${address}:${port}${path}`, {
       signal: AbortSignal.timeout(PATIENCE.timeout),
@@ -119,12 +121,12 @@ export class DaemonLab {
     return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
   }
 
-  /** Runs nft on the node; throws what it complains of. */
+  /** Runs nft on the node. Throws its error output. */
   nft(...args: readonly string[]): Promise<string> {
     return this.lab.mustRun("node", ["nft", ...args]);
   }
 
-  /** Our tables as the kernel has them. */
+  /** Returns our tables in the kernel. */
   async kernel(): Promise<Ruleset> {
     const listings = await Promise.all(
       (["ip", "ip6"] as const).map((family) =>
@@ -136,18 +138,18 @@ export class DaemonLab {
     return Object.assign({}, ...listings);
   }
 
-  /** What the kernel has, as text without order. */
+  /** Returns our tables in the kernel as text without order. */
   async kernelText(): Promise<string> {
     return textWithoutPlacement(await this.kernel());
   }
 
-  /** What a fresh rendering of the API server's objects would make of it. */
+  /** Returns the same text for a fresh rendering of the API server's objects. */
   wantedText(context: ContextOptions = {}, cluster = this.cluster): string {
     const cache = cacheOfApi((resource) => cluster.objects(resource));
     return textWithoutPlacement(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
   }
 
-  /** Waits until the kernel has exactly what a fresh rendering of the API server's objects makes. */
+  /** Waits until the kernel has exactly the fresh rendering of the API server's objects. */
   async converged(context: ContextOptions = {}): Promise<void> {
     await this.converging(this.wantedText(context));
   }
@@ -178,7 +180,7 @@ export class DaemonLab {
     return path;
   }
 
-  /** The API server goes away. */
+  /** Stops the API server. */
   async stopApi(): Promise<void> {
     const api = this.#api;
     this.#api = undefined;
@@ -193,7 +195,7 @@ export class DaemonLab {
   }
 }
 
-/** The first lines that only one of two texts has, `+` for the actual one. */
+/** Returns the first lines that only one of two texts has, with `+` for the actual one. */
 function lineDifferences(actual: string, wanted: string): readonly string[] {
   const [has, wants] = [actual, wanted].map((text) => new Set(text.split("\n"))) as [
     Set<string>,

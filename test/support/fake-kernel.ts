@@ -7,14 +7,15 @@ import { verdictTarget } from "../../src/nft/elements.ts";
 import { applyCommand, draftOf } from "./apply-transaction.ts";
 
 /**
- * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with
- * the kernel's refusals (Linux 6.18): a key that has another value, a deleted element that is not there, a deleted
- * chain or set that is in use, an unknown chain or set, a declaration that differs from what is there, overlapping ranges.
+ * A fake of the kernel's nf_tables for our transactions: applies all of a transaction or nothing, command by
+ * command. It refuses what the kernel refuses (Linux 6.18): a key with another value, a missing deleted
+ * element, deletion of a chain or set in use, an unknown chain or set, a declaration that differs from the
+ * existing one, overlapping ranges.
  */
 export class FakeKernel {
   ruleset: Draft = {};
 
-  /** Applies a transaction; throws, and changes nothing, if the kernel would refuse it. */
+  /** Applies a transaction. Throws and changes nothing if the kernel would refuse it. */
   apply(transaction: Transaction): void {
     const draft = draftOf(this.ruleset);
     for (const command of transaction.nftables) {

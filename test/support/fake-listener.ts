@@ -18,7 +18,7 @@ interface Started {
 /** The process that makes a commit, and its port id, which is another one where a test wants that. */
 export const STRANGER = { program: "other", pid: 99, portId: 99 };
 
-/** The kernel's notifications, as a test tells them. */
+/** A fake of the kernel's notifications, controlled by a test. */
 export class FakeListener {
   /** Every listener so far. */
   readonly started: Started[] = [];
@@ -54,7 +54,7 @@ export class FakeListener {
     return last;
   }
 
-  /** Tells a commit of these changes, by somebody else or with the given port id. */
+  /** Reports a commit of these changes, by another program or with the given port id. */
   commit(changes: readonly Told[], { program, pid, portId } = STRANGER): void {
     const { onMessage } = this.last.handlers;
     const place = { portId, family: "ip", table: "nft-proxy" } as const;

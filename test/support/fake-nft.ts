@@ -23,15 +23,15 @@ export class FakeNft {
   refuses: string | undefined;
   /** nft is killed over a transaction of which this is true, applied or checked. */
   isKilledBy: (text: string) => boolean = () => false;
-  /** nft does not come to an end with a transaction that has this text in it. */
+  /** nft hangs during a transaction that contains this text. */
   hangsOver: string | undefined;
   /** A chain cannot be deleted in a transaction that deletes elements, as with some kernels before 6.2. */
   isOld = false;
-  /** What nft complains of whatever it is asked. */
+  /** Error of nft for every call. */
   broken: string | undefined;
   /** Every run takes too long, and does nothing; or it does its work, and takes too long to end. */
   timesOut: boolean | "at the end" = false;
-  /** Called when a run begins; what it returns is waited for. */
+  /** Called when a run starts; the run waits for its result. */
   before: (run: NftRun) => void | Promise<void> = () => {};
   readonly #own = new OwnCommits();
   /** Whether a commit is one of this nft's. */
@@ -64,7 +64,7 @@ export class FakeNft {
     return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
 
-  /** A listing in pieces of a length that none is a multiple of. */
+  /** Yields a listing in pieces of an odd length. */
   async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
     const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
     if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);

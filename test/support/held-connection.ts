@@ -12,10 +12,10 @@ export async function serveEcho(lab: Lab, machine: NamespaceName, port: number):
   await new Promise<void>((resolve) => server.onLine(() => resolve()));
 }
 
-/** Who connects, and where to. */
+/** Client and server of a connection. */
 export type HeldEnds = readonly [machine: NamespaceName, address: string, port: number];
 
-/** A TCP connection that is used all the time, but while it rests. */
+/** A TCP connection that is used continuously, except while it rests. */
 export class HeldConnection {
   readonly #client: RunningCommand;
   readonly #lines: string[] = [];
@@ -27,7 +27,7 @@ export class HeldConnection {
     });
   }
 
-  /** Opens one; resolves when it has been answered. */
+  /** Opens a connection; resolves after its first answer. */
   static async open(lab: Lab, ...ends: HeldEnds): Promise<HeldConnection> {
     const [held] = await HeldConnection.openAll(lab, [ends]);
     return held as HeldConnection;
@@ -46,7 +46,7 @@ export class HeldConnection {
     return all.flatMap((ends) => held.get(ends) ?? []);
   }
 
-  /** Why it is broken, in node's words: `ECONNRESET`; undefined while it is not. */
+  /** Node's error code if it is broken: `ECONNRESET`; otherwise undefined. */
   get brokenBy(): string | undefined {
     return this.#broken.find((line) => /^broken [A-Z]/.test(line))?.slice("broken ".length);
   }
@@ -54,7 +54,7 @@ export class HeldConnection {
   /** Waits until a question that was asked from now on has been answered; throws if it is broken. */
   async stillAnswered(): Promise<void> {
     const before = this.#lines.length;
-    // The first answer may be one that was under way.
+    // The first answer may belong to an earlier request.
     const isNews = () => this.#lines.slice(before).length > 1 || this.#broken.length > 0;
     await vi.waitFor(() => expect(isNews()).toBe(true), PATIENCE);
     expect(this.#broken).toEqual([]);

@@ -6,9 +6,9 @@ import { PATIENCE } from "./patience.ts";
 
 const program = fileURLToPath(new URL("./held-flow.mjs", import.meta.url));
 
-/** A UDP client that sends from one socket all the time, and so keeps its flow alive. */
+/** A UDP client that sends continuously from one socket and so keeps its flow alive. */
 export class HeldFlow {
-  /** Who answered, one entry for each change: an address, or `nobody`. */
+  /** Answering addresses, one entry for each change: an address or `nobody`. */
   readonly answers: string[] = [];
 
   constructor(lab: Lab, machine: NamespaceName, address: string, port: number) {

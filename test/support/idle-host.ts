@@ -1,7 +1,10 @@
 import type { HostSystem } from "../../src/daemon/host-system.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 
-/** A host for daemons in tests, without connections; nobody changes its nftables. Its clock and its addresses are the test's own. */
+/**
+ * A host for daemons in tests, without connections and foreign changes. The clock and the addresses are given
+ * by the test.
+ */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },

@@ -14,17 +14,20 @@ import { memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 import { stubClient } from "./stub-api/stub-client.ts";
 
-/** How an {@link InProcessDaemon} differs from that of the recorded towns. */
+/** Options of an {@link InProcessDaemon}. */
 export interface InProcessOptions {
   readonly api: StubApi;
   readonly nft: Nft;
   readonly families?: HostView["families"];
 }
 
-/** Real milliseconds between two looks at a condition. */
+/** Pause between two checks of a condition, real milliseconds. */
 const STEP = 5;
 
-/** How far the daemon's clock goes between two looks at most, milliseconds: a slow machine is no reason for a timeout. */
+/**
+ * Maximum advance of the daemon's clock between two checks, milliseconds, so that a slow machine causes no
+ * timeout.
+ */
 const LONGEST_STEP = 100;
 
 /** The options of a daemon without servers and without a watch of refusals. */
@@ -42,7 +45,7 @@ nodePortAddresses: [primary]
 nftProxy: { affinityMapSize: 1024 }
 `;
 
-/** A daemon without its servers inside this process, on a clock that a test moves: for waits of minutes. */
+/** A daemon without servers in this process, on a clock that a test controls, for waits of minutes. */
 export class InProcessDaemon {
   /** The daemon's time. */
   readonly clock: ManualClock;
@@ -90,7 +93,7 @@ export class InProcessDaemon {
     return new InProcessDaemon(clock, daemon, client);
   }
 
-  /** Lets things happen, on both clocks alike, until `condition` holds; the test's own timeout is the limit. */
+  /** Advances both clocks until `condition` is true; the timeout of the test is the limit. */
   async until(condition: () => boolean | Promise<boolean>): Promise<void> {
     let then = performance.now();
     while (!(await condition())) {
@@ -101,7 +104,7 @@ export class InProcessDaemon {
     }
   }
 
-  /** Lets so many seconds of the daemon's time pass at once. */
+  /** Advances the daemon's clock by seconds. */
   async pass(seconds: number): Promise<void> {
     for (let second = 0; second < seconds; second++) {
       this.clock.advance(1000);

@@ -5,7 +5,7 @@ interface Pending {
   readonly callback: () => void;
 }
 
-/** A clock that stands still until a test moves it. */
+/** A clock that only advances when a test says so. */
 export class ManualClock implements Clock {
   /** The wall clock when the monotonic one was at 0. */
   #epoch: number;
@@ -36,12 +36,12 @@ export class ManualClock implements Clock {
     return { cancel: () => this.#pending.delete(entry) };
   }
 
-  /** How many timers have neither fired nor been cancelled. */
+  /** Number of timers that have neither fired nor been cancelled. */
   get timers(): number {
     return this.#pending.size;
   }
 
-  /** Moves on, and fires what falls due on the way in the order in which it does. */
+  /** Advances the clock and fires due timers in order. */
   advance(milliseconds: number): void {
     const until = this.#monotonic + milliseconds;
     for (;;) {

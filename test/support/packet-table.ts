@@ -5,7 +5,7 @@ import { probeOutcomes } from "./expect.ts";
 import type { Outcome, Probe } from "./lab/outcome.ts";
 import type { ProgrammedLab } from "./programmed-lab.ts";
 
-/** A packet of a table, and what is to become of it. */
+/** A packet of a table with its expected outcome. */
 export interface PacketRow extends Omit<Probe, "id"> {
   readonly shows: string;
   readonly expected: Outcome;

@@ -64,7 +64,7 @@ export class ProgrammedLab {
     this.#ruleset = state.ruleset;
   }
 
-  /** What the kernel has otherwise than it should. */
+  /** Returns the differences of the kernel from the desired rules. */
   async differences(): Promise<readonly TableDelta[]> {
     const listings = await Promise.all(
       FAMILIES.map(async (family) => readListing(await this.nft("-j", "list", "table", family, TABLE_NAME))),
@@ -86,7 +86,7 @@ export class ProgrammedLab {
     return [...new Set(Object.keys(tally).map((answer) => answer.split(" ")[0] ?? ""))].sort();
   }
 
-  /** Runs one nft command on the node and gives its output; throws what nft complains of. */
+  /** Runs an nft command on the node and returns its output. Throws its error output. */
   nft(...command: [string, ...string[]]): Promise<string> {
     return this.lab.mustRun("node", ["nft", ...command]);
   }
