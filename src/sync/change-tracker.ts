@@ -14,7 +14,7 @@ export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called for each change once everything that is {@link Awaited} has arrived. */
+  /** Called for each change after all {@link Awaited} conditions are met. */
   readonly onChange: () => void;
   /**
    * Rules depend on the podCIDRs of our Node (`detectLocalMode: NodeCIDR`), which a controller may assign
@@ -29,7 +29,7 @@ export interface ChangeTrackerParts {
 export type Awaited = ResourceName | "podCIDRs";
 
 /**
- * How long podCIDRs are waited for, milliseconds: kube-proxy's time (waitForPodCIDR in
+ * How long to wait for podCIDRs, milliseconds: as kube-proxy (waitForPodCIDR in
  * cmd/kube-proxy/app/server_linux.go).
  */
 const POD_CIDRS_TIMEOUT = 300_000;
@@ -44,7 +44,7 @@ export interface ChangeTriggerTime {
   readonly at: number;
 }
 
-/** A time of a change, by the Service that it is about; without one for objects that are about all. */
+/** The Service of a change; absent for objects that concern all Services. */
 interface OfService {
   readonly service?: ServiceName | undefined;
 }
@@ -77,12 +77,12 @@ export interface ChangeCount {
 }
 
 /**
- * The cluster's times are by clocks that may be set, others' and our own: a change is at most so old when it
- * is received, milliseconds.
+ * Maximum age of a change when it is received, milliseconds: the clocks of the cluster and our own may be
+ * wrong.
  */
 const MAX_TRIGGER_AGE = 3_600_000;
 
-/** The most times that are kept of each kind; beyond that, a storm of changes would only cost memory. */
+/** Maximum number of times that are kept of each kind, so that a storm of changes does not use up memory. */
 const MAX_TIMES = 10_000;
 
 /**
@@ -143,9 +143,9 @@ export class ChangeTracker {
   }
 
   /**
-   * Takes the changes of a sync that succeeded off the counts, once nothing waits, and puts back the times of
-   * what waits.
-   * @param waiting Services that the sync has not brought to the kernel, or not all of them
+   * Subtracts the changes of a successful sync from the counts if nothing waits, and puts back the times of
+   * waiting Services.
+   * @param waiting Services whose rules the sync has not brought to the kernel completely
    * @returns the times of the others
    */
   synced(
@@ -232,7 +232,7 @@ export class ChangeTracker {
     };
   }
 
-  /** The first lists are no changes: how long they take is measured elsewhere. */
+  /** The first lists do not count as changes: their duration is measured elsewhere. */
   #received(count: () => void, service: ServiceName | undefined): void {
     count();
     if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
@@ -241,7 +241,7 @@ export class ChangeTracker {
     this.#announce();
   }
 
-  /** Other than kube-proxy, which ends: rules without them are better than none. */
+  /** Unlike kube-proxy, which exits: rules without podCIDRs are better than none. */
   #giveUpOnPodCIDRs(): void {
     if (!this.#waitingFor.delete("podCIDRs")) return;
     const hint =
@@ -254,7 +254,7 @@ export class ChangeTracker {
     if (this.#waitingFor.size === 0) this.#parts.onChange();
   }
 
-  /** The first sight of a slice is no change of its endpoints: its trigger time may be long ago. */
+  /** The first version of a slice does not count as a change: its trigger time may be long ago. */
   #addTriggerTime(
     { service, family, lastChangeTriggerTime }: EndpointSlice,
     previous: EndpointSlice | undefined,

@@ -13,15 +13,15 @@ import type { SyncLoop } from "./sync-loop.ts";
 import { driftText, type FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
 
-/** A change of our tables that somebody else made. */
+/** Somebody else's change of our tables. */
 export type Drift =
-  /** Tables that are missing, as `ip nft-proxy`, and who deleted them where the kernel told. */
+  /** Missing tables, as `ip nft-proxy`, and who deleted them if the kernel reported it. */
   | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
-  /** What commits of somebody else changed in our tables; undefined when that is not known. */
+  /** Differences that foreign commits made; undefined if they are unknown. */
   | { readonly kind: "commit"; readonly found: readonly TableDelta[] | undefined; readonly author: string }
   /** Differences found by comparing everything. */
   | { readonly kind: "differences"; readonly found: readonly TableDelta[] }
-  /** Tables that were understood before have something now that is not, with the reason. */
+  /** Tables that were understood before contain something unknown now, with the reason. */
   | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Parts of a {@link DriftRepair}. */
@@ -34,13 +34,12 @@ export interface DriftRepairParts {
 }
 
 /**
- * Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and
- * again.
+ * Drift within this time after the last repair counts as repeated. Milliseconds.
  */
 const SOON = 10_000;
 
 /**
- * So many repairs of it in a row are made at once. Each further one waits, twice as long as the one before.
+ * Number of repeated repairs in a row without delay. Each further one waits twice as long as the one before.
  * Milliseconds.
  */
 const PROMPT_REPAIRS = 5;
@@ -48,18 +47,18 @@ const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
 /**
- * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing
- * tables as a whole, without reading the kernel. Where that is not known, our tables are compared before,
- * beside syncs; only where that fails, a full sync compares, and changes wait for it.
+ * Repairs somebody else's changes: known differences in one small transaction, and missing tables as a whole,
+ * without reading the kernel. If the differences are unknown, it compares our tables first, while syncs go
+ * on. Only if that fails, a full sync compares, and changes wait for it.
  */
 export class DriftRepair {
   readonly #parts: DriftRepairParts;
   readonly #lines = new LogLimit();
-  /** Repairs of drift that came soon after the one before. */
+  /** Number of repairs in a row, each soon after the one before. */
   #repairsInARow = 0;
   /** When the last repair was due, on the monotonic clock. */
   #lastRepair = Number.NEGATIVE_INFINITY;
-  /** A repair that waits, and compares everything then. */
+  /** A delayed repair, which will compare everything. */
   #waiting: Timer | undefined;
   readonly #commits = new ForeignCommits();
   #isLooking = false;
@@ -68,13 +67,13 @@ export class DriftRepair {
     this.#parts = parts;
   }
 
-  /** Makes no repair any more that waits. */
+  /** Cancels a delayed repair. */
   stop(): void {
     this.#waiting?.cancel();
   }
 
   /**
-   * Compares everything, and repairs what differs, unless a repair waits that does so later.
+   * Compares everything and repairs differences, unless a delayed repair will do so.
    * @param reason why, for the report of the sync
    */
   async compareAll(reason: FullSyncReason): Promise<void> {
@@ -87,7 +86,8 @@ export class DriftRepair {
   }
 
   /**
-   * Repairs what a commit changed that is somebody else's. Ours are to be told, too: they may have undone it.
+   * Repairs the changes of a foreign commit. Must also be called for our own commits: they may have undone
+   * the changes.
    */
   async committed(commit: Commit): Promise<void> {
     const { isForeign, messages, author } = commit;
@@ -100,7 +100,7 @@ export class DriftRepair {
     this.#isLooking = false;
   }
 
-  /** Repairs at once, or after a pause where drift came again and again. */
+  /** Repairs at once, or after a pause if drift was repeated. */
   drifted(drift: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock } = this.#parts;
@@ -137,14 +137,14 @@ export class DriftRepair {
     }
   }
 
-  /** Looks into somebody else's commits, and repairs what differs now. */
+  /** Examines foreign commits and repairs what still differs. */
   async #look(): Promise<void> {
     const { verifier, reconciler } = this.#parts;
-    // A repair that waits compares everything.
+    // A delayed repair compares everything.
     if (this.#waiting !== undefined) return this.#commits.clear();
     const areDeclarations = this.#commits.takeDeclarations();
     const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
-    // Our syncs may have changed elements meanwhile, and others more of them.
+    // Our syncs and others may have changed elements meanwhile.
     const { deltas, author } = this.#commits.takeElements(reconciler.state.ruleset);
     const isKnown = declarations !== undefined && deltas !== undefined;
     const found = isKnown
@@ -154,8 +154,8 @@ export class DriftRepair {
   }
 
   /**
-   * How long to wait before the next repair: two programs that undo each other's rules must not take a node's
-   * processors.
+   * How long to wait before the next repair, milliseconds: two programs that undo each other's rules must not
+   * use up a node's processors.
    */
   #nextPause(now: number): number {
     this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
@@ -200,13 +200,13 @@ function deletedTable({ kind, op, family, table }: TableMessage): string[] {
   return kind === "table" && op === "delete" ? [`${family} ${table}`] : [];
 }
 
-/** A missing table without its contents: they are those that it is to have when it is made. */
+/** A missing table without its contents, which are rendered when it is created. */
 function missingTable(text: string): TableDelta[] {
   const family = FAMILIES.find((one) => text === `${one} ${TABLE_NAME}`);
   return family === undefined ? [] : [{ ...onlyElements({ family, table: TABLE_NAME }, []), mode: "create" }];
 }
 
-/** The program that made a change, without its process id: Events of several nodes about it are one. */
+/** The program that made a change, without its process id, so that Events of several nodes are equal. */
 function authorOf({ author }: { readonly author?: string }): { readonly author?: string } {
   return author === undefined ? {} : { author: author.replace(/ \(process \d+\)$/, "") };
 }

@@ -8,29 +8,29 @@ import { onlyElements } from "../nft/transaction.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 
 /**
- * Of somebody else's commits that nobody has looked into yet, so many elements are kept: what they are is
- * compared one by one. After more, everything is compared.
+ * Maximum number of elements that are kept of foreign commits, to be compared one by one. Beyond that,
+ * everything is compared.
  */
 const MOST_ELEMENTS = 3000;
 
 /**
- * What somebody else committed that nobody has looked into yet, and what our own commits have done about it
+ * Foreign commits that were not examined yet, and what our own commits have changed in the same elements
  * since.
  */
 export class ForeignCommits {
   #commits: Commit[] = [];
-  /** The elements that somebody else touched. */
+  /** The elements that foreign commits touched. */
   readonly #touched = new Set<string>();
   #isTooMuch = false;
   #areDeclarations = false;
   #author: string | undefined;
 
-  /** Whether there is something to look into. */
+  /** Whether there is a commit to examine. */
   get isAny(): boolean {
     return this.#author !== undefined;
   }
 
-  /** Adds a commit. Of our own, only what somebody else has touched before matters. */
+  /** Adds a commit. Of our own commits, only elements that foreign ones touched before are kept. */
   add({ messages, author, isForeign }: Commit): void {
     const elements = messages.filter((message) => message.kind === "elements");
     if (isForeign) {
@@ -45,8 +45,8 @@ export class ForeignCommits {
   }
 
   /**
-   * Whether chains, rules, or declarations of sets were touched, which messages do not tell enough of. What
-   * is committed from now on may touch them again.
+   * Whether chains, rules, or declarations of sets were touched, which messages do not describe fully. Later
+   * commits count anew.
    */
   takeDeclarations(): boolean {
     const areDeclarations = this.#areDeclarations;
@@ -55,11 +55,10 @@ export class ForeignCommits {
   }
 
   /**
-   * Compares the elements of all commits with the desired ones, and forgets these commits, but for
+   * Compares the elements of all commits with the desired ones, and drops the commits, but not the
    * declarations that they touched.
-   * @returns `deltas`: the elements that are not as desired now, undefined as of {@link committedChanges} and
-   * where there are too many; `author`: who made the last of somebody else's commits, if possible of those
-   * that are not as our tables should be
+   * @returns `deltas`: the elements that differ now, undefined as for {@link committedChanges} and if there
+   * are too many; `author`: who made the last foreign commit, preferably one that made a difference
    */
   takeElements(desired: Ruleset): {
     readonly deltas: readonly TableDelta[] | undefined;
@@ -79,7 +78,7 @@ export class ForeignCommits {
     return { deltas, author };
   }
 
-  /** Forgets all of them. */
+  /** Drops all commits. */
   clear(): void {
     this.#commits = [];
     this.#touched.clear();
@@ -104,12 +103,12 @@ function namesOf({ family, set, elements }: ElementsMessage): string[] {
 }
 
 /**
- * Compares the elements that commits touched, whoever made them, with the desired ones. The last message
- * about an element tells whether it is there now. Elements of sets that we do not have are ignored: such a
- * set goes as a whole.
+ * Compares the elements that commits touched, ours or not, with the desired ones. The last message about an
+ * element tells whether it exists now. Elements of foreign sets are ignored: such a set is deleted as a
+ * whole.
  * @param messages about our tables, in the order of the commits
- * @returns the elements that are not as desired now; undefined when elements were touched that cannot be told
- * one by one: bounds of intervals, and others than we make
+ * @returns the elements that differ now; undefined if elements were touched that cannot be compared one by
+ * one: bounds of intervals, and forms that we never write
  */
 export function committedChanges(
   messages: readonly TableMessage[],

@@ -8,17 +8,17 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 /** Parts of {@link KernelEvents}. */
 export interface KernelEventsParts {
   readonly listen: StartNetlinkListener;
-  /** Whether a commit is ours, by the port id of its socket; to be asked once. */
+  /** Whether a commit is ours, by the port id of its socket. Must be called once for each commit. */
   readonly isOwnCommit: (portId: number) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** What {@link KernelEvents} tell. */
+/** Callbacks of {@link KernelEvents}. */
 export interface KernelReports {
-  /** Told of each commit that changed our tables. */
+  /** Called for each commit that changed our tables. */
   readonly onCommit: (commit: Commit) => void;
-  /** Told when listening begins: changes may have been missed until now. */
+  /** Called when listening begins: changes may have been missed until now. */
   readonly onBegun: () => void;
 }
 
@@ -27,33 +27,33 @@ export type TableMessage = Extract<NetlinkMessage, { readonly table: string }>;
 
 /** A commit that changed our tables. */
 export interface Commit {
-  /** What it changed in them, in order. */
+  /** Its changes of our tables, in order. */
   readonly messages: readonly TableMessage[];
   /** Who made it, as `nft (process 4711)`. */
   readonly author: string;
-  /** It is not one of ours. */
+  /** Whether somebody else made it. */
   readonly isForeign: boolean;
 }
 
 /**
- * Pause before listening again, milliseconds, doubled after each attempt that did not last: socat may be
- * missing, or crash at once.
+ * Pause before listening again, milliseconds. It doubles after each attempt that did not last: socat may be
+ * missing or crash at once.
  */
 const FIRST_RETRY = 100;
 const MAX_RETRY = 300_000;
 const LASTING = 10_000;
 
 /**
- * Follows what is committed to nftables, whoever does it, by the kernel's own notifications. A commit is ours
- * when the socket that made it bears the process id of an nft that we started.
+ * Follows all commits to nftables by the kernel's notifications. A commit is ours if its socket has the
+ * process id of an nft that we started.
  */
 export class KernelEvents {
   readonly #parts: KernelEventsParts;
   #reports: KernelReports | undefined;
   #listener: NetlinkListener | undefined;
-  /** Since when every commit is known, on the monotonic clock; undefined while that is not so. */
+  /** Since when every commit is known, on the monotonic clock; undefined while not listening. */
   #since: number | undefined;
-  /** The messages about our tables of the commit that is being told. */
+  /** The messages about our tables of the current commit. */
   #messages: TableMessage[] = [];
   /** When somebody else last changed our tables, on the monotonic clock. */
   #foreignAt = Number.NEGATIVE_INFINITY;
@@ -66,7 +66,7 @@ export class KernelEvents {
     this.#parts = parts;
   }
 
-  /** Whether every change is told from now on. */
+  /** Whether every change is being reported. */
   get isTrusted(): boolean {
     return this.#since !== undefined;
   }

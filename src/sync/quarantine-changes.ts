@@ -2,7 +2,7 @@ import { counted } from "../base/text.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 
 /**
- * Every service port that has no rules because the kernel refuses them or they exceed a limit, with the
+ * Service ports that have no rules because the kernel refuses these or they exceed a limit, each with the
  * reason.
  */
 export type Quarantine = ReadonlyMap<ServicePortKey, string>;
@@ -10,7 +10,7 @@ export type Quarantine = ReadonlyMap<ServicePortKey, string>;
 /** Service ports of one Service that are quarantined for one reason. */
 export interface QuarantinedService {
   readonly service: ServiceName;
-  /** One at least. */
+  /** At least one. */
   readonly servicePorts: readonly ServicePortKey[];
   /** Its numbers are those of the first service port. */
   readonly reason: string;
@@ -19,18 +19,19 @@ export interface QuarantinedService {
 /** What changed in a quarantine. */
 export interface QuarantineChange {
   readonly begun: readonly QuarantinedService[];
-  /** Known ones that the kernel was asked about again, and refused. */
+  /** Known ones that the kernel refused again. */
   readonly again: readonly QuarantinedService[];
   readonly ended: readonly QuarantinedService[];
 }
 
-/** A quarantine that stays as it is. */
+/** The change of a quarantine that stays as it is. */
 const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
 
 /**
- * Tells what is new in a quarantine, once for each Service and reason: a Service may have thousands of ports.
- * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was
- * asked about just now
+ * Makes a function that reports changes of a quarantine once for each Service and reason: a Service may have
+ * thousands of ports.
+ * @returns compares a quarantine with that of the last call; `refused` are service ports that the kernel has
+ * just refused
  */
 export function quarantineChanges(): (
   now: Quarantine,
@@ -64,12 +65,12 @@ export function quarantinedText({ service, servicePorts }: QuarantinedService): 
   return others.length === 0 ? first : `${service} (${counted(servicePorts.length, "service port")})`;
 }
 
-/** A reason without its numbers: how much a Service exceeds its budget changes with every endpoint. */
+/** A reason without numbers: the excess over a budget changes with every endpoint. */
 function sameForAll(reason: string): string {
   return reason.replace(/\d+/g, "");
 }
 
-/** The Services of quarantined service ports, each once for each reason. */
+/** Groups quarantined service ports by Service and reason. */
 export function quarantinedServices(
   entries: Iterable<readonly [ServicePortKey, string]>,
 ): QuarantinedService[] {

@@ -15,13 +15,12 @@ import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
 
 /**
- * How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full
- * sync.
+ * Time until refused rules are tried again, milliseconds: each try costs a full sync.
  */
 export const QUARANTINE_RETRY = 300_000;
 
 /**
- * A service port that may be the cause of a refusal: its rules in the kernel, and those that it should have.
+ * A service port that may cause a refusal, with its rules in the kernel and its desired ones.
  */
 export interface Suspect {
   readonly key: ServicePortKey;
@@ -44,7 +43,7 @@ export interface Search {
 /**
  * Finds the service ports whose rules are refused, by bisection. Each attempt is made with a trial ruleset
  * built here: the desired state, which others read meanwhile, stays as it is.
- * @returns none when the refusal has another cause
+ * @returns none if the refusal has another cause
  * @throws whatever `accepts` throws
  */
 export async function findRefused({
@@ -61,9 +60,8 @@ export async function findRefused({
 }
 
 /**
- * Finds the service ports of the desired state that the kernel refuses, by asking it without changing
- * anything.
- * @returns none when a refusal has another cause
+ * Finds the service ports of the desired state that the kernel refuses, by checks that change nothing.
+ * @returns none if a refusal has another cause
  * @throws as {@link Nft.check} for anything but refusals
  */
 export async function refusedServicePorts(
@@ -81,17 +79,17 @@ export async function refusedServicePorts(
     suspects,
     accepts: (trial) => everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step)),
   });
-  // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry
-  // finds it again.
+  // A service port whose removal is refused has no rules to quarantine. Without this, every retry finds it
+  // again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
 }
 
 /**
- * Finds the Services over whose changes nft fails without a refusal: it is killed, crashes, hangs or lacks
- * memory. Each part is tried by itself, so that it is not for what all of them need together, and a Service
- * is found only if nft fails for it twice, and without any change does not.
+ * Finds the Services whose changes make nft fail without a refusal: it is killed, crashes, hangs or lacks
+ * memory. Each part is tried alone, so that their total size does not count. A Service is found only if nft
+ * fails twice over it, and does not fail without any change.
  * @param among the service ports that may be the cause; every one that changed if absent
- * @returns all changed service ports of these Services; none when the failures have another cause
+ * @returns all changed service ports of these Services; none if the failures have another cause
  * @throws as {@link Nft.check} for anything but refusals and such failures
  */
 export async function failingServicePorts(
@@ -115,7 +113,7 @@ export async function failingServicePorts(
   return failing.flat().map(({ key }) => key);
 }
 
-/** Whether something is so of each part of a trial, so that nft does not fail over their number. */
+/** Tests each part of a trial separately, so that nft does not fail because of their number. */
 async function everyStep(
   deltas: readonly TableDelta[],
   isSo: (step: Transaction) => Promise<boolean>,
@@ -125,7 +123,7 @@ async function everyStep(
 }
 
 /**
- * Whether nft comes to an end with a transaction, accepted or refused.
+ * Whether nft finishes a transaction, accepted or refused.
  * @throws as {@link Nft.check} for other failures
  */
 async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
@@ -148,14 +146,14 @@ function suspectsIn({ families }: RulesetState): Pick<Search, "suspects" | "acce
   return { suspects, accepted: rules.filter((one) => !suspected.has(one)) };
 }
 
-/** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
+/** The service ports whose rules the kernel does not have yet. Refused ones are among them. */
 function suspectsOf(family: FamilyState): Suspect[] {
   return family
     .uncommitted()
     .map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) }));
 }
 
-/** Whether the kernel would take a transaction. @throws as {@link Nft.check} for anything but refusals */
+/** Whether the kernel would accept a transaction. @throws as {@link Nft.check} for anything but refusals */
 export async function isAccepted(nft: Nft, transaction: Transaction): Promise<boolean> {
   if (transaction.nftables.length === 0) return true;
   try {
@@ -168,8 +166,8 @@ export async function isAccepted(nft: Nft, transaction: Transaction): Promise<bo
 }
 
 /**
- * The changes that a trial asks the kernel about, without deletions of chains: no service port is to blame
- * for those that some kernels refuse. Tables that cannot be read are made anew.
+ * The changes that a trial checks, without deletions of chains: some kernels refuse these, and no service
+ * port is the cause. Unreadable tables are recreated.
  */
 function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
   if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
@@ -177,7 +175,7 @@ function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[
 }
 
 /**
- * Makes trial rulesets in an empty state: what has been accepted, with the changes of the selected suspects.
+ * Makes trial rulesets in an empty state: the accepted rules, with the changes of the selected suspects.
  */
 function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
@@ -187,7 +185,7 @@ function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, sus
   };
 }
 
-/** Makes the trial as if only the selected suspects had changed. */
+/** Changes the trial as if only the selected suspects had changed. */
 function apply(trial: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
   for (const suspect of suspects) {
     const { key, before, after } = suspect;
@@ -204,8 +202,8 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
 export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
 
 /**
- * Finds the members of a list that are refused, by halving; everything else is accepted. Costs about 2 log2 n
- * attempts for each refused member, all of them together as much as a few attempts with the whole list.
+ * Finds the refused members of a list by halving; all others are accepted. Takes about 2 log2 n attempts for
+ * each refused member, which together cost as much as a few attempts with the whole list.
  * @param candidates each may be refused by itself or together with others
  * @returns the refused ones
  * @throws whatever `attempt` throws
@@ -214,7 +212,7 @@ export async function bisect<T>(candidates: readonly T[], attempt: Attempt<T>): 
   const refused = await halved(candidates, (part) => attempt(part));
   const rest = candidates.filter((candidate) => !refused.includes(candidate));
   if (refused.length > 0 && (await attempt(rest))) return refused;
-  // Refused only together, which is rare: each part is tried with everything that was accepted before it.
+  // Some are refused only together, which is rare: each part is tried with everything accepted before it.
   const accepted: T[] = [];
   const together = await halved(rest, async (part) => {
     const isAccepted = await attempt([...accepted, ...part]);
@@ -236,10 +234,10 @@ async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise
 }
 
 /**
- * Finds the family whose table is refused, when the other one alone is accepted: a kernel without IPv6, or
- * without a feature for it.
+ * Finds the family whose table is refused while the other one alone is accepted: the kernel may lack IPv6, or
+ * a feature for it.
  * @param accepts whether a ruleset would be accepted, whatever the kernel has now
- * @returns undefined when both are refused or accepted, or there is only one
+ * @returns undefined if both are refused or accepted, or there is only one
  */
 export async function refusedFamily(
   ruleset: Ruleset,
@@ -250,6 +248,6 @@ export async function refusedFamily(
   const areAccepted = { ip: await accepts({ ip }), ip6: await accepts({ ip6 }) };
   if (areAccepted.ip === areAccepted.ip6) return undefined;
   const [family, refused] = areAccepted.ip ? (["ip6", { ip6 }] as const) : (["ip", { ip }] as const);
-  // What had everything refused may have ended between both.
+  // The cause may have ended between the two attempts.
   return (await accepts(refused)) ? undefined : family;
 }

@@ -11,18 +11,18 @@ export interface TableWatcherParts {
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Whether the kernel tells of changes: then nothing is to be looked for. */
+  /** Whether the kernel reports changes: then there is nothing to look for. */
   readonly isTold: () => boolean;
-  /** The tables that the kernel was given; undefined before, and while they are to be repaired. */
+  /** The tables that the kernel was given; undefined before, and while a repair is due. */
   readonly given: () => Ruleset | undefined;
-  /** Told of the tables that are missing, as `ip nft-proxy`. */
+  /** Called with the missing tables, as `ip nft-proxy`. */
   readonly onMissing: (missing: readonly string[]) => void;
 }
 
-/** Between two looks, milliseconds. One takes nft about 5 ms of CPU (1.1.3). */
+/** Time between two listings, milliseconds. One takes nft about 5 ms of CPU (1.1.3). */
 const PERIOD = 1000;
 
-/** Looks whether our tables exist, where the kernel's notifications cannot be read. */
+/** Checks whether our tables exist while the kernel's notifications cannot be read. */
 export class TableWatcher {
   readonly #parts: TableWatcherParts;
   #task: PeriodicTask | undefined;
@@ -32,7 +32,7 @@ export class TableWatcher {
     this.#parts = parts;
   }
 
-  /** Begins to look. */
+  /** Starts to check. */
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
@@ -41,7 +41,7 @@ export class TableWatcher {
     );
   }
 
-  /** Stops looking. Nothing is reported after this. */
+  /** Stops. Nothing is reported after this. */
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();
@@ -56,7 +56,7 @@ export class TableWatcher {
       const missing = Object.values(ruleset)
         .map(({ family, name }) => `${family} ${name}`)
         .filter((name) => !names.has(name));
-      // A sync may have met what is missing meanwhile.
+      // A sync may have found the missing tables meanwhile.
       if (missing.length > 0 && !this.#isStopped && given() !== undefined) onMissing(missing);
     } catch (error) {
       if (!this.#isStopped) logger.debug({ error: messageOf(error) }, "cannot list our tables");

@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-/** For how long a piece of work may follow another one before everything else gets its turn, milliseconds. */
+/** Time after which the event loop gets its turn, milliseconds. */
 const TURN = 20;
 
 /**
- * Does work piece by piece, and lets the event loop do everything else after each {@link TURN}: watches are
- * read and probes are answered meanwhile. Work that takes less is done when this returns.
- * @param pieces each is done when it is asked for
+ * Does work piece by piece, and yields to the event loop after each {@link TURN}, so that watches are read
+ * and probes answered. Work that takes less time is done when this returns its promise.
+ * @param pieces an iterator that does one piece of work for each value
  */
 export async function inTurns(pieces: Iterable<unknown>): Promise<void> {
   let since = performance.now();
