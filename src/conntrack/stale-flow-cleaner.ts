@@ -14,17 +14,18 @@ import {
   withRemoved,
 } from "./stale-flows.ts";
 
-/** What a sync reports of changed Services. */
+/** The part of a sync report that concerns changed Services. */
 interface SyncedServices {
   readonly kind: "nothing" | "partial" | "full";
   readonly rendered: ReadonlySet<ServiceName>;
-  /** Somebody else's changes that the sync repaired. */
+  /** Drift that the sync repaired; undefined for none. */
   readonly repaired: object | undefined;
 }
 
 /**
- * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync or repair: while
- * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
+ * Returns a subscriber that deletes stale UDP flows after each sync that changed a Service with a UDP port,
+ * and after each full sync or repair: flows that began while rules were missing stay untranslated as long as
+ * their clients keep sending.
  */
 export function staleFlowSubscriber(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">) {
   return {
@@ -45,7 +46,7 @@ export interface CleaningReport {
 /** Parts of a {@link StaleFlowCleaner}. */
 export interface StaleFlowCleanerParts {
   readonly table: FlowTable;
-  /** The UDP frontends of the objects at this moment: never older than those in the kernel. */
+  /** Returns the UDP frontends of the current objects, never older than those in the kernel. */
   readonly frontends: () => UdpFrontends;
   /** The addresses of this node that serve NodePorts, of both families: see {@link nodePortHosts}. */
   readonly nodePortHosts: () => Promise<ReadonlySet<string>>;
@@ -57,10 +58,13 @@ export interface StaleFlowCleanerParts {
   readonly onCleaned: (report: CleaningReport) => void;
 }
 
-/** Stale flows that are kept in memory before they are deleted. */
+/** Maximum of stale flows kept in memory before they are deleted. */
 const FLOWS_AT_ONCE = 5000;
 
-/** How soon a cleaning that failed is repeated, milliseconds, doubled for each in a row of these: a client waits for it. */
+/**
+ * Milliseconds until a failed cleaning is repeated, doubled after each further failure. Short, because
+ * clients wait for it.
+ */
 const RETRY = 1000;
 const MAX_RETRY = 60_000;
 
@@ -68,20 +72,20 @@ const HINT =
   "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
 
 /**
- * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
- * changed, and after every full sync. Cleanings never overlap; of those requested during one, only the last is done. One that
- * failed, or left flows that it had deleted, is repeated until it succeeds.
+ * Deletes UDP flows that no longer lead to an endpoint. Cleanings never overlap; of those requested during
+ * one, only the last is done. A cleaning that failed, or after which deleted flows still exist, is repeated
+ * until it succeeds.
  */
 export class StaleFlowCleaner {
   readonly #parts: StaleFlowCleanerParts;
-  /** The frontends that there were since the last cleaning that succeeded: flows to those that are gone are stale. */
+  /** All frontends since the last successful cleaning. Flows to those that no longer exist are stale. */
   #known = new Set<string>();
-  /** The addresses that served NodePorts since then. */
+  /** The addresses that have served NodePorts since then. */
   #formerHosts: ReadonlySet<string> = new Set();
   #next: UdpFrontends | undefined;
   #underWay: Promise<void> | undefined;
   #retry: Timer | undefined;
-  /** Cleanings that failed since one succeeded. */
+  /** Failed cleanings since the last successful one. */
   #failed = 0;
   readonly #failures: FailureLog;
 
@@ -96,7 +100,7 @@ export class StaleFlowCleaner {
     );
   }
 
-  /** Cleans, now or after the current cleaning; resolves when no cleaning is left to do. Never rejects. */
+  /** Cleans now, or after the current cleaning. Resolves when no cleaning is pending. Never rejects. */
   clean(): Promise<void> {
     this.#next = this.#parts.frontends();
     for (const key of this.#next.keys()) this.#known.add(key);
@@ -164,7 +168,7 @@ export class StaleFlowCleaner {
     return deleted;
   }
 
-  /** Lists the table, and passes on the stale flows that it has, some thousands at a time. @returns their number */
+  /** Calls `take` for the stale flows of the table, up to 5000 at a time. @returns their number */
   async #eachStale(
     { wanted, known, hosts, ids }: Judgement,
     take: (flows: readonly UdpFlow[]) => Promise<void>,
@@ -172,7 +176,7 @@ export class StaleFlowCleaner {
     const { table, frontends } = this.#parts;
     let count = 0;
     const pass = async (flows: readonly UdpFlow[]): Promise<void> => {
-      // Syncs go on while the table is listed: flows to an endpoint that they added are live.
+      // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
       const current = withRemoved(frontends(), known);
       const stale = flows.filter((flow) => isStale(flow, current, hosts));
       count += stale.length;
@@ -189,11 +193,11 @@ export class StaleFlowCleaner {
   }
 }
 
-/** Which flows count as stale. */
+/** The facts that decide whether a flow is stale. */
 interface Judgement {
   readonly wanted: UdpFrontends;
   readonly known: ReadonlySet<string>;
   readonly hosts: NodeAddresses;
-  /** The kernel's numbers of those that matter; all of them if absent. */
+  /** The kernel's ids of the flows to consider; all flows if absent. */
   readonly ids?: ReadonlySet<number>;
 }

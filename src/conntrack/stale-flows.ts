@@ -11,11 +11,12 @@ import { MOST_RANGES_OF_ADDRESS, type PortRange, type PortRangeAddresses } from 
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 
 /**
- * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the node's own
- * addresses; for ranges of ports, `address . first-last`, with addresses alone as values. Of two ranges with one port, the
- * first has it. Values are the targets (`address . port`) of every endpoint that serves, ready or terminating, near or
- * far: a flow that was rightly sent somewhere stays there when a policy changes, as a TCP connection does. The value is
- * undefined where there are no rules, as of a service port in quarantine: its flows stay as they are.
+ * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the
+ * node's own addresses; for ranges of ports, `address . first-last`, with addresses alone as values. Of two
+ * ranges with one port, the first has it. Values are the targets (`address . port`) of every endpoint that
+ * serves, ready or terminating, near or far: a flow that was rightly sent somewhere stays there when a policy
+ * changes, as a TCP connection does. The value is undefined where there are no rules, as of a service port in
+ * quarantine: its flows stay as they are.
  */
 export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
@@ -27,8 +28,9 @@ export interface ServicePortEndpoints {
 }
 
 /**
- * The frontends of the UDP service ports. Of several with one frontend, the one whose cluster IP it is has it, or else the
- * first in the given order: see `comparePrecedenceFor`. Ranges of ports that are off are frontends without endpoints.
+ * Returns the frontends of the UDP service ports. If several service ports have one frontend, the owner of
+ * the cluster IP has it, otherwise the first in the given order: see `comparePrecedenceFor`. If port ranges
+ * are off, they have no endpoints.
  */
 export function udpFrontends(
   ports: Iterable<ServicePortEndpoints>,
@@ -93,17 +95,18 @@ function nodePortKey(family: Family, port: number): string {
   return `${family} nodePort ${port}`;
 }
 
-/** Adds the known frontends that are not wanted any more, as frontends without endpoints. */
+/** Adds the known frontends that are no longer wanted, without endpoints. */
 export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpFrontends {
   const removed = [...known].filter((key) => !wanted.has(key));
   return new Map([...wanted, ...removed.map((key) => [key, new Set<string>()] as const)]);
 }
 
 /**
- * Whether a flow is stale: it is to one of the frontends, and none of its endpoints answers it. It leads to an endpoint
- * that is gone, or passed untranslated before the frontend had one. Unless deleted, such a flow lives as long as its
- * client keeps sending. Flows to other addresses are never stale, even to the port of a NodePort: only some of the
- * host's addresses have NodePorts. Those that no longer have any count as frontends without endpoints.
+ * Returns true if a flow is stale: its destination is a frontend, and its replies come from none of the
+ * frontend's endpoints. Its endpoint is gone, or it began untranslated before the frontend had one. Unless
+ * deleted, such a flow lives as long as its client keeps sending. Flows to other addresses are never stale,
+ * even to the port of a NodePort: only some of the host's addresses have NodePorts. Those that no longer have
+ * any count as frontends without endpoints.
  */
 export function isStale(
   { destination, replySource }: UdpFlow,
@@ -120,7 +123,7 @@ export function isStale(
       ? endpoints.has(replySource.address) && replySource.port === destination.port
       : endpoints.has(socketKey(replySource.address, replySource.port));
   if (isAnswered) return false;
-  // Without an endpoint to send it to instead, an untranslated flow stays: its address may be a host's by now.
+  // Without any endpoint, an untranslated flow stays: its address may now be a host's.
   return (
     endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port
   );
@@ -130,10 +133,10 @@ interface RangeEndpoints extends PortRange {
   readonly endpoints: ReadonlySet<string> | undefined;
 }
 
-/** The ranges of ports of frontends by address: there may be many flows. */
+/** The port ranges of frontends by address, cached because there may be many flows. */
 const ranges = new WeakMap<UdpFrontends, ReadonlyMap<string, readonly RangeEndpoints[]>>();
 
-/** The endpoints of the range that a flow was sent to; undefined when it was to none. */
+/** Returns the endpoints of the range that contains a destination; undefined if none does. */
 function rangeEndpoints(
   { address, port }: FlowEnd,
   frontends: UdpFrontends,
@@ -156,7 +159,7 @@ function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEn
   return found;
 }
 
-/** The endpoints of the NodePort that a flow was sent to; undefined when it was to none. */
+/** Returns the endpoints of the NodePort of a destination; undefined if it has none. */
 function nodePortEndpoints(
   { address, port }: FlowEnd,
   frontends: UdpFrontends,
@@ -171,19 +174,19 @@ const NO_ENDPOINTS: ReadonlySet<string> = new Set();
 
 /** Addresses of this node, of both families. */
 export interface NodeAddresses {
-  /** They serve NodePorts. */
+  /** Addresses that serve NodePorts. */
   readonly serving: ReadonlySet<string>;
-  /** Ranges of ports are not served at them: flows to them are the host's own. */
+  /** Addresses that do not serve port ranges. Flows to ranges there are the host's own. */
   readonly withoutRanges: ReadonlySet<string>;
-  /** They served NodePorts before. */
+  /** Addresses that served NodePorts before. */
   readonly former: ReadonlySet<string>;
 }
 
 /**
- * The addresses of this node that serve NodePorts, as the rules choose them. On all others, a port with the number of a
- * NodePort is the host's own, and so are flows to it.
+ * Returns the addresses of this node that serve NodePorts, as the rules do. At its other addresses, a port
+ * with a NodePort's number is the host's own, and so are flows to it.
  * @param selected what `--nodeport-addresses` selects, for each programmed family
- * @param ofHost reads all addresses of the host; asked only where all of them are selected
+ * @param ofHost reads all addresses of the host; called only if all of them are selected
  */
 export async function nodePortHosts(
   selected: readonly { readonly family: Family; readonly nodePorts: NodePortAddresses }[],
@@ -202,9 +205,9 @@ export async function nodePortHosts(
 }
 
 /**
- * The addresses of this node at which ranges of ports are not served.
+ * Returns the addresses of this node at which port ranges are not served.
  * @param ports the UDP service ports
- * @param ofHost reads all addresses of the host; asked only where it matters
+ * @param ofHost reads all addresses of the host; called only if needed
  */
 export async function hostsWithoutRanges(
   portRanges: PortRangeAddresses,
@@ -215,7 +218,7 @@ export async function hostsWithoutRanges(
   return new Set(isAsked ? await ofHost() : []);
 }
 
-/** Tracks the Services that have UDP ports, so that changes of others cause no listing of flows. */
+/** Tracks the Services with UDP ports, so that changes of other Services cause no listing of flows. */
 export class UdpServicePorts {
   readonly #cache: ObjectCache;
   readonly #services = new Set<ServiceName>();
@@ -224,7 +227,7 @@ export class UdpServicePorts {
     this.#cache = cache;
   }
 
-  /** Updates these Services; true when one of them has or had a UDP port. */
+  /** Updates these Services. Returns true if one of them has or had a UDP port. */
   update(names: Iterable<ServiceName>): boolean {
     let changed = false;
     for (const name of names) {
@@ -237,8 +240,8 @@ export class UdpServicePorts {
   }
 
   /**
-   * The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes first: those in
-   * quarantine have no rules, and come last.
+   * The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes
+   * first: those in quarantine have no rules, and come last.
    */
   ports(quarantine: Pick<ReadonlySet<ServicePortKey>, "has">): ServicePortEndpoints[] {
     return [...this.#services]

@@ -26,9 +26,9 @@ export interface VanishedEndpoint {
   readonly family: Family;
   /** `address . port` */
   readonly target: string;
-  /** The Services that it left, in this order; none where an earlier process saw it leave. */
+  /** The Services that it left, in this order; none if an earlier process saw it leave. */
   readonly services: readonly ServiceName[];
-  /** When it left, milliseconds since 1970. */
+  /** The time at which it left, milliseconds since 1970. */
   readonly leftAt: number;
 }
 
@@ -37,34 +37,34 @@ export interface VanishedEndpointsParts {
   readonly cache: ObjectCache;
   /** Wall clock, milliseconds since 1970. */
   readonly now: () => number;
-  /** How long an endpoint must be gone before its connections are reset, milliseconds. */
+  /** Time for which an endpoint must be gone before its connections are reset, milliseconds. */
   readonly delayMs: number;
 }
 
 /**
- * How long the daemon waits. An endpoint that moves from one EndpointSlice to another, or whose EndpointSlices are made
- * anew, is in none for a moment, and lives.
+ * The delay of the daemon, milliseconds. An endpoint that moves to another EndpointSlice, or whose
+ * EndpointSlices are recreated, is in none for a moment, but still alive.
  */
 export const VANISHED_DELAY = 3000;
 
 const VANISHED_PERIOD = VANISHED_SECONDS * 1000;
 
 /**
- * Tracks TCP endpoints that left every EndpointSlice, of whatever Service. The conditions of an endpoint (ready, serving,
- * terminating) do not matter, nor does its Service: it is gone when nothing names its address and port. An update costs as
- * much as the EndpointSlices that changed.
+ * Tracks TCP endpoints that no EndpointSlice of any Service names any more. Neither the conditions of an
+ * endpoint (ready, serving, terminating) nor its Service matter, only its address and port. The cost of an
+ * update is proportional to the changed EndpointSlices.
  */
 export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
-  /** The EndpointSlices of each Service that were counted. */
+  /** The counted EndpointSlices of each Service. */
   readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
-  /** How often EndpointSlices name each target. */
+  /** The number of EndpointSlices that name each target. */
   readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
-  /** The Services that targets have left which others name, in this order. */
+  /** For targets that other Services still name, the Services that they left, in this order. */
   readonly #leaving: Readonly<Record<Family, Map<string, readonly ServiceName[]>>> = byFamily(
     () => new Map(),
   );
-  /** By target, those that left first first. */
+  /** Vanished endpoints by target, oldest first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
 
   /** When {@link VanishedEndpoints.putInto} was last called, milliseconds since 1970. */
@@ -74,7 +74,7 @@ export class VanishedEndpoints {
     this.#parts = parts;
   }
 
-  /** Takes over the EndpointSlices of these Services. */
+  /** Reads the current EndpointSlices of these Services. */
   update(services: Iterable<ServiceName>): void {
     const left: Omit<VanishedEndpoint, "leftAt">[] = [];
     for (const service of services) {
@@ -91,14 +91,14 @@ export class VanishedEndpoints {
     for (const one of left) if (!this.#named[one.family].has(one.target)) this.#add({ ...one, leftAt });
   }
 
-  /** Whether an EndpointSlice names a target. */
+  /** Returns true if an EndpointSlice names a target. */
   isNamed(family: Family, target: string): boolean {
     return this.#named[family].has(target);
   }
 
   /**
-   * Takes over an endpoint that an earlier process saw leave, unless it is known or named.
-   * @param remaining for how long its connections are still to be reset, milliseconds
+   * Adopts an endpoint that an earlier process saw leave, unless it is known or named.
+   * @param remaining the time for which its connections are still reset, milliseconds
    */
   adopt(family: Family, target: string, remaining: number): void {
     const { now, delayMs } = this.#parts;
@@ -112,7 +112,7 @@ export class VanishedEndpoints {
     this.#addMissed({ family, target, services, leftAt: this.#parts.now() });
   }
 
-  /** Endpoints whose connections are reset, those that left first first. */
+  /** Returns the endpoints whose connections are reset, oldest first. */
   held(): VanishedEndpoint[] {
     const now = this.#parts.now();
     return FAMILIES.flatMap((family) =>
@@ -131,8 +131,8 @@ export class VanishedEndpoints {
   }
 
   /**
-   * When {@link VanishedEndpoints.putInto} would first put in others than it last did, milliseconds since 1970: in the past
-   * if that moment passed since; undefined for never.
+   * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, milliseconds since
+   * 1970. It may have passed already; undefined for never.
    */
   nextChangeAt(): number | undefined {
     let next: number | undefined;
@@ -182,7 +182,7 @@ export class VanishedEndpoints {
     });
   }
 
-  /** Of too many, the oldest go; of those that have had their time, all. */
+  /** Adds an endpoint, and deletes those whose time is over and, if there are too many, the oldest. */
   #add(endpoint: VanishedEndpoint): void {
     const gone = this.#gone[endpoint.family];
     gone.delete(endpoint.target);
@@ -201,7 +201,7 @@ export class VanishedEndpoints {
 }
 
 /**
- * The endpoints of all EndpointSlices of a cache, for comparisons with what a kernel has; without a delay.
+ * Returns a tracker of all EndpointSlices of a cache, without a delay, for comparisons with the kernel.
  * @param now wall clock, milliseconds since 1970
  */
 export function allSlicesOf(cache: ObjectCache, now: () => number): VanishedEndpoints {
@@ -216,10 +216,10 @@ function targetsOf({ ports, endpoints }: EndpointSlice): string[] {
 }
 
 /**
- * Takes over from the kernel what an earlier process saw: endpoints that had left, with the time that remains for them,
- * and endpoints that it still had and that left since.
+ * Adopts vanished endpoints from the kernel: those that an earlier process saw leave, with their remaining
+ * time, and those that left after it ended.
  * @param kernel our tables
- * @param state the desired state that is to have them
+ * @param state the desired state to which they are added
  */
 export async function adoptVanished(
   vanished: VanishedEndpoints,
@@ -236,7 +236,10 @@ export async function adoptVanished(
   vanished.putInto(state);
 }
 
-/** Returns the elements in the kernel, the first to expire first; none where they cannot be read: the sync must not fail for it. */
+/**
+ * Returns the elements in the kernel, the first to expire first. None if they cannot be read: the sync must
+ * not fail.
+ */
 async function remembered(tables: Pick<TableReader, "elements">, { family, sets }: Table) {
   const set = sets.get(VANISHED);
   if (set === undefined || set.elements.size === 0) return [];
@@ -263,7 +266,10 @@ function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: 
   }
 }
 
-/** A subscriber of syncs that requests one when vanished endpoints are due to come into the rules, or to leave them. */
+/**
+ * Returns a subscriber that requests a sync when vanished endpoints are due to be added to the rules, or
+ * removed.
+ */
 export function vanishedTimer(
   vanished: Pick<VanishedEndpoints, "nextChangeAt">,
   clock: Clock,
