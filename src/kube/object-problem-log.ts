@@ -2,13 +2,13 @@ import type { Clock } from "../base/clock.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
 import { NamespaceTokens } from "../base/namespace-tokens.ts";
 
-/** Lines at once about the objects of one namespace, and how long until there may be one more, milliseconds. */
+/** Burst of lines about the objects of one namespace, and the milliseconds until one more is allowed. */
 const LINES = { burst: 20, refillMs: 60_000 };
 
-/** So many objects with problems are remembered; of those beyond it, a problem may be logged again. */
+/** Maximum of remembered objects. A problem of an older one may be logged again. */
 const MOST_KNOWN = 1000;
 
-/** Logs what is wrong with objects: each problem once until it changes or ends, however often the object is updated. */
+/** Logs problems of objects: each one once until it changes or ends, however often the object is updated. */
 export class ObjectProblemLog {
   readonly #logger: Logger;
   readonly #message: string;
@@ -24,7 +24,7 @@ export class ObjectProblemLog {
   }
 
   /**
-   * An object has a problem.
+   * Records a problem of an object, and logs it if it is new.
    * @param object `Service namespace/name`
    * @param fields of the line
    */
@@ -40,7 +40,7 @@ export class ObjectProblemLog {
     if (left !== undefined) this.#logger.warn({ ...fields, ...hint }, this.#message);
   }
 
-  /** An object has no problem any more. @param object as for {@link ObjectProblemLog.add} */
+  /** Forgets the problem of an object. @param object as for {@link ObjectProblemLog.add} */
   end(object: string): void {
     this.#known.delete(object);
   }

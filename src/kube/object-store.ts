@@ -4,16 +4,19 @@ import { metadataOf } from "./decode/metadata.ts";
 import type { ResourceName, SourceHandler } from "./source.ts";
 import type { SourceStatus } from "./source-status.ts";
 
-/** What identifies an object and its version. */
+/** The identity of an object, and its version. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` for a resource without namespaces. */
   readonly key: string;
   readonly uid: string;
-  /** Another one for each change of the object, "" if that is not known. */
+  /** Differs after each change of the object; "" if unknown. */
   readonly version: string;
 }
 
-/** A stored object. `object` is undefined if it is invalid or unmanaged; the entry then avoids decoding it again. */
+/**
+ * A stored object. `object` is undefined if it is invalid or unmanaged; the entry then avoids decoding it
+ * again.
+ */
 interface Entry<T> {
   readonly uid: string;
   readonly version: string;
@@ -27,8 +30,8 @@ export type Staged<T> = Map<string, Entry<T>>;
 export interface ObjectStoreOptions<T> {
   readonly resource: ResourceName;
   /**
-   * Turns a received object into the stored one, as client-go's TransformFunc does; undefined for an unmanaged object.
-   * May throw for an invalid one. In both cases the object counts as absent.
+   * Turns a received object into the stored one, as client-go's TransformFunc does; undefined for an
+   * unmanaged object. May throw for an invalid one. In both cases the object counts as absent.
    */
   readonly transform: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
@@ -77,13 +80,19 @@ export class ObjectStore<T> {
     return known !== undefined;
   }
 
-  /** Adds an object of a list to `staged`, without a call of the handler. An unchanged object is not transformed again. */
+  /**
+   * Adds an object of a list to `staged`, without a call of the handler. An unchanged object is not
+   * transformed again.
+   */
   stage(staged: Staged<T>, raw: unknown, identity = identify(raw)): void {
     const known = this.#entries.get(identity.key);
     staged.set(identity.key, isSame(known, identity) ? known : this.#makeEntry(identity, raw));
   }
 
-  /** Whether a list has none of the known objects, although the object `key`, which each cluster has, is one of them. */
+  /**
+   * Returns true if a list has none of the known objects, among them the object `key`, which every cluster
+   * has.
+   */
   lacksAll(staged: Staged<T>, key: string): boolean {
     const isKnown = (each: string) => this.#entries.get(each)?.object !== undefined;
     if (!isKnown(key)) return false;
@@ -92,8 +101,8 @@ export class ObjectStore<T> {
   }
 
   /**
-   * Replaces all objects by a complete list. The handler is called for deletions first, because an added object may claim
-   * an address of a deleted one, and with `onSynced` last.
+   * Replaces all objects by a complete list. The handler is called for deletions first, because an added
+   * object may claim an address of a deleted one, and with `onSynced` last.
    */
   replace(staged: Staged<T>): void {
     for (const [key, entry] of this.#entries) {

@@ -32,7 +32,7 @@ export class SourceStatus {
     this.#state = { ...this.#state, failure: "", followedSince };
   }
 
-  /** Records why the resource cannot be followed. */
+  /** Records the reason why the resource cannot be followed; "" if it can. */
   failed(failure: string): void {
     this.#state = { ...this.#state, failure, followedSince: 0 };
   }

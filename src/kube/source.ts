@@ -14,16 +14,19 @@ export const RESOURCE_NAMES: readonly ResourceName[] = [
 ];
 
 /**
- * Receives the objects of one resource. `key` is `namespace/name`, or `name` for a resource without namespaces. Calls
- * are synchronous and in order, and there is none after the source was stopped. An object that was deleted and created
- * again (another uid) under the same key is reported as `onDelete`, then `onUpsert` without `previous`.
+ * Receives the objects of one resource. `key` is `namespace/name`, or `name` for a resource without
+ * namespaces. Calls are synchronous and in order, and there is none after the source was stopped. An object
+ * that was deleted and created again (another uid) under the same key is reported as `onDelete`, then
+ * `onUpsert` without `previous`.
  */
 export interface SourceHandler<T> {
   /** `object` is new (`previous` is undefined) or changed. */
   onUpsert(key: string, object: T, previous: T | undefined): void;
   /** `previous` was deleted, or its new version is invalid. */
   onDelete(key: string, previous: T): void;
-  /** The object is invalid and counts as absent; `error` has the reason. Called once for each version of it. */
+  /**
+   * The object is invalid and counts as absent; `error` has the reason. Called once for each version of it.
+   */
   onInvalid(key: string, error: unknown): void;
   /** A complete list has been delivered: the first one, and every later one. */
   onSynced(): void;
@@ -79,19 +82,19 @@ export interface SourceState {
   readonly lastEventAt: number;
   /** When a list was last complete. */
   readonly lastSyncAt: number;
-  /** Since when it has been followed without an interruption; 0 while it is not. */
+  /** Start of the current uninterrupted watch; 0 while there is none. */
   readonly followedSince: number;
-  /** How many complete lists followed the first. */
+  /** The number of complete lists after the first. */
   readonly relists: number;
   readonly events: Readonly<Record<SourceEventKind, number>>;
   readonly errors: Readonly<Record<SourceErrorKind, number>>;
-  /** Why it cannot be followed now, "" when it can. */
+  /** The reason why it cannot be followed now; "" if it can. */
   readonly failure: string;
 }
 
-/** Delivers objects from an API server, or from files. */
+/** A source of objects: an API server, or files. */
 export interface ObjectSource {
-  /** Starts to call the handlers. To be called once. */
+  /** Starts to call the handlers. Call it once. */
   start(): void;
   /** Stops for good: no handler is called afterwards. */
   stop(): void;
@@ -128,11 +131,14 @@ export function initialState(): SourceState {
   };
 }
 
-/** Milliseconds. A watch that breaks is opened again at once, or after a pause of some seconds. */
+/**
+ * Time without a watch after which a resource counts as not followed, milliseconds. A broken watch is opened
+ * again within seconds.
+ */
 const OUTAGE = 60_000;
 
 /**
- * The resources that have not been followed for a minute: the last known objects stay in use.
+ * Returns the resources that have not been followed for a minute. Their last known objects stay in use.
  * @param now milliseconds since 1970
  */
 export function unfollowedResources(

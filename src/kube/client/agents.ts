@@ -14,22 +14,23 @@ export interface Agents {
 }
 
 /**
- * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times: a dead peer
- * is detected within 40 s.
+ * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times:
+ * a dead peer is detected within 40 s.
  */
 const KEEPALIVE_AFTER = 30_000;
 
 const KEEPALIVE = { keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER };
 
-/** When each connection was made, by the monotonic clock. */
+/** Time at which each connection was made, by the monotonic clock. */
 const openedAt = new WeakMap<object, number>();
 
 /**
- * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http servers, too:
- * requests are never sent to the proxy itself.
+ * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http
+ * servers, too: requests are never sent to the proxy itself.
  * @param within milliseconds until a proxy must have connected
- * @param replaceAfter milliseconds after which a connection is closed when its request ends: all nodes would stay with
- * the servers that were there first, and one that restarted behind a load balancer would get nothing to do
+ * @param replaceAfter milliseconds after which a connection is closed when its request ends: all nodes would
+ * stay with the servers that were there first, and one that restarted behind a load balancer would get
+ * nothing to do
  */
 export function makeAgents(proxy: URL | undefined, within: number, replaceAfter: number): Agents {
   if (proxy === undefined) {
@@ -81,7 +82,8 @@ class ConnectAgent extends HttpsProxyAgent<string> {
       if (statusCode !== 200) refusal = `HTTP ${statusCode} ${statusText}`.trim();
     });
     try {
-      // The options are read before connect() returns. The signal closes the connection to a proxy that stays silent.
+      // The options are read before connect() returns. The signal closes the connection to a proxy that stays
+      // silent.
       this.connectOpts = { ...this.connectOpts, signal: late.signal };
       const socket = await super.connect(request, verifiable(end));
       if (refusal !== undefined) throw new Error(refusal);
@@ -129,7 +131,9 @@ class SocksAgent extends SocksProxyAgent {
 
 type End = Parameters<SocksProxyAgent["connect"]>[1];
 
-/** The libraries drop an IP address, so that the server's certificate would have to be that of `localhost`. */
+/**
+ * The libraries drop an IP address, so that the server's certificate would have to be that of `localhost`.
+ */
 function verifiable(end: End): End {
   if (!end.secureEndpoint) return end;
   const name = end.servername || (end.host ?? "");
@@ -137,8 +141,8 @@ function verifiable(end: End): End {
 }
 
 /**
- * Returns an error that names the proxy, without its password, with the code of the system's error. The original is not
- * its cause: the SOCKS library's has the password.
+ * Returns an error that names the proxy, without its password, with the code of the system's error. The
+ * original is not its cause: the SOCKS library's has the password.
  */
 function proxyError(proxy: URL, error: unknown): Error {
   const message = messageOf(error);
@@ -147,8 +151,9 @@ function proxyError(proxy: URL, error: unknown): Error {
 }
 
 /**
- * Fails a request whose connection is not established in time. A host that is down does not answer at all: the kernel then
- * repeats its first packet at ever longer intervals for two minutes, and notices late that the host is back.
+ * Fails a request whose connection is not established in time. A host that is down does not answer at all:
+ * the kernel then repeats its first packet at ever longer intervals for two minutes, and notices late that
+ * the host is back.
  * @param socket the request's socket: a new one, or one that is connected already
  * @param within milliseconds until the connection must be established, including the TLS handshake
  */

@@ -37,7 +37,10 @@ export class ApiFailure extends Error {
   }
 }
 
-/** Converts anything thrown by a request to an ApiFailure: of kind `parse` for malformed JSON, else `connection`. */
+/**
+ * Converts anything thrown by a request to an ApiFailure: of kind `parse` for malformed JSON, else
+ * `connection`.
+ */
 export function asApiFailure(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   const kind = error instanceof SyntaxError ? "parse" : "connection";
@@ -58,7 +61,8 @@ export function failureOfAnswer(
   const message = `HTTP ${status}: ${statusMessage(text)}`;
   const retryAfter = parseRetryAfter(headers["retry-after"], now);
   const kind = kindOfCode(status);
-  // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was accepted.
+  // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was
+  // accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
   const [absent, rejected, tooNew] = [404, 400, 504].map((code) => code === status) as [
     boolean,
@@ -123,7 +127,8 @@ function statusMessage(text: string): string {
     const { message } = asStatus(JSON.parse(text));
     if (typeof message === "string") return message;
   } catch {
-    // Not a Status: something in front of the API server answered. The beginning of its body is quoted instead.
+    // Not a Status: something in front of the API server answered. The beginning of its body is quoted
+    // instead.
   }
   return text.slice(0, 200).trim() || "no message";
 }

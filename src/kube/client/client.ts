@@ -38,12 +38,16 @@ export interface ApiClient {
   close(): void;
 }
 
-/** A request to the API server that was answered, or failed; the labels and the value of client-go's metrics. */
+/**
+ * A request to the API server that was answered, or failed; the labels and the value of client-go's metrics.
+ */
 export interface ApiRequestOutcome {
   readonly method: ApiRequest["method"];
   /** Host and port of the server, such as `10.96.0.1:443`. */
   readonly host: string;
-  /** The HTTP status, or `<error>` when there was no answer, as in client-go's `rest_client_requests_total`. */
+  /**
+   * The HTTP status, or `<error>` when there was no answer, as in client-go's `rest_client_requests_total`.
+   */
   readonly code: string;
   /** Seconds from sending the request to the headers of the answer, or to the failure. */
   readonly seconds: number;
@@ -55,14 +59,18 @@ export type ApiRequestObserver = (outcome: ApiRequestOutcome) => void;
 /** Options of an {@link HttpApiClient}. */
 export interface HttpApiClientOptions {
   /**
-   * Called before the first request, after each 401, when its files have changed, and once a minute while there is no
-   * answer: credentials, the kubeconfig itself and the address of the server may have been replaced.
+   * Called before the first request, after each 401, when its files have changed, and once a minute while
+   * there is no answer: credentials, the kubeconfig itself and the address of the server may have been
+   * replaced.
    */
   readonly connect: () => Promise<Connection>;
   /** The User-Agent header, by which operators of API servers tell clients apart. */
   readonly userAgent: string;
   readonly onRequest?: ApiRequestObserver;
-  /** Told of the socket of each request, with the URL that it connects to: the server's, or that of the proxy before it. */
+  /**
+   * Told of the socket of each request, with the URL that it connects to: the server's, or that of the proxy
+   * before it.
+   */
   readonly onSocket?: (url: URL, socket: Socket) => void;
   readonly limits?: Partial<ClientLimits>;
 }
@@ -83,7 +91,7 @@ const DEFAULT_LIMITS: ClientLimits = {
   replaceAfter: 1_800_000,
 };
 
-/** What a request is sent with. */
+/** The connection and credentials of a request. */
 interface Prepared {
   readonly server: URL;
   readonly proxy: URL | undefined;
@@ -97,9 +105,11 @@ export class HttpApiClient implements ApiClient {
   readonly #limits: ClientLimits;
   #agents: Agents | undefined;
   #connection: Connection | undefined;
-  /** The credentials were refused. */
+  /** True if the server refused the credentials. */
   #isRefused = false;
-  /** Since when no request was answered, or `connect` was called; undefined if the last one was. */
+  /**
+   * Start of the time without an answer or a call of `connect`; undefined if the last request was answered.
+   */
   #unansweredSince: number | undefined;
 
   constructor(options: HttpApiClientOptions) {
@@ -136,7 +146,8 @@ export class HttpApiClient implements ApiClient {
       signal: request.signal,
       headers: {
         accept: request.accept ?? "application/json",
-        // API servers compress answers of more than 128 KiB. A watch is to arrive line by line, so nobody may compress it.
+        // API servers compress answers of more than 128 KiB. A watch is to arrive line by line, so nobody may
+        // compress it.
         ...(request.query?.watch === undefined ? { "accept-encoding": "gzip" } : {}),
         "user-agent": this.#options.userAgent,
         ...(body === undefined
@@ -185,12 +196,15 @@ export class HttpApiClient implements ApiClient {
     const unanswered = performance.now() - (this.#unansweredSince ?? Number.POSITIVE_INFINITY);
     if (unanswered < this.#limits.reconnectAfter && (await known.isCurrent())) return known;
     if (this.#unansweredSince !== undefined) this.#unansweredSince = performance.now();
-    // A kubeconfig that is being replaced may be unreadable for a while.
+    // While a kubeconfig is being replaced, it may be unreadable.
     return await this.#options.connect().catch(() => known);
   }
 }
 
-/** The size of the pieces of a decompressed answer, bytes: zlib's own, 16 KiB, are many calls for a list of some megabytes. */
+/**
+ * The size of the pieces of a decompressed answer, bytes: zlib's own, 16 KiB, are many calls for a list of
+ * some megabytes.
+ */
 const PIECE = 65_536;
 
 /** Returns the body as the server meant it: decompressed, if it was sent as gzip. */

@@ -1,7 +1,10 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 import { ApiFailure } from "./api-failure.ts";
 
-/** Aborts a request that takes too long, or from which nothing is received. Its `signal` is passed to the request. */
+/**
+ * Aborts a request that takes too long, or from which nothing is received. Its `signal` is passed to the
+ * request.
+ */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
@@ -22,7 +25,9 @@ export class Deadline {
     this.#total = this.#after(milliseconds, `not finished after ${milliseconds} ms`);
   }
 
-  /** Aborts the request unless this is called again within `milliseconds`: to be called whenever data is received. */
+  /**
+   * Aborts the request unless this is called again within `milliseconds`. Call it whenever data is received.
+   */
   receivesWithin(milliseconds: number): void {
     this.#quiet?.cancel();
     this.#quiet = this.#after(milliseconds, `nothing received for ${milliseconds} ms`);
@@ -40,7 +45,10 @@ export class Deadline {
     this.#controller.abort(new ApiFailure("connection", "the request was closed"));
   }
 
-  /** Returns the reason of the abort if there was one, or else `error`: a stream does not report that reason itself. */
+  /**
+   * Returns the reason of the abort if there was one, or else `error`: a stream does not report that reason
+   * itself.
+   */
   explain(error: unknown): unknown {
     return this.signal.aborted ? this.signal.reason : error;
   }

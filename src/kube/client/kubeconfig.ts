@@ -11,7 +11,10 @@ import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
 export interface CurrentContext {
   readonly cluster: Cluster;
   readonly user: User;
-  /** "" for none. client-node 1.4.0 does not know this field, which kubeadm's kubeconfig for kube-proxy relies on. */
+  /**
+   * "" for none. client-node 1.4.0 does not know this field, which kubeadm's kubeconfig for kube-proxy relies
+   * on.
+   */
   readonly tokenFile: string;
 }
 
@@ -27,14 +30,16 @@ interface RawUser {
 }
 
 /**
- * Reads the current context from a kubeconfig's text. Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+ * Reads the current context from a kubeconfig's text. Source:
+ * https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
  * @param path the path of the file: the file names in it are relative to its directory
  * @throws Error with the reason, on one line and without any value that may be secret
  */
 export function readCurrentContext(text: string, path: string): CurrentContext {
   const document = validated(parsed(text));
   const config = new KubeConfig();
-  // As JSON, because client-node's YAML parser quotes the text in its errors, and makes a date of some tokens.
+  // As JSON, because client-node's YAML parser quotes the text in its errors, and makes a date of some
+  // tokens.
   config.loadFromString(JSON.stringify(document));
   config.makePathsAbsolute(dirname(path));
   const name = document["current-context"] ?? "";

@@ -20,12 +20,13 @@ export interface Connection {
   /** The http, https or socks5 proxy through which the server is reached; undefined for none. */
   readonly proxy?: URL | undefined;
   /**
-   * Reads the credentials. Called for every request: token, CA and certificate files are replaced over time, and
-   * requests are rare (a watch lasts minutes).
-   * @throws AppError UNREADABLE_INPUT for a file that could never be read, Error when a credential plugin fails
+   * Reads the credentials. Called for every request: token, CA and certificate files are replaced over time,
+   * and requests are rare (a watch lasts minutes).
+   * @throws AppError UNREADABLE_INPUT for a file that could never be read, Error when a credential plugin
+   * fails
    */
   credentials(): Promise<Credentials>;
-  /** Whether the files other than those of the credentials are the same as when they were read. */
+  /** Returns true if the files other than those of the credentials have not changed since they were read. */
   isCurrent(): Promise<boolean>;
 }
 
@@ -48,9 +49,10 @@ const NOBODY: User = { name: "" };
 const UNNAMED = { name: "", skipTLSVerify: false };
 
 /**
- * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's environment;
- * and the proxy to it: from the kubeconfig, else from the environment.
- * @throws AppError BAD_CONFIG when none is configured or a value is wrong, UNREADABLE_INPUT for an unreadable kubeconfig
+ * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's
+ * environment; and the proxy to it: from the kubeconfig, else from the environment.
+ * @throws AppError BAD_CONFIG when none is configured or a value is wrong, UNREADABLE_INPUT for an unreadable
+ * kubeconfig
  */
 export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
   const { kubeconfig, master, env } = options;
@@ -75,7 +77,10 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   };
 }
 
-/** Returns a text that changes whenever a file does; "" for no file, and for one that is missing at the moment. */
+/**
+ * Returns a text that changes whenever a file does; "" for no file, and for one that is missing at the
+ * moment.
+ */
 async function markOf(path: string): Promise<string> {
   if (path === "") return "";
   const found = await stat(path).catch(() => undefined);
@@ -144,7 +149,10 @@ export function parseServer(text: string, from: string): URL {
   return new URL(text);
 }
 
-/** Returns the reader of the credentials, which keeps what files and the plugin gave last. */
+/**
+ * Returns the reader of the credentials. It keeps the last contents of the files and the last answer of the
+ * plugin.
+ */
 function credentialsOf(
   { cluster, user, tokenFile }: CurrentContext,
   server: URL,
@@ -158,9 +166,11 @@ function credentialsOf(
   const info = { apiVersion: user.exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
   const env = [...(user.exec?.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
   return async () => {
-    // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is to verify.
+    // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is
+    // to verify.
     const skipTLSVerify = cluster.skipTLSVerify || server.protocol === "http:";
-    // Files are read here, because client-node prefers a file to the data beside it, and fails while one is replaced.
+    // Files are read here, because client-node prefers a file to the data beside it, and fails while one is
+    // replaced.
     config.loadFromClusterAndUser(
       { ...cluster, skipTLSVerify, ...NO_PROXY_OR_FILE, caData: await ca() } as Cluster,
       {
@@ -189,14 +199,17 @@ async function applied(config: KubeConfig, { exec }: User): Promise<RequestOptio
   return options;
 }
 
-/** client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a status. */
+/**
+ * client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a
+ * status.
+ */
 function pluginReason(error: unknown): string {
   if (error instanceof TypeError) return "it did not print an ExecCredential with a status";
   const text = error instanceof Error ? error.message.trim() : String(error);
   return text === "" ? "it wrote nothing to its standard error" : text;
 }
 
-/** Reads a value, in base64: from the field that holds it so, or else from the file that another field names. */
+/** Reads a value as base64, from the field that holds it, or else from the file that another field names. */
 function contentOf(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
   if (data || !file) return async () => data;
   const rotating = new RotatingFile(file);
@@ -204,8 +217,8 @@ function contentOf(file: string | undefined, data: string | undefined): () => Pr
 }
 
 /**
- * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or empty because
- * it is being written, its last content is used.
+ * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or
+ * empty because it is being written, its last content is used.
  */
 class RotatingFile {
   readonly #path: string;

@@ -6,10 +6,16 @@ const MOST = 500;
 /** Milliseconds after which the names are given up. */
 const WITHIN = 5000;
 
-/** Asks for the metadata of objects alone. Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches */
+/**
+ * Asks for the metadata of objects alone. Source:
+ * https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
+ */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 
-/** Returns the names of the cluster's nodes, 500 at most; none when they cannot be listed, as without the permission to. */
+/**
+ * Returns the names of the cluster's nodes, 500 at most; none when they cannot be listed, as without the
+ * permission to.
+ */
 export async function nodeNames(client: ApiClient): Promise<string[]> {
   try {
     const { status, body } = await client.request({

@@ -2,10 +2,13 @@ import { isIP, isIPv6 } from "node:net";
 import { AppError } from "../../base/errors.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, isLoopback } from "../../model/ip.ts";
 
-/** The schemes of proxies that client-go supports: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#Cluster */
+/**
+ * The schemes of proxies that client-go supports:
+ * https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#Cluster
+ */
 const SCHEMES: ReadonlySet<string> = new Set(["http:", "https:", "socks5:", "socks5h:"]);
 
-/** Returns the URL of a proxy, undefined for text that is none. */
+/** Parses the URL of a proxy. Returns undefined for any other text. */
 export function parseProxy(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
@@ -20,9 +23,9 @@ export function proxyText({ protocol, host }: URL): string {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Returns the proxy that the environment names for a server: `HTTPS_PROXY`, or `HTTP_PROXY` for an http server, unless
- * `NO_PROXY` excepts it. Lower case names count where upper case ones are absent. As client-go, which follows
- * https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
+ * Returns the proxy that the environment names for a server: `HTTPS_PROXY`, or `HTTP_PROXY` for an http
+ * server, unless `NO_PROXY` excepts it. Lower case names count where upper case ones are absent. As
+ * client-go, which follows https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
  * @throws AppError BAD_CONFIG when the variable is not the URL of a proxy
  */
 export function proxyOfEnvironment(server: URL, env: Environment): URL | undefined {
@@ -57,7 +60,9 @@ function isInNetwork(host: string, entry: string): boolean {
   return cidr !== undefined && address !== undefined && cidrContains(cidr, address);
 }
 
-/** An address names itself, a domain itself and what is below it, and one that begins with a dot only that. */
+/**
+ * An address names itself, a domain itself and what is below it, and one that begins with a dot only that.
+ */
 function isNamed(host: string, port: string, entry: string): boolean {
   const [, name, ofEntry] = isIPv6(entry)
     ? [entry, entry, undefined]

@@ -1,7 +1,9 @@
 import { isIP, type Socket } from "node:net";
 import { canonicalAddress } from "../../model/ip.ts";
 
-/** An address to which a client of the API server connects: the server's own, or that of the proxy before it. */
+/**
+ * An address to which a client of the API server connects: the server's own, or that of the proxy before it.
+ */
 export interface ServerAddress {
   /** Canonical. */
   readonly address: string;
@@ -9,7 +11,7 @@ export interface ServerAddress {
   readonly port: number;
 }
 
-/** The ports of URLs that name none. Source: the URL standard; RFC 1928 for SOCKS. */
+/** The default ports of URLs. Source: the URL standard; RFC 1928 for SOCKS. */
 const DEFAULT_PORTS: Readonly<Record<string, number>> = {
   "http:": 80,
   "https:": 443,
@@ -21,21 +23,21 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
 const MOST = 64;
 
 /**
- * Collects the addresses to which connections lead. A name's are those that it is resolved to, before a connection is made:
- * one that nobody answers, or somebody else, is among them.
+ * Collects the addresses of connections. For a name, these are the addresses that it is resolved to before a
+ * connection is made, including ones that do not answer or that belong to another host.
  */
 export class ServerAddresses {
   readonly #known = new Map<string, ServerAddress>();
 
-  /** Those that were seen last, at most 64, in no particular order. */
+  /** Returns the addresses seen last, at most 64, in no particular order. */
   all(): readonly ServerAddress[] {
     return [...this.#known.values()];
   }
 
   /**
-   * Adds those of a connection.
-   * @param url that the connection is made to
-   * @param socket its socket: one that looks up its address, that connects, or that is connected
+   * Adds the addresses of a connection.
+   * @param url the URL that the connection is made to
+   * @param socket its socket, in any state: resolving, connecting or connected
    */
   follow(url: URL, socket: Pick<Socket, "connecting" | "remoteAddress" | "on">): void {
     const port = Number(url.port) || (DEFAULT_PORTS[url.protocol] ?? 0);
@@ -45,7 +47,7 @@ export class ServerAddresses {
     else this.#add(socket.remoteAddress, port);
   }
 
-  /** @param text undefined, or no address, where there is none */
+  /** @param text undefined or not an address if there is none */
   #add(text: string | undefined, port: number): void {
     const address = canonicalAddress(text ?? "");
     if (address === undefined) return;

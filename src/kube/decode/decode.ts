@@ -30,7 +30,10 @@ export function fieldWarning(code: DiagnosticCode, path: string, reason: string)
 
 /** The part of an invalid object that has the right types. */
 export interface UsablePart {
-  /** A copy of the object without its invalid values. An array without an invalid item has a hole in its place. */
+  /**
+   * A copy of the object without its invalid values. An array without an invalid item has a hole in its
+   * place.
+   */
   readonly value: unknown;
   /** The paths of the omitted values. */
   readonly omitted: readonly string[];
@@ -55,12 +58,15 @@ export type Decoded<T> =
       readonly usable?: UsablePart | undefined;
     };
 
-/** How many diagnostics are reported for one object: it may have tens of thousands, and each reaches the log. */
+/**
+ * Maximum of diagnostics reported for one object. It may have tens of thousands, and each reaches the log.
+ */
 const MOST_DIAGNOSTICS = 20;
 
 /**
- * Returns the first 20 diagnostics of an object, errors before warnings, and how many more there are; up to 20 as they are.
- * @param more makes the diagnostic that tells how many there are
+ * Returns the first 20 diagnostics of an object, errors before warnings, and a count of the others. Up to 20
+ * are unchanged.
+ * @param more makes the diagnostic with the count
  */
 export function bounded<T extends Pick<FieldDiagnostic, "severity">>(
   diagnostics: readonly T[],
@@ -102,8 +108,8 @@ export function invalid(diagnostics: readonly FieldDiagnostic[], usable?: Usable
 export type Optional<T> = T | null | undefined;
 
 /**
- * An object as JSON has it: any field may be absent or null, and times are text. client-node's types describe what its own
- * client makes of that.
+ * An object as it is in JSON: any field may be absent or null, and times are text. client-node's types
+ * describe objects after its own decoding.
  */
 export type Raw<T> = T extends Date
   ? string
@@ -121,7 +127,10 @@ export function hasLabel({ labels }: RawMetadata, name: string): boolean {
   return Object.hasOwn(labels ?? {}, name);
 }
 
-/** Parses an RFC 3339 time. Returns milliseconds since 1970, or 0 when it is absent or, with a diagnostic, malformed. */
+/**
+ * Parses an RFC 3339 time. Returns milliseconds since 1970, or 0 when it is absent or, with a diagnostic,
+ * malformed.
+ */
 export function timeOf(text: Optional<string>, path: string, diagnostics: FieldDiagnostic[]): number {
   if (text === null || text === undefined || text === "") return 0;
   const time = Date.parse(text);
@@ -150,8 +159,8 @@ export function located(texts: Optional<readonly string[]>, path: string): Locat
 const NO_TEXTS: ByFamily<readonly string[]> = byFamily(() => []);
 
 /**
- * Groups a list of addresses or CIDRs by family, without duplicates, in the given order. A diagnostic is added for each
- * entry that `read` rejects.
+ * Groups a list of addresses or CIDRs by family, without duplicates, in the given order. A diagnostic is
+ * added for each entry that `read` rejects.
  */
 export function textsByFamily(
   texts: readonly LocatedText[],

@@ -10,8 +10,8 @@ import { decodeNode, decodeServiceCIDR } from "./node.ts";
 import { decodeService } from "./service.ts";
 
 /**
- * Functions that turn an API object into the stored one, for each resource. They return undefined for an object that
- * nft-proxy does not manage, and throw for an invalid one.
+ * Functions that turn an API object into the stored one, for each resource. They return undefined for an
+ * object that nft-proxy does not manage, and throw for an invalid one.
  */
 export interface Decoders {
   readonly services: (object: unknown) => Service | undefined;
@@ -21,8 +21,10 @@ export interface Decoders {
 }
 
 /**
- * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid object.
- * @param onDiagnostics called for each valid object with the parts that are excluded, mostly none; `object` is `Service namespace/name`
+ * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid
+ * object.
+ * @param onDiagnostics called for each valid object with the parts that are excluded, mostly none; `object`
+ * is `Service namespace/name`
  * @param budget of Services; the default one if absent
  */
 export function apiDecoders(

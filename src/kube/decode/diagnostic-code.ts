@@ -1,6 +1,6 @@
 /**
- * The code of each kind of diagnostic about an object or a file, which pipelines and annotations name. A code is never
- * renamed. docs/checks.md has the cause and the remedy of each.
+ * The code of each kind of diagnostic about an object or a file, which pipelines and annotations name. A code
+ * is never renamed. docs/checks.md has the cause and the remedy of each.
  */
 export const DIAGNOSTIC_CODES = [
   "address-conflict",

@@ -32,7 +32,10 @@ const POD_NAME = /^[a-z0-9.-]{1,253}$/;
 /** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
 
-/** The names of nodes and zones: JSON.parse makes a string of its own for each (V8: of more than 10 characters). */
+/**
+ * The names of nodes and zones: JSON.parse makes a string of its own for each (V8: of more than 10
+ * characters).
+ */
 const names = new SharedValues<string>();
 
 /** Lists of ports: most EndpointSlices have one of a few. */
@@ -132,8 +135,10 @@ function unreadable(text: string | undefined, addressType: string): string {
 }
 
 /**
- * Returns the reason why a well-formed address cannot be an endpoint's, undefined if it can. Source: ValidateEndpointIP,
- * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and all of multicast
+ * Returns the reason why a well-formed address cannot be an endpoint's, undefined if it can. Source:
+ * ValidateEndpointIP,
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and all of
+ * multicast
  */
 function specialness(address: string): string | undefined {
   if (isLoopback(address)) return `${address} is a loopback address`;
@@ -168,6 +173,7 @@ function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {
   const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
   const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
-  // join() makes one flat string; V8 keeps a template as a tree of its parts, which costs memory for every endpoint.
+  // join() makes one flat string; V8 keeps a template as a tree of its parts, which costs memory for every
+  // endpoint.
   return isPod ? [inNamespace, name].join("/") : "";
 }

@@ -17,7 +17,10 @@ export interface IgnoredService {
   readonly externalName: string;
 }
 
-/** A load balancer address of a served Service that nodes do not serve: `ipMode` Proxy (https://kep.k8s.io/1860). */
+/**
+ * A load balancer address of a served Service that nodes do not serve: `ipMode` Proxy
+ * (https://kep.k8s.io/1860).
+ */
 export interface LoadBalancersAddress {
   readonly service: ServiceName;
   readonly address: string;
@@ -64,7 +67,9 @@ export function ignoredService(object: unknown): IgnoredService | undefined {
   };
 }
 
-/** Returns the load balancer addresses of a served Service whose `ipMode` is Proxy; none for any other object. */
+/**
+ * Returns the load balancer addresses of a served Service whose `ipMode` is Proxy; none for any other object.
+ */
 export function loadBalancersAddresses(object: unknown): LoadBalancersAddress[] {
   if (decodeService(object).kind !== "valid") return [];
   const raw = object as RawService;

@@ -3,7 +3,10 @@ import { parsedJson } from "../../base/text.ts";
 /** A list without its items, which one placeholder represents. */
 type Frame = Readonly<Record<string, unknown>>;
 
-/** Matches the beginning of a list up to the bracket, and captures the text from there to the first item's first key. */
+/**
+ * Matches the beginning of a list up to the bracket, and captures the text from there to the first item's
+ * first key.
+ */
 const BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
 /** A list whose items do not begin within so many characters is parsed as a whole. */
 const LONGEST_BEGINNING = 8192;
@@ -13,10 +16,11 @@ const LONGEST_END = 8192;
 const PLACE = "nft-proxy: the items";
 
 /**
- * Parses an API list item by item while its text arrives, so that neither the text nor the objects of the list are in memory
- * as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed at once. The text is split wherever it repeats the
- * beginning of the first item. A part that is not valid JSON was split within an item, and is joined with the next one.
- * Safe: every part, and the frame around them, must parse as JSON.
+ * Parses an API list item by item while its text arrives, so that neither the text nor the objects of the
+ * list are in memory as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed at once. The text
+ * is split wherever it repeats the beginning of the first item. A part that is not valid JSON was split
+ * within an item, and is joined with the next one. Safe: every part, and the frame around them, must parse as
+ * JSON.
  */
 export class ListDecoder {
   readonly #take: (item: unknown) => void;
@@ -28,7 +32,10 @@ export class ListDecoder {
   #separator: string | undefined;
   /** Where in the text the next separator may begin. */
   #searchFrom = 0;
-  /** A part with fewer characters is not parsed: each malformed part doubles it, so that damaged text costs linear time. */
+  /**
+   * A part with fewer characters is not parsed: each malformed part doubles it, so that damaged text costs
+   * linear time.
+   */
   #shortestPart = 0;
   /** True if no items begin where expected: the list is parsed as a whole. */
   #isWhole = false;
@@ -88,7 +95,10 @@ export class ListDecoder {
     this.#text = this.#text.slice(start);
   }
 
-  /** Takes the items in a part of the text: one, or several if some begin differently. False if it is not valid JSON. */
+  /**
+   * Takes the items in a part of the text: one, or several if some begin differently. False if it is not
+   * valid JSON.
+   */
   #takePart(start: number, end: number): boolean {
     const items = parsedJson(`[${this.#text.slice(start, end)}]`) as readonly unknown[] | undefined;
     for (const item of items ?? []) this.#take(item);
@@ -106,7 +116,10 @@ export class ListDecoder {
   }
 }
 
-/** Returns a list without its items, from its whole text; undefined for text that {@link ListDecoder} does not split. */
+/**
+ * Returns a list without its items, from its whole text; undefined for text that {@link ListDecoder} does not
+ * split.
+ */
 export function frameOf(text: string): Frame | undefined {
   const found = splitBeginning(text);
   const [first] = found === undefined ? [] : framesAround(found.beginning, text);
@@ -119,7 +132,10 @@ function splitBeginning(text: string): { readonly beginning: string; readonly he
   return head === undefined ? undefined : { beginning: found.slice(0, found.length - head.length), head };
 }
 
-/** The last item ends before the last bracket, or before an earlier one if fields with arrays follow the items. */
+/**
+ * The last item ends before the last bracket, or before an earlier one if fields with arrays follow the
+ * items.
+ */
 function* framesAround(
   beginning: string,
   rest: string,

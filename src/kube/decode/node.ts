@@ -50,7 +50,9 @@ export function decodeNode(object: unknown): Decoded<Node> {
   return valid(value, diagnostics);
 }
 
-/** Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
+/**
+ * Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP.
+ */
 function primaryAddresses(
   addresses: readonly Raw<V1NodeAddress>[],
   diagnostics: FieldDiagnostic[],

@@ -10,7 +10,10 @@ import {
 import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import type { RawService } from "./raw-service.ts";
 
-/** The most ranges of one Service: each is an element for each of its addresses, and more where other ports cut it. */
+/**
+ * The most ranges of one Service: each is an element for each of its addresses, and more where other ports
+ * cut it.
+ */
 const MOST_RANGES = 100;
 
 const MOST_PORT = 65_535;
@@ -19,9 +22,10 @@ const MOST_PORT = 65_535;
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
 /**
- * Gives the ports of a Service the ranges of its annotation. An annotation with any mistake is ignored as a whole, and the
- * ports are served as without it: half of a set of ranges is of no use.
- * @param isPartial true if the Service has more ports, which are invalid: ranges of unknown ports may be theirs
+ * Gives the ports of a Service the ranges of its annotation. An annotation with any mistake is ignored as a
+ * whole, and the ports are served as without it: half of a set of ranges is of no use.
+ * @param isPartial true if the Service has more ports, which are invalid: ranges of unknown ports may be
+ * theirs
  * @param diagnostics takes a warning about such an annotation
  */
 export function withPortRanges(
@@ -45,7 +49,10 @@ function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): S
   return ranges.length === 0 ? port : { ...port, ranges };
 }
 
-/** Returns the ranges of each port by its name; or the reason why the text is invalid, as the predicate of a sentence. */
+/**
+ * Returns the ranges of each port by its name; or the reason why the text is invalid, as the predicate of a
+ * sentence.
+ */
 function rangesByPort(
   text: string,
   ports: readonly ServicePortSpec[],

@@ -23,15 +23,17 @@ import {
 import type { DiagnosticCode } from "./diagnostic-code.ts";
 import { ingressOf, type RawIngress, type RawService, type RawServiceSpec } from "./raw-service.ts";
 
-/** Returns true for addresses that no Service may have: rules for them would hijack the node's own traffic. */
+/**
+ * Returns true for addresses that no Service may have: rules for them would hijack the node's own traffic.
+ */
 function isReserved(address: string): boolean {
   return isUnspecified(address) || isLoopback(address) || isMulticast(address);
 }
 
 /**
  * Returns the cluster IP of each family, "" for none.
- * @returns undefined, with diagnostics, if an address is malformed or the fields contradict each other; the Service is
- * then invalid
+ * @returns undefined, with diagnostics, if an address is malformed or the fields contradict each other; the
+ * Service is then invalid
  */
 export function clusterIPsOf(
   spec: RawServiceSpec,
@@ -108,9 +110,9 @@ function externalIPsOf(
 }
 
 /**
- * Returns the load balancer IPs and the source ranges that are allowed to connect to them. A malformed range is ignored,
- * which allows fewer clients. But an empty list would allow all clients: if no valid range is left for a family, its load
- * balancer IPs are not served.
+ * Returns the load balancer IPs and the source ranges that are allowed to connect to them. A malformed range
+ * is ignored, which allows fewer clients. But an empty list would allow all clients: if no valid range is
+ * left for a family, its load balancer IPs are not served.
  */
 function loadBalancerOf(
   raw: RawService,
@@ -142,7 +144,10 @@ function loadBalancerOf(
   return { loadBalancerIPs, loadBalancerSourceRanges: ranges };
 }
 
-/** Returns the addresses whose packets reach nodes with that destination: `ipMode` VIP, https://kep.k8s.io/1860. */
+/**
+ * Returns the addresses whose packets reach nodes with that destination: `ipMode` VIP,
+ * https://kep.k8s.io/1860.
+ */
 function ingressIPs(ingress: readonly RawIngress[]): LocatedText[] {
   return ingress.flatMap(({ ip, ipMode }, index) => {
     const isVip = ipMode === null || ipMode === undefined || ipMode === "VIP";
@@ -152,7 +157,10 @@ function ingressIPs(ingress: readonly RawIngress[]): LocatedText[] {
   });
 }
 
-/** Whether a malformed range may have been intended for a family: it was not if it looks like the other family. */
+/**
+ * Whether a malformed range may have been intended for a family: it was not if it looks like the other
+ * family.
+ */
 function mayMean(family: Family, text: string): boolean {
   if (text.includes(":")) return family === "ip6";
   return family === "ip" || !/^[\s\d./]+$/.test(text);

@@ -30,16 +30,16 @@ export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
 
-/** How much is kept of a scheduler's name that does not exist: it is shown, and compared with the one before. */
+/** Characters kept of an unknown scheduler's name, which is shown and compared with the previous one. */
 const MOST_OF_SCHEDULER = 80;
 
 /** Lists of ports: most Services have one of a few. */
 const portLists = new SharedValues<readonly ServicePortSpec[]>();
 
 /**
- * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace is in
- * `default`, as for kubectl.
- * @param budget of one that has more source ranges or addresses, these are not read: it gets no rules
+ * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace
+ * is in `default`, as for kubectl.
+ * @param budget a Service with more source ranges or addresses gets no rules, and these are not read
  */
 export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded<Service> {
   const { errors, part } = shapeOf("Service", object);
@@ -58,9 +58,9 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
   return invalid([...errors, ...independent(diagnostics, part)], part);
 }
 
-/** The parts of a Service that decide whether it is valid, and what else its other fields depend on. */
+/** The parts of a Service that decide whether it is valid, and that its other fields depend on. */
 interface ServiceParts {
-  /** Undefined if they are invalid: then nothing depends on the families of the Service. */
+  /** Undefined if they are invalid. Addresses of both families are then accepted. */
   readonly clusterIPs: Record<Family, string> | undefined;
   readonly ports: readonly ServicePortSpec[];
   /** True if ports may have been omitted as invalid. */
@@ -108,7 +108,7 @@ function excessIn(raw: RawService, budget: ServiceBudget): Excess | undefined {
   );
 }
 
-/** A scheduler that does not exist is replaced by random, whatever the proxy's default is. */
+/** Returns the scheduler of the annotation: random for an unknown one, whatever the proxy's default is. */
 function schedulerOf(
   { annotations }: RawService["metadata"],
   diagnostics: FieldDiagnostic[],
@@ -126,8 +126,8 @@ function schedulerOf(
 }
 
 /**
- * Returns the reason why kube-proxy does not serve such a Service, undefined if it does. The selectors of the API requests
- * exclude most of these already; Services from files are filtered only here.
+ * Returns the reason why kube-proxy does not serve such a Service, undefined if it does. The selectors of the
+ * API requests exclude most of these already; Services from files are filtered only here.
  */
 function notServed({ metadata, spec }: RawService, { omitted }: UsablePart): string | undefined {
   if (hasLabel(metadata, PROXY_NAME_LABEL))

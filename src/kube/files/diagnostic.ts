@@ -46,8 +46,8 @@ export function systemReason(error: unknown): string {
 }
 
 /**
- * Rejects input without any object: every cluster has a Service, so this is a mistake, or a directory that is being
- * replaced. Treated as an empty cluster, it would remove all rules.
+ * Rejects input without any object: every cluster has a Service, so this is a mistake, or a directory that is
+ * being replaced. Treated as an empty cluster, it would remove all rules.
  * @param objects how many Services, EndpointSlices and ServiceCIDRs were read
  * @throws AppError UNREADABLE_INPUT when `objects` is 0
  */

@@ -33,12 +33,12 @@ export interface FileSourceOptions {
 /** Milliseconds between two checks of the files. */
 const PERIOD = 1000;
 
-/** Milliseconds until malformed files are read again that did not change: parsing large ones takes seconds. */
+/** Milliseconds until unchanged malformed files are read again. Parsing large ones takes seconds. */
 const RETRY_PERIOD = 30_000;
 
 /**
- * Returns a source that reads objects from files, and reads them again when they change, also when a ConfigMap's
- * symbolic links are replaced. A pipe is read once.
+ * Returns a source that reads objects from files, and reads them again when they change, also when a
+ * ConfigMap's symbolic links are replaced. A pipe is read once.
  * @throws AppError BAD_ARGUMENT when standard input is among the paths
  */
 export function fileSource(options: FileSourceOptions): ObjectSource {
@@ -61,7 +61,10 @@ class FileSource implements ObjectSource {
   readonly #held: { [Name in ResourceName]: Held<Parameters<SourceHandlers[Name]["onUpsert"]>[1]> };
   /** The files as they were last delivered. */
   #fingerprint: string | undefined;
-  /** The last attempt to read the files; `due` is when they are read again without a change, by the monotonic clock. */
+  /**
+   * The last attempt to read the files; `due` is when they are read again without a change, by the monotonic
+   * clock.
+   */
   #attempt = { fingerprint: "", due: 0 };
   #timer: Timer | undefined;
   #stopped = false;
@@ -120,7 +123,7 @@ class FileSource implements ObjectSource {
     if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#check());
   }
 
-  /** Returns true if the files changed since the last attempt, or that is long ago. */
+  /** Returns true if the files changed since the last attempt, or if that was more than 30 s ago. */
   #isDue(fingerprint: string): boolean {
     const now = this.#options.clock.monotonic();
     if (fingerprint === this.#attempt.fingerprint && now < this.#attempt.due) return false;
@@ -187,8 +190,9 @@ function deliver<T extends { readonly uid: string }>(
 }
 
 /**
- * Returns a text that changes whenever a file does: the names, inodes, sizes and times of all files, of pipes their names.
- * The time of the last change is there for files that are replaced by older ones of the same size (`cp -p`, rsync).
+ * Returns a text that changes whenever a file does: the names, inodes, sizes and times of all files, of pipes
+ * their names. The change time is included because a file may be replaced by an older one of the same size
+ * (`cp -p`, rsync).
  */
 async function fingerprintOf(paths: readonly string[]): Promise<string> {
   const { files } = await listFiles(paths);

@@ -36,7 +36,9 @@ interface Inherited {
   readonly apiVersion?: unknown;
 }
 
-/** Yields the objects of a document: the document itself, or the items of a `List`, `ServiceList` and so on. */
+/**
+ * Yields the objects of a document: the document itself, or the items of a `List`, `ServiceList` and so on.
+ */
 export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "items">): Generator<FoundObject> {
   const inherited = items === undefined ? undefined : inheritedOf(value);
   if (inherited === undefined) yield* find(value, "", {}, 0);

@@ -10,8 +10,10 @@ const LONG = 1024 * 1024;
 const PIECE = 65_536;
 
 /**
- * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated file.
- * @param uniqueKeys reject an object that has a key twice, as the API server and kubectl do. It takes longer than to parse it
+ * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated
+ * file.
+ * @param uniqueKeys reject an object that has a key twice, as the API server and kubectl do. It takes longer
+ * than to parse it
  * @throws AppError UNREADABLE_INPUT with file, line, column and reason
  */
 export function parseJson(text: string, file: string, uniqueKeys: boolean): InputDocument[] {
@@ -55,7 +57,10 @@ function* readItems(text: string, file: string): Generator<unknown> {
   yield* items;
 }
 
-/** Parses the first document. It tries the whole rest of the text first, because large files have one document. */
+/**
+ * Parses the first document. It tries the whole rest of the text first, because large files have one
+ * document.
+ */
 function parseFirst(
   text: string,
   start: number,
@@ -107,8 +112,8 @@ function endOfFirst(text: string, start: number, file: string, uniqueKeys: boole
 }
 
 /**
- * Finds lines in the valid JSON document that begins at `start`. Its tree is made for the first of them. A document that nests
- * too deeply for one has no lines.
+ * Finds lines in the valid JSON document that begins at `start`. Its tree is made for the first of them. A
+ * document that nests too deeply for one has no lines.
  */
 function lineFinder(text: string, start: number): InputDocument["lineOf"] {
   let tree: Node | undefined;

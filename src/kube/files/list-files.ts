@@ -14,8 +14,9 @@ export interface FileList {
 }
 
 /**
- * Lists files: each path that is a file, and the `.yaml`, `.yml` and `.json` files of each directory at any depth.
- * Hidden entries are ignored, among them the `..data` of a mounted ConfigMap, to which its visible links point.
+ * Lists files: each path that is a file, and the `.yaml`, `.yml` and `.json` files of each directory at any
+ * depth. Hidden entries are ignored, among them the `..data` of a mounted ConfigMap, to which its visible
+ * links point.
  * @throws AppError UNREADABLE_INPUT for a path that does not exist or cannot be read
  */
 export async function listFiles(paths: readonly string[]): Promise<FileList> {

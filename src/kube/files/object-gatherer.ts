@@ -103,7 +103,10 @@ interface Kept {
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
 }
 
-/** Collects the objects of documents, which must be added in order: of two objects with one name, the later wins. */
+/**
+ * Collects the objects of documents, which must be added in order: of two objects with one name, the later
+ * wins.
+ */
 export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();
   readonly #diagnostics: Diagnostic[] = [];

@@ -13,14 +13,16 @@ interface Unassigned {
 }
 
 /**
- * How many placeholders there are. They lie in 198.18.0.0/15 and 2001:2::/48, which are reserved for benchmarks and used
- * by no host. Source: https://www.rfc-editor.org/rfc/rfc2544, https://www.rfc-editor.org/rfc/rfc5180
+ * How many placeholders there are. They lie in 198.18.0.0/15 and 2001:2::/48, which are reserved for
+ * benchmarks and used by no host. Source: https://www.rfc-editor.org/rfc/rfc2544,
+ * https://www.rfc-editor.org/rfc/rfc5180
  */
 const MOST = 2 ** 17;
 
 /**
- * Assigns placeholder cluster IPs to the Services of manifests, which no API server has assigned any. A placeholder is
- * derived from the Service's name, so that it rarely differs between two versions of the manifests.
+ * Assigns placeholder cluster IPs to the Services of manifests, which no API server has assigned any. A
+ * placeholder is derived from the Service's name, so that it rarely differs between two versions of the
+ * manifests.
  */
 export class PlaceholderAddresses {
   readonly #taken = new Set<number>();

@@ -10,7 +10,9 @@ import { type InputDocument, parseYaml } from "./yaml.ts";
 
 /** Options of {@link readFiles}. */
 export interface ReadOptions {
-  /** Continue after an unreadable file, keep the documents of objects, and reject duplicate keys in JSON, too. */
+  /**
+   * Continue after an unreadable file, keep the documents of objects, and reject duplicate keys in JSON, too.
+   */
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
@@ -18,17 +20,18 @@ export interface ReadOptions {
   readonly budget?: ServiceBudget;
 }
 
-/** In place of standard input, for files that are read again. */
+/** An empty standard input, for files that are read again. */
 export const NO_INPUT: AsyncIterable<Uint8Array> = {
   async *[Symbol.asyncIterator]() {},
 };
 
 /**
- * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not depend on the
- * order of the paths: of two objects with one name, the last by file name and document is used.
+ * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not
+ * depend on the order of the paths: of two objects with one name, the last by file name and document is used.
  *
  * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, so have unreadable files.
- * @throws AppError UNREADABLE_INPUT for a path that does not exist, and without `thorough` for a malformed file
+ * @throws AppError UNREADABLE_INPUT for a path that does not exist, and without `thorough` for a malformed
+ * file
  */
 export async function readFiles(
   paths: readonly string[],
@@ -54,7 +57,10 @@ export async function readFiles(
 /** A line with an expression of a Go template that is not in quotes or a comment. */
 const TEMPLATE = /^[^"'#\n]*\{\{/m;
 
-/** Parses a text. Its error says if the text looks like a template of Helm, which is no YAML before it is rendered. */
+/**
+ * Parses a text. Its error says if the text looks like a template of Helm, which is no YAML before it is
+ * rendered.
+ */
 function parseText(text: string, file: string, thorough: boolean): InputDocument[] {
   try {
     return parseDocuments(text, file, thorough);
@@ -71,7 +77,10 @@ function parseText(text: string, file: string, thorough: boolean): InputDocument
   }
 }
 
-/** A text that looks like JSON is parsed as JSON first, which is 100 times faster; it may be YAML in flow style. */
+/**
+ * A text that looks like JSON is parsed as JSON first, which is 100 times faster; it may be YAML in flow
+ * style.
+ */
 function parseDocuments(text: string, file: string, thorough: boolean): InputDocument[] {
   const list = thorough ? undefined : parseLongList(text, file);
   if (list !== undefined) return [list];
@@ -88,7 +97,10 @@ function parseDocuments(text: string, file: string, thorough: boolean): InputDoc
   }
 }
 
-/** The Services of some files as they are written there, those that are ignored too. The documents must have been kept. */
+/**
+ * Returns the Services of files as they are written, ignored ones included. The documents must have been
+ * kept.
+ */
 export function writtenServices({ objects, ignored }: FilesResult): unknown[] {
   return [...objects.services, ...ignored].map((service) => writtenBy(service));
 }

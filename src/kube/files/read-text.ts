@@ -8,7 +8,8 @@ import { positionAt, systemReason, unreadable } from "./diagnostic.ts";
 const MOST_BYTES = 256 * 1024 * 1024;
 
 /**
- * Reads the text of a file, or of standard input (`-`), at most 256 MiB of UTF-8. A byte order mark is dropped.
+ * Reads the text of a file, or of standard input (`-`), at most 256 MiB of UTF-8. A byte order mark is
+ * dropped.
  * @throws AppError UNREADABLE_INPUT with file and reason
  */
 export async function readText(file: string, stdin: AsyncIterable<Uint8Array>): Promise<string> {

@@ -11,7 +11,9 @@ export class YamlValueError extends Error {
   }
 }
 
-/** How many nodes the aliases of a document may expand to. Manifests stay far below it; alias bombs exceed it. */
+/**
+ * How many nodes the aliases of a document may expand to. Manifests stay far below it; alias bombs exceed it.
+ */
 const MOST_ALIASED = 100_000;
 const SCALAR_TYPES: readonly string[] = ["string", "number", "boolean"];
 
@@ -22,10 +24,11 @@ interface Anchored {
 }
 
 /**
- * Converts a composed document to plain data. The `yaml` package's own conversion takes hours for some short texts (it
- * prints collections that are keys, at every level), and minutes to find duplicate keys in a large map.
- * @throws YamlValueError for aliases that expand to too many nodes, duplicate keys, keys that are not scalars, and tags
- * of types that JSON does not have
+ * Converts a composed document to plain data. The `yaml` package's own conversion takes hours for some short
+ * texts (it prints collections that are keys, at every level), and minutes to find duplicate keys in a large
+ * map.
+ * @throws YamlValueError for aliases that expand to too many nodes, duplicate keys, keys that are not
+ * scalars, and tags of types that JSON does not have
  */
 export function plainValue(node: unknown): unknown {
   return new PlainReader().read(node);
@@ -86,7 +89,9 @@ function define(object: Record<string, unknown>, name: string, value: unknown): 
   Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
-/** Applies the merge key `<<`, which kubectl supports as well: copies the keys that `object` does not have. */
+/**
+ * Applies the merge key `<<`, which kubectl supports as well: copies the keys that `object` does not have.
+ */
 function merge(object: Record<string, unknown>, from: unknown, node: unknown): void {
   for (const source of Array.isArray(from) ? from : [from]) {
     if (typeof source !== "object" || source === null || Array.isArray(source))

@@ -21,19 +21,25 @@ export interface InputDocument {
   readonly value: unknown;
   /** The items of a long list, which `value` then lacks. Can be iterated once. */
   readonly items?: Iterable<unknown>;
-  /** Returns the line, from 1, of the value at a path, or of its deepest existing ancestor; undefined if unknown. */
+  /**
+   * Returns the line, from 1, of the value at a path, or of its deepest existing ancestor; undefined if
+   * unknown.
+   */
   readonly lineOf: (keys: readonly string[]) => number | undefined;
 }
 
 /** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
-/** The deepest nesting of YAML, and of JSON that is not only parsed. Kubernetes objects have about 15 levels. */
+/**
+ * The deepest nesting of YAML, and of JSON that is not only parsed. Kubernetes objects have about 15 levels.
+ */
 export const DEEPEST = 64;
 
 /**
- * Parses the documents of a YAML text (1.2, core schema) of at most 16 MiB and 64 levels. Empty documents are dropped.
- * @throws AppError UNREADABLE_INPUT with file, line and reason for the first error: syntax, duplicate keys, tags of types
- * that JSON does not have, aliases that expand to too many nodes
+ * Parses the documents of a YAML text (1.2, core schema) of at most 16 MiB and 64 levels. Empty documents are
+ * dropped.
+ * @throws AppError UNREADABLE_INPUT with file, line and reason for the first error: syntax, duplicate keys,
+ * tags of types that JSON does not have, aliases that expand to too many nodes
  */
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
@@ -50,7 +56,10 @@ export function parseYaml(text: string, file: string): InputDocument[] {
   });
 }
 
-/** Duplicate keys are detected later, and messages do not quote the text: the package needs quadratic time for both. */
+/**
+ * Duplicate keys are detected later, and messages do not quote the text: the package needs quadratic time for
+ * both.
+ */
 function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
   const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
   try {

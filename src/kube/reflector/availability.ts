@@ -2,21 +2,25 @@ import type { Clock, Timer } from "../../base/clock.ts";
 
 /** The times of an {@link Availability}, in milliseconds. */
 export interface OutageLimits {
-  /** The pause between two attempts is a tenth of the outage: at least this, ... */
+  /** Shortest pause between two attempts. A pause is a tenth of the outage, within these limits. */
   readonly shortestPause: number;
   /** ... and at most this. */
   readonly longestPause: number;
-  /** The time over which lists are spread when versions have expired is a tenth of the outage: at least this, ... */
+  /**
+   * Shortest time over which lists are spread when versions have expired: a tenth of the outage, within these
+   * limits.
+   */
   readonly shortestSpread: number;
   /** ... and at most this. */
   readonly longestSpread: number;
-  /** The same for versions that expire while a server answers. */
+  /** Time over which lists are spread when versions expire while a server answers. */
   readonly loneSpread: number;
 }
 
 /**
- * One attempt of a node in some 15 s, when a server has been away for long: 5,000 nodes make 330 a second. A server that
- * restarted has none of the versions that its clients know (kubernetes 86430): it can send so many lists within 25 s.
+ * After a long outage each node makes one attempt in some 15 s: 5,000 nodes make 330 a second. A restarted
+ * server knows none of its clients' versions (kubernetes 86430), and can send the lists of 5,000 nodes within
+ * 25 s.
  */
 const DEFAULT_OUTAGE: OutageLimits = {
   shortestPause: 1_500,
@@ -26,15 +30,15 @@ const DEFAULT_OUTAGE: OutageLimits = {
   loneSpread: 3_000,
 };
 
-/** The pause grows with the outage, so that a server is found again within a tenth of the time that it was away. */
+/** Pause as a part of the outage: a server that was away for 10 minutes is found again within one. */
 const SHARE = 0.1;
-/** All pauses but the first have at least this part of their full length: the nodes are out of step by then. */
+/** Smallest part of a pause after the first one. By then the nodes no longer act in step. */
 const STEADY = 0.9;
 
 /**
- * Paces the requests of all reflectors of one API server while it does not answer: one of them asks at a time, with
- * pauses that grow with the outage, and the first answer lets all others go on. Another one asks each time, because a
- * server may answer for one resource and not for another.
+ * Paces the requests of all reflectors of one API server while it does not answer: one of them asks at a
+ * time, with pauses that grow with the outage, and the first answer lets all others go on. Another one asks
+ * each time, because a server may answer for one resource and not for another.
  */
 export class Availability {
   readonly #clock: Clock;
@@ -48,7 +52,7 @@ export class Availability {
   #isFirst = true;
   /** The length of the last outage, until lists were spread over it. */
   #lastOutage = 0;
-  /** When the lists are due whose versions have expired, by the monotonic clock. */
+  /** When the lists with expired versions are due, by the monotonic clock. */
   #listsDue = Number.NEGATIVE_INFINITY;
 
   /** @param random returns numbers in [0, 1) */
@@ -58,12 +62,12 @@ export class Availability {
     this.#limits = limits;
   }
 
-  /** Whether the last attempt was not answered. */
+  /** Returns true if the last attempt was not answered. */
   get isAway(): boolean {
     return this.#since !== undefined;
   }
 
-  /** To be called for each answer of the API server, whatever its status: all that wait for their turn go on. */
+  /** Call this for each answer of the API server, whatever its status: all waiting reflectors continue. */
   answered(): void {
     if (this.#since !== undefined) {
       this.#lastOutage = this.#clock.monotonic() - this.#since;
@@ -79,8 +83,8 @@ export class Availability {
   }
 
   /**
-   * To be called after an attempt that was not answered: calls `callback` when it is time for the next one.
-   * @returns a function that cancels this
+   * Call this after an attempt without an answer: it calls `callback` when the next attempt is due.
+   * @returns a function that cancels the call
    */
   onTurn(callback: () => void): () => void {
     this.#since ??= this.#clock.monotonic();
@@ -95,15 +99,17 @@ export class Availability {
   }
 
   /**
-   * The milliseconds until a list whose version has expired is due. The rules in force are right but for the latest
-   * changes, and all nodes may have to list. The lists of one node's resources are due at the same time.
-   * @param isLone a watch that went well was told so: a server that restarted breaks it, and tells the next one
+   * Returns the milliseconds until a list with an expired version is due. The rules in force only lack the
+   * latest changes, and all nodes may have to list. The lists of one node's resources are due at the same
+   * time.
+   * @param isLone the version expired within a watch that went well. A restarted server would break the watch
+   * instead
    */
   untilList(isLone = false): number {
     const now = this.#clock.monotonic();
     const { shortestSpread, longestSpread, loneSpread } = this.#limits;
     if (isLone && this.#lastOutage === 0 && this.#listsDue <= now) return this.#random() * loneSpread;
-    // A resource that asks a little later than the others belongs to them.
+    // A resource that asks slightly later is listed with the others.
     if (this.#listsDue + shortestSpread < now) {
       this.#listsDue = now + this.#random() * within(this.#lastOutage * SHARE, shortestSpread, longestSpread);
       this.#lastOutage = 0;

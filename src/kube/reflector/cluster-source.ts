@@ -20,15 +20,19 @@ export interface ClusterSourceOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: ReflectorTimings;
-  /** Believe lists without any known object at once. */
+  /** Accept lists without any known object at once. */
   readonly acceptEmptyLists?: boolean;
-  /** An earlier process has left rules in force: first lists without any object are not believed at once either. */
+  /**
+   * True if an earlier process left rules in force: empty first lists are then not accepted at once either.
+   */
   readonly hasRules?: boolean;
-  /** Called for the first of several such lists. */
+  /** Called for the first of several lists that are not accepted. */
   readonly onImplausible?: (resource: ResourceName) => void;
 }
 
-/** Returns a source that follows a cluster with one reflector for each resource. It does not close the client. */
+/**
+ * Returns a source that follows a cluster with one reflector for each resource. It does not close the client.
+ */
 export function clusterSource(options: ClusterSourceOptions): ObjectSource {
   const reflectors = makeReflectors(options);
   const all = Object.values(reflectors);

@@ -29,7 +29,10 @@ export interface ListOnceOptions {
   readonly clock: Clock;
   /** Called for each invalid object; `object` is `Service namespace/name`. */
   readonly onInvalid: (object: string, reason: string) => void;
-  /** Called with every Service as the API server sent it. With it, the Services of other proxies are listed too. */
+  /**
+   * Called with every Service as the API server sent it. With it, the Services of other proxies are listed
+   * too.
+   */
   readonly onService?: (service: unknown) => void;
 }
 
@@ -104,7 +107,7 @@ function unavailable({ name }: Resource, failure: ApiFailure): AppError {
   return new AppError("API_UNAVAILABLE", `cannot list ${name}: ${failure.message}`, { hint, cause: failure });
 }
 
-/** Milliseconds without data after which the list fails: somebody waits for it. */
+/** Milliseconds without data after which the list fails. Short, because a user waits for it. */
 const UNSERVED_SILENCE = 3000;
 
 /** Lists the Services that a watch of {@link resources} excludes. Never rejects. */

@@ -15,22 +15,22 @@ export interface ListOptions {
   readonly silence: number;
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
-  /** Fields of the query that say which state is asked for; the newest if absent. */
+  /** Fields of the query that select the state; the newest one if absent. */
   readonly state?: Readonly<Record<string, string>>;
 }
 
 /**
- * Milliseconds that a request may take in all: a server that sends a byte a minute is never silent, and would hold up the
- * start for good. API servers give a list one minute themselves (`--request-timeout`).
+ * Limit of a whole request, milliseconds. A server that sends a byte a minute is never silent, and would
+ * otherwise delay the start forever. API servers allow one minute for a list (`--request-timeout`).
  */
 const MOST_LASTING = 300_000;
 
 /**
- * Lists a resource with one request, and calls `take` for each object as it arrives. There are no pages: API servers read
- * them from etcd, all of them before Kubernetes 1.31, all but the first before 1.34.
+ * Lists a resource with one request, and calls `take` for each object as it arrives. There are no pages: API
+ * servers read them from etcd, all of them before Kubernetes 1.31, all but the first before 1.34.
  * @returns the resourceVersion to watch from
- * @throws ApiFailure for an answer other than 200, a malformed list or a missed deadline; and anything that the connection
- * or `take` throws. The objects taken before are then not a complete list.
+ * @throws ApiFailure for an answer other than 200, a malformed list or a missed deadline; and anything that
+ * the connection or `take` throws. The objects taken before are then not a complete list.
  */
 export async function listObjects(
   resource: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "listKind">>,
@@ -54,7 +54,7 @@ export async function listObjects(
   });
 }
 
-/** Finds out what to ask a server for when no version is known: once for all resources. */
+/** Chooses the query of a list without a known version, once for all resources. */
 export class FirstState {
   #known: Promise<Readonly<Record<string, string>>> | undefined;
 

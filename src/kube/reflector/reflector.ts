@@ -21,7 +21,7 @@ export interface ReflectorTimings extends WatchTimings {
   readonly stableAfter: number;
   /** The period of the checks whether a resource that is not served has become available. */
   readonly absentRecheck: number;
-  /** How long an implausible list must be repeated until it is believed. */
+  /** Time for which an implausible list must be repeated before it is accepted. */
   readonly doubt: number;
   /** The longest pause between these repetitions. */
   readonly doubtRecheck: number;
@@ -53,9 +53,9 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
-  /** Believe implausible lists at once. */
+  /** Accept implausible lists at once. */
   readonly acceptEmptyLists: boolean;
-  /** An earlier process has left rules in force: a first list without any object is implausible, too. */
+  /** True if an earlier process left rules in force: an empty first list is then implausible, too. */
   readonly hasRules: boolean;
   /** Called for the first of several implausible lists. */
   readonly onImplausible: (resource: ResourceName) => void;
@@ -73,18 +73,18 @@ export class Reflector<T> {
   readonly #store: ObjectStore<T>;
   readonly #report: ReflectorLog;
   readonly #pacing: RetryPacing;
-  /** What is asked for: the resource of the options, or less selective. */
+  /** The requested resource: that of the options, or one with fewer selectors. */
   #resource: Resource;
   /** The last resourceVersion that is known, "" for none. */
   #version = "";
   #isListDue = true;
-  /** When the first of the implausible lists came, by the monotonic clock; undefined after a plausible one. */
+  /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
   /** How many events of watches changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
-  /** Notes whether requests are answered. */
+  /** Records whether requests are answered. */
   readonly #client = { request: (request: ApiRequest) => this.#send(request) };
   /** Whether the server has begun to answer the last request. */
   #wasAnswered = false;
@@ -104,12 +104,12 @@ export class Reflector<T> {
     });
   }
 
-  /** Starts. To be called once. */
+  /** Starts. Call it once. */
   start(): void {
     void this.#run();
   }
 
-  /** Cancels the pending request and timer, for good: the handler is not called afterwards. */
+  /** Stops for good: cancels the pending request and timer. The handler is not called afterwards. */
   stop(): void {
     this.#stopped = true;
     this.#store.close();
@@ -134,7 +134,7 @@ export class Reflector<T> {
     return answer;
   }
 
-  /** Performs one list or one watch. Resolves with what to wait for afterwards. Never rejects. */
+  /** Performs one list or one watch. Resolves with the event to wait for afterwards. Never rejects. */
   async #step(): Promise<Wait> {
     try {
       if (!this.#isListDue) return await this.#watch(this.#version);
@@ -171,8 +171,8 @@ export class Reflector<T> {
   }
 
   /**
-   * Rejects a list without any known object until it has been repeated for a minute: rather than that a cluster lost all
-   * its Services, its server answers out of an empty database.
+   * Rejects a list without any known object until it has been repeated for a minute. More likely than the
+   * loss of all Services is an API server that answers from an empty database.
    */
   #checkPlausible(staged: Staged<T>): void {
     const { clock, timings, resource, acceptEmptyLists, hasRules, onImplausible } = this.#options;
@@ -269,7 +269,8 @@ export class Reflector<T> {
       this.#acceptAbsence(failure);
       return { kind: "time", milliseconds: timings.absentRecheck * (0.5 + random() / 2) };
     }
-    // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
+    // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
+    // not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced)
       this.#acceptAbsence(failure);
     const wait: Wait =

@@ -11,17 +11,19 @@ export interface Resource {
   readonly path: string;
   /** Sent with both list and watch, or the watch would report objects that the list excluded. */
   readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
-  /** The key of an object that each cluster has: a list without it and all others that are known is implausible. */
+  /**
+   * The key of an object in every cluster. A list that lacks it and all other known objects is implausible.
+   */
   readonly always?: string;
   /** True if a cluster may lack it: it then counts as empty, which is not an error. */
   readonly optional: boolean;
 }
 
 /**
- * The resource to ask for after a rejection (HTTP 400): without its fieldSelector, where that only spares the transfer of
- * objects that decoding ignores. Before Kubernetes 1.31 Services have no such field.
- * Source: https://github.com/kubernetes/kubernetes/pull/123905
- * @returns undefined when nothing else can be asked for
+ * Returns the resource to request after a rejection (HTTP 400): without its fieldSelector, if that only saves
+ * the transfer of objects that decoding ignores. Before Kubernetes 1.31 Services have no such field. Source:
+ * https://github.com/kubernetes/kubernetes/pull/123905
+ * @returns undefined if nothing else can be requested
  */
 export function withoutFieldSelector(resource: Resource): Resource | undefined {
   const { fieldSelector, ...selectors } = resource.selectors;
@@ -29,10 +31,11 @@ export function withoutFieldSelector(resource: Resource): Resource | undefined {
 }
 
 /**
- * Returns the resources that a service proxy follows, with kube-proxy's selectors: Services without those of other proxies
- * (https://kep.k8s.io/2447) and without headless ones; EndpointSlices without those of headless Services, which the
- * endpointslice controller labels; the Node `nodeName`; and ServiceCIDRs (https://kep.k8s.io/1880), which exist from
- * Kubernetes 1.33 on. Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/server.go
+ * Returns the resources that a service proxy follows, with kube-proxy's selectors: Services without those of
+ * other proxies (https://kep.k8s.io/2447) and without headless ones; EndpointSlices without those of headless
+ * Services, which the endpointslice controller labels; the Node `nodeName`; and ServiceCIDRs
+ * (https://kep.k8s.io/1880), which exist from Kubernetes 1.33 on. Source:
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/server.go
  */
 export function resources(nodeName: string): Readonly<Record<ResourceName, Resource>> {
   return {

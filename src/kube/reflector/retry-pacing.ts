@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { ApiFailure } from "../client/api-failure.ts";
 import type { Availability } from "./availability.ts";
 
-/** Limits of the waits after failures that the server answered with, in milliseconds. */
+/** Limits of the waits after answered failures, in milliseconds. */
 export interface BackoffLimits {
   /** The longest wait after the first failure; doubled for each further one. */
   readonly base: number;
@@ -15,18 +15,19 @@ export interface BackoffLimits {
 /** The limits of client-go's reflector, 800 ms to 30 s. */
 export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAfterCap: 300_000 };
 
-/** What a reflector waits for before its next attempt. */
+/** The event that a reflector waits for before its next attempt. */
 export type Wait =
   | { readonly kind: "time"; readonly milliseconds: number }
-  /** The server does not answer: this reflector's turn to ask, or an answer to another one. */
+  /** The server does not answer: wait for this reflector's turn, or for an answer to another one. */
   | { readonly kind: "turn" };
 
 /** No wait. */
 export const AT_ONCE: Wait = { kind: "time", milliseconds: 0 };
 
 /**
- * Decides what one reflector waits for between its attempts, and waits. Failures that were answered have an exponential
- * back-off with full jitter, which never gives up. Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ * Paces the attempts of one reflector. After answered failures it waits with exponential back-off and full
+ * jitter, and never gives up. Source:
+ * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 export class RetryPacing {
   readonly #clock: Clock;
@@ -34,9 +35,12 @@ export class RetryPacing {
   readonly #limits: BackoffLimits;
   readonly #availability: Availability;
   #failures = 0;
-  /** False after a 410 until a watch succeeds: a server that answers 410 again and again is an ordinary failure. */
+  /**
+   * False after a 410 until a watch succeeds: a server that answers 410 again and again is an ordinary
+   * failure.
+   */
   #isFirstExpiry = true;
-  /** A watch that went well has ended, and nothing was answered since. */
+  /** True after a successful watch ended, until the next answer. */
   #isWatchLast = false;
   #isStopped = false;
   /** Ends the current wait. */
@@ -53,28 +57,31 @@ export class RetryPacing {
     this.#availability = availability;
   }
 
-  /** Notes an answer of the API server. */
+  /** Records an answer of the API server. */
   answered(): void {
     this.#isWatchLast = false;
     this.#availability.answered();
   }
 
-  /** Starts over with the shortest waits, after a watch that went well. */
+  /** Resets to the shortest waits after a successful watch. */
   reset(): void {
     this.#failures = 0;
     this.#isFirstExpiry = true;
     this.#isWatchLast = true;
   }
 
-  /** @param newsCame the watch that was closed at once had reported something new: then the wait is the shortest */
+  /**
+   * @param newsCame true if the watch reported a change before the server closed it: the wait is then the
+   * shortest
+   */
   afterShortWatch(newsCame: boolean): Wait {
     if (newsCame) this.#failures = 0;
     return this.#backOff(0);
   }
 
   /**
-   * Decides what to wait for after a failure.
-   * @param wasAnswered the server had begun to answer
+   * Chooses the wait after a failure.
+   * @param wasAnswered true if the server had begun to answer
    */
   afterFailure(failure: ApiFailure, wasAnswered: boolean): Wait {
     if (!wasAnswered) return { kind: "turn" };
@@ -83,7 +90,10 @@ export class RetryPacing {
     return { kind: "time", milliseconds: this.#availability.untilList(this.#isWatchLast) };
   }
 
-  /** @param retryAfter milliseconds that the server asked for. The jitter is added to it: it asks all its clients for the same. */
+  /**
+   * @param retryAfter milliseconds of the server's Retry-After. All its clients get the same: jitter is added
+   * to it.
+   */
   #backOff(retryAfter: number): Wait {
     const { base, cap, retryAfterCap } = this.#limits;
     const ceiling = Math.min(cap, base * 2 ** Math.min(this.#failures, 30));
@@ -91,7 +101,7 @@ export class RetryPacing {
     return { kind: "time", milliseconds: Math.min(retryAfter, retryAfterCap) + this.#random() * ceiling };
   }
 
-  /** Waits; while the server does not answer, for this reflector's turn. {@link RetryPacing.stop} ends it. */
+  /** Waits, during an outage for this reflector's turn. {@link RetryPacing.stop} ends the wait. */
   async pause(wait: Wait): Promise<void> {
     if (wait.kind === "time" && wait.milliseconds > 0) {
       await this.#until((end) => {
@@ -114,7 +124,7 @@ export class RetryPacing {
     });
   }
 
-  /** Ends the current wait; there are no others. */
+  /** Ends the current wait. There are no further waits. */
   stop(): void {
     this.#isStopped = true;
     this.#endPause?.();

@@ -14,11 +14,16 @@ export type WatchEvent =
 
 /** Deadlines of a watch, in milliseconds. */
 export interface WatchTimings {
-  /** Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after 60 s. */
+  /**
+   * Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after
+   * 60 s.
+   */
   readonly answerSilence: number;
-  /** Time without data after which a watch counts as dead. API servers send a bookmark about every minute. */
+  /**
+   * Time without data after which a watch counts as broken. API servers send a bookmark about every minute.
+   */
   readonly watchSilence: number;
-  /** How long after `timeoutSeconds` the reflector closes a watch that the server did not. */
+  /** Time after `timeoutSeconds` at which the reflector closes a watch itself. */
   readonly watchGrace: number;
 }
 
@@ -36,10 +41,10 @@ export interface WatchOptions {
 }
 
 /**
- * Watches a resource from the resourceVersion `version` on and calls `take` for each event. Resolves when the server
- * closes the watch at the end of a line.
- * @throws ApiFailure for an answer other than 200, a malformed stream or a missed deadline; and anything that the
- * connection or `take` throws
+ * Watches a resource from the resourceVersion `version` on and calls `take` for each event. Resolves when the
+ * server closes the watch at the end of a line.
+ * @throws ApiFailure for an answer other than 200, a malformed stream or a missed deadline; and anything that
+ * the connection or `take` throws
  */
 export async function watchEvents(
   resource: Resource,
@@ -115,7 +120,7 @@ export class LineSplitter {
   }
 
   /**
-   * To be called at the end of the stream.
+   * Call this at the end of the stream.
    * @throws ApiFailure (parse, relist) if the stream ended within a line
    */
   end(): void {
