@@ -52,7 +52,9 @@ export function summaryLines(report: CheckReport): string[] {
   ];
 }
 
-/** The kernel is only asked about objects that can be read. What is wrong with the others is in the verdict. */
+/**
+ * The kernel is only asked about objects that can be read. What is wrong with the others is in the verdict.
+ */
 function kernelLine({ kernel, counts }: CheckReport): string {
   switch (kernel.kind) {
     case "accepted":

@@ -7,7 +7,10 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
 
-/** The prefix of annotations that exclude a diagnostic of one object, such as those of kube-linter; the code follows. */
+/**
+ * The prefix of annotations that exclude a diagnostic of one object, such as those of kube-linter; the code
+ * follows.
+ */
 export const EXCLUDING = "ignore-check.nft-proxy.io/";
 
 /** Returns the annotations of an object as they are written. */
@@ -17,8 +20,8 @@ export function annotationsOf(subject: Pick<Subject, "origin" | "document">): ob
 }
 
 /**
- * Returns a predicate of the diagnostics that are not to be reported: those of `--exclude`, and those that an annotation
- * of their object excludes. The files must be read thoroughly.
+ * Returns a predicate of the diagnostics that are not to be reported: those of `--exclude`, and those that an
+ * annotation of their object excludes. The files must be read thoroughly.
  * @param items codes and objects: `duplicate-node-port`, `Service/shop/cart`
  * @throws AppError BAD_ARGUMENT for an item that is neither
  */

@@ -11,7 +11,7 @@ import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-featu
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
-/** The kernel's answer to a ruleset. */
+/** The kernel's verdict on a ruleset. */
 export type KernelVerdict =
   | { readonly kind: "accepted"; readonly nft: string }
   | {
@@ -24,7 +24,8 @@ export type KernelVerdict =
   | { readonly kind: "not-asked"; readonly reason: string; readonly hint?: string };
 
 /**
- * Asks the kernel in a network namespace of its own: without root, and without a look at the rules of this host.
+ * Lets the kernel check the rules in a new network namespace: this needs no root, and does not depend on the
+ * host's rules.
  * @param path the nft program
  */
 export async function askKernel(

@@ -26,9 +26,9 @@ interface WrittenService {
 }
 
 /**
- * Returns the errors that the API server would report and that do not matter to a proxy: unknown fields (as with
- * `kubectl --validate=strict`), and rules of Services; and warnings about unknown annotations of nft-proxy. Objects with
- * other errors are included. The files must be read thoroughly.
+ * Returns the errors that the API server would report and that do not matter to a proxy: unknown fields (as
+ * with `kubectl --validate=strict`), and rules of Services; and warnings about unknown annotations of
+ * nft-proxy. Objects with other errors are included. The files must be read thoroughly.
  */
 export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
   const byAge = objects.services.toSorted((a, b) => compareAge(a.value, b.value));
@@ -123,7 +123,10 @@ function errorsIn(value: unknown, fields: FieldTree, path: string, subject: Subj
   });
 }
 
-/** The fields of an object, or of the items of an array. `true` stands for a value or a map that is not looked into. */
+/**
+ * The fields of an object, or of the items of an array. `true` stands for a value or a map that is not looked
+ * into.
+ */
 export interface FieldTree {
   readonly [name: string]: true | FieldTree;
 }
@@ -152,8 +155,9 @@ const OBJECT_REFERENCE = values(
 );
 
 /**
- * All fields of Kubernetes 1.36 of the kinds that are read, also those that nft-proxy ignores. A Node is written by its
- * kubelet and not by hand: its fields are not listed. Source: https://kubernetes.io/docs/reference/kubernetes-api/
+ * All fields of Kubernetes 1.36 of the kinds that are read, also those that nft-proxy ignores. A Node is
+ * written by its kubelet and not by hand: its fields are not listed. Source:
+ * https://kubernetes.io/docs/reference/kubernetes-api/
  */
 const KNOWN_FIELDS: Readonly<Record<ObjectKind, FieldTree>> = {
   Service: {
@@ -200,8 +204,8 @@ const KNOWN_FIELDS: Readonly<Record<ObjectKind, FieldTree>> = {
 const NODE_PORTS = [30_000, 32_767] as const;
 
 /**
- * Returns an error for each rule of the API server that a Service breaks and that does not matter to the rules of nft-proxy,
- * so that the decoder accepts it. Source: ValidateService,
+ * Returns an error for each rule of the API server that a Service breaks and that does not matter to the
+ * rules of nft-proxy, so that the decoder accepts it. Source: ValidateService,
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
  */
 function serviceRuleErrors({ subject, raw: { spec }, omitted }: WrittenService): Diagnostic[] {

@@ -25,7 +25,10 @@ export interface CheckInput {
   readonly nodeContext: NodeContext;
 }
 
-/** Returns warnings about values that are valid and most likely mistakes, unsorted. The files must be read thoroughly. */
+/**
+ * Returns warnings about valid values that are most likely mistakes, unsorted. The files must be read
+ * thoroughly.
+ */
 export function checkWarnings({ files, cache, state, nodeContext }: CheckInput): Diagnostic[] {
   const subjects = [...serviceSubjects(files.objects).values()];
   const context = { cache, nodeContext, nodes: nodeAddresses(files.objects) };
@@ -35,7 +38,10 @@ export function checkWarnings({ files, cache, state, nodeContext }: CheckInput):
   ];
 }
 
-/** Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service uses. */
+/**
+ * Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service
+ * uses.
+ */
 function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
   const unused = new Set([...files.ignored, ...files.invalid].map(({ object }) => object));
@@ -53,7 +59,10 @@ function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diag
   ];
 }
 
-/** Returns one warning for each loser of an address. A node port or cluster IP of two Services is an error of its own. */
+/**
+ * Returns one warning for each loser of an address. A node port or cluster IP of two Services is an error of
+ * its own.
+ */
 function conflictWarnings(
   { frontend, winner, losers }: Conflict,
   subjects: ReadonlyMap<ServiceName, Subject>,
@@ -84,7 +93,9 @@ function conflictPath(subject: Subject, address: string): string {
   return ingress >= 0 ? joinPath("status.loadBalancer.ingress", ingress) : "spec.clusterIP";
 }
 
-/** A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort. */
+/**
+ * A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort.
+ */
 function healthPortWarnings(subjects: readonly (Subject & { readonly value: Service })[]): Diagnostic[] {
   const holders = new Map<number, string>();
   for (const { value } of subjects) {
@@ -129,7 +140,7 @@ function sliceWarnings(
 /** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
 
-/** What warnings about one Service depend on besides. */
+/** The facts besides the Service that its warnings depend on. */
 interface WarningContext {
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContext;
@@ -149,7 +160,7 @@ function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
   return names;
 }
 
-/** Returns warnings about fields of one Service that are valid and most likely mistakes. */
+/** Returns warnings about valid fields of one Service that are most likely mistakes. */
 function serviceWarnings(subject: Subject, service: Service, context: WarningContext): Diagnostic[] {
   const { cache, nodeContext } = context;
   const written = writtenBy(subject) as RawService;
@@ -168,7 +179,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
   );
 }
 
-/** A timeout of session affinity that is cut. */
+/** Returns a warning if the timeout of session affinity is reduced. */
 function affinityWarnings(service: Service, { spec }: RawService, [context]: NodeContext): FieldDiagnostic[] {
   const seconds = context === undefined ? service.affinitySeconds : affinitySecondsOf(service, context);
   if (seconds === service.affinitySeconds) return [];
@@ -208,7 +219,7 @@ function portWarnings(
   });
 }
 
-/** The most ports that are named. */
+/** Maximum of ports named in a message. */
 const MOST_NAMES = 10;
 
 function namesText(names: readonly string[]): string {
@@ -220,7 +231,10 @@ function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol"
   return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;
 }
 
-/** Returns a port's index in the document, which differs from the model's: duplicate ports are not in the model. */
+/**
+ * Returns a port's index in the document, which differs from the model's: duplicate ports are not in the
+ * model.
+ */
 function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
   const ports = (writtenBy(subject) as RawService).spec.ports ?? [];
   return Math.max(
@@ -308,7 +322,7 @@ function addressWarnings(
   return [...external, ...ingress, ...outside];
 }
 
-/** Ranges of ports that are not served, or that take ports of a node's own programs. */
+/** Returns warnings about port ranges that are not served, or that take ports of a node's own programs. */
 function portRangeWarnings(
   { ports }: Service,
   { spec, status }: RawService,

@@ -38,8 +38,8 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
 }
 
 /**
- * Compares the desired states of two sets of files. Services without a cluster IP get placeholder addresses on both
- * sides, which depend on their names alone.
+ * Compares the desired states of two sets of files. Services without a cluster IP get placeholder addresses
+ * on both sides, which depend on their names alone.
  * @param against the files and directories of the other side
  * @throws AppError as {@link loadFromFiles} does
  */

@@ -6,7 +6,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { elementOwners } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
-/** Whether an element belongs to the service ports that were named. */
+/** Returns true if an element belongs to the selected service ports. */
 type IsWanted = (family: Family, set: string, key: string) => boolean;
 
 /** The part of a desired state to print. */
@@ -18,7 +18,7 @@ export interface Selection {
 
 /**
  * Selects families, and the elements of one Service or of one of its ports.
- * @returns undefined when no rules are made for the Service
+ * @returns undefined if the Service has no rules
  */
 export function selectionOf(
   state: RulesetState,
@@ -39,7 +39,7 @@ export function selectionOf(
   };
 }
 
-/** The selected tables; of one Service, only its elements with the chains and sets that they need. */
+/** Returns the selected tables: for one Service, only its elements and the chains and sets that they need. */
 export function selectedTables(
   { families: states }: RulesetState,
   { families, isWanted }: Selection,
@@ -57,7 +57,8 @@ export function rulesetOf(tables: readonly Table[]): Ruleset {
 }
 
 /**
- * The changes that bring the kernel to the selected part of the desired state. Deletes nothing outside of it.
+ * Returns the changes that bring the kernel to the selected part of the desired state. Nothing outside of it
+ * is deleted.
  * @param desired the tables of the selected families that this host can have
  */
 export function selectedChanges(

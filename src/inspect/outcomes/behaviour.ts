@@ -10,13 +10,16 @@ export interface Behaviour {
   readonly destinations: readonly WeightedDestination[];
   readonly refused: number;
   readonly dropped: number;
-  /** Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session affinity. */
+  /**
+   * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
+   * affinity.
+   */
   readonly affinitySeconds: number;
   /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
   readonly returning: number;
 }
 
-/** As many of the possible endpoints of a sticky client are followed to its second connection. */
+/** Maximum of possible endpoints for which a sticky client's second connection is evaluated. */
 const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */

@@ -9,23 +9,26 @@ import { nearEnd } from "../explain/packet.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 import type { ComparedFrontend } from "./frontends.ts";
 
-/** A client whose connections are compared, and what it stands for. */
+/** A client whose connections are compared. */
 export interface ComparedClient {
   readonly kind: "pod" | "node" | "outside" | "range" | "endpoint";
   readonly from: Packet["from"];
 }
 
-/** Addresses for documentation: RFC 5737 and RFC 3849. The first that is in no pod CIDR stands for the outside. */
+/**
+ * Addresses for documentation: RFC 5737 and RFC 3849. The first one in no pod CIDR represents clients from
+ * outside.
+ */
 const OUTSIDE: Readonly<Record<Family, readonly string[]>> = {
   ip: ["203.0.113.254", "198.51.100.254", "192.0.2.254"],
   ip6: ["2001:db8::fffe", "2001:db8:ffff::fffe"],
 };
 
 /**
- * The clients to compare at a frontend: a pod, the node itself, a client from outside, and, where source ranges guard
- * it, the addresses at both sides of each range's ends.
+ * Returns the clients to compare at a frontend: a pod, the node itself, a client from outside, and, with
+ * source ranges, the addresses on both sides of each range's ends.
  * @param sources more addresses to compare
- * @param podCidrs the CIDRs of pods by family, where the rules do not tell pods by them
+ * @param podCidrs the CIDRs of pods by family, if the rules do not recognise pods by them
  */
 export function clientsOf(
   frontend: ComparedFrontend,
@@ -52,7 +55,7 @@ export function clientsOf(
   ];
 }
 
-/** The last address but one of the pod CIDR, which hardly an endpoint has. */
+/** Returns the last address but one of the pod CIDR, which is rarely an endpoint. */
 function podClient(context: FamilyContext, cidr: string | undefined): ComparedClient[] {
   const { family, localTraffic } = context;
   if (cidr === undefined && localTraffic.kind !== "interface") return [];
@@ -60,7 +63,7 @@ function podClient(context: FamilyContext, cidr: string | undefined): ComparedCl
   return [{ kind: "pod", from: { address, at: "pod", ...podInterface(context) } }];
 }
 
-/** The interface that pods' packets come in by, where the rules tell pods by it. */
+/** Returns the interface of pods' packets, if the rules recognise pods by it. */
 function podInterface({ localTraffic }: FamilyContext): { readonly iifname?: string } {
   return localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
 }
@@ -70,7 +73,7 @@ export function endpointClient(address: string, context: FamilyContext): Compare
   return { kind: "endpoint", from: { address, at: "pod", ...podInterface(context) } };
 }
 
-/** The node reaches its own addresses from the address itself. */
+/** Returns the source address of the node: for its own addresses, the address itself. */
 function nodeClient(
   { kind, address: to }: ComparedFrontend,
   { nodeAddress }: FamilyContext,
@@ -84,7 +87,7 @@ function outsideClient(family: Family, cidrs: readonly string[]): ComparedClient
   return address === undefined ? [] : [{ kind: "outside", from: { address, at: "outside", iifname: "" } }];
 }
 
-/** Addresses on both sides of the ends of source ranges, by the key of the frontend that these guard. */
+/** Addresses on both sides of the ends of source ranges, by the key of the frontend. */
 export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 
 /** Finds the source ranges in the firewall chains of nft-proxy's or kube-proxy's tables. */
@@ -106,8 +109,8 @@ export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
 }
 
 /**
- * The source addresses that tell the rules of two sides apart outside of firewall chains, such as those between two
- * CIDRs of pods; none where both compare with the same.
+ * Returns source addresses that two sets of rules treat differently outside of firewall chains, such as those
+ * between two pod CIDRs; none if both compare with the same addresses.
  */
 export function differingSources(before: readonly AnyTable[], after: readonly AnyTable[]): readonly string[] {
   const [left, right] = [before, after].map((tables) =>
@@ -118,7 +121,9 @@ export function differingSources(before: readonly AnyTable[], after: readonly An
   );
 }
 
-/** The local endpoints that tables know as possible clients of themselves, by `family address port protocol`. */
+/**
+ * The local endpoints that tables know as possible clients of themselves, by `family address port protocol`.
+ */
 export function hairpinEndpoints(tables: readonly AnyTable[]): ReadonlySet<string> {
   const found = new Set<string>();
   for (const { family, sets } of tables) {

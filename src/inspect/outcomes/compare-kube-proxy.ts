@@ -24,13 +24,13 @@ const LISTING_HINT = "give --with-tables the output of: nft -j list table ip kub
 export interface KubeProxySides {
   /** Files of `nft -j list table ip kube-proxy`; empty for this host's kernel. */
   readonly listings: readonly string[];
-  /** Whether nft-proxy's side is its tables in the kernel, in place of those of the objects. */
+  /** True if nft-proxy's side is its tables in the kernel instead of those of the objects. */
   readonly isLive: boolean;
 }
 
 /**
  * Compares the outcomes of connections under kube-proxy's tables (nftables mode) and nft-proxy's.
- * @throws AppError BAD_ARGUMENT where kube-proxy has no tables; as loading objects and reading tables do
+ * @throws AppError BAD_ARGUMENT if kube-proxy has no tables; and as loading objects and reading tables do
  */
 export async function compareWithKubeProxy(
   request: LoadRequest,
@@ -97,7 +97,9 @@ async function kubeProxyTables(
   }
 }
 
-/** The tables of a file. @throws AppError BAD_ARGUMENT when it is no listing of nft; UNREADABLE_INPUT */
+/**
+ * Reads the tables of a file. @throws AppError BAD_ARGUMENT if it is not a listing of nft; UNREADABLE_INPUT
+ */
 async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<readonly AnyTable[]> {
   const text = await readText(file, stdin);
   try {
@@ -111,7 +113,7 @@ async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<read
   }
 }
 
-/** Without the clients that session affinity keeps at the moment: both sides start with a new client. */
+/** Removes the current clients of session affinity: both sides start with a new client. */
 function withoutClients(table: AnyTable): AnyTable {
   const sets = [...table.sets].map(([name, set]): [string, AnySet] => [
     name,

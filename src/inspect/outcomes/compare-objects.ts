@@ -8,9 +8,9 @@ import { compareOutcomes, type ObjectPlace, type OutcomeReport, portName } from 
 import type { ComparedFrontend } from "./frontends.ts";
 
 /**
- * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP get
- * placeholder addresses on both sides, which depend on their names alone.
- * @param paths the files and directories of the new objects; the request has those of the old
+ * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP
+ * get placeholder addresses on both sides, which depend on their names alone.
+ * @param paths the files and directories of the new objects; the request has the old ones
  * @throws AppError as {@link loadFromFiles} does
  */
 export async function compareObjectOutcomes(

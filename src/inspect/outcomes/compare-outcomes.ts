@@ -16,10 +16,10 @@ import {
 } from "./clients.ts";
 import { type ComparedFrontend, comparedFrontends } from "./frontends.ts";
 
-/** A way in which the outcome of connections differs: the new result where that is another, or a detail of it. */
+/** A kind of difference: the new result if that changed, or else a detail of it. */
 export type OutcomeChange = Behaviour["result"] | "endpoints" | "shares" | "source" | "affinity";
 
-/** Clients of one frontend whose connections end differently, all in the same way. */
+/** Clients of one frontend whose outcome differs in the same way. */
 export interface OutcomeDifference {
   readonly frontend: ComparedFrontend;
   readonly clients: readonly ComparedClient[];
@@ -43,10 +43,10 @@ export interface OutcomeSide {
 }
 
 /**
- * Compares the outcomes of connections under two sets of nft-proxy's or kube-proxy's tables: at every frontend of
- * either, from every kind of client, and from local endpoints to themselves.
- * @param nodeContext tells pods, the node and the outside apart
- * @param podCidrs the CIDRs of the node's pods, where the options tell pods by their interface
+ * Compares the outcomes of connections under two sets of nft-proxy's or kube-proxy's tables: at every
+ * frontend of either, from every kind of client, and from local endpoints to themselves.
+ * @param nodeContext distinguishes pods, the node and the outside
+ * @param podCidrs the CIDRs of the node's pods, if the options recognise pods by their interface
  */
 export function compareOutcomes(
   before: OutcomeSide,
@@ -87,7 +87,7 @@ export function compareOutcomes(
   return { differences, frontends: frontends.length, connections };
 }
 
-/** The local endpoints that the frontend may choose, as its clients. */
+/** Returns the local endpoints that the frontend may choose, as its clients. */
 function ownEndpoints(
   { family, protocol }: ComparedFrontend,
   context: FamilyContext,
@@ -115,7 +115,7 @@ function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): Outco
     if (before === undefined || after === undefined) continue;
     const changes = changesOf(before, after);
     if (changes.length === 0) continue;
-    // An endpoint that reaches itself is worth a line of its own only where no other client shows the same.
+    // An endpoint that reaches itself is reported only if no other client has the same difference.
     const isShown = [...merged.values()].some((one) => one.changes.join() === changes.join());
     if (client.kind === "endpoint" && isShown) continue;
     const key = JSON.stringify([before, after]);
@@ -126,7 +126,7 @@ function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): Outco
   return [...merged.values()];
 }
 
-/** The ways in which two behaviours differ; none when they are the same. */
+/** Returns the kinds of differences of two behaviours; none if they are the same. */
 function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
   // Destinations are sorted.
   if (isDeepStrictEqual(before, after)) return [];
@@ -156,7 +156,10 @@ function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
   ];
 }
 
-/** Whether endpoints see another source; with other endpoints, whether none of them sees what any of the old ones saw. */
+/**
+ * Returns true if endpoints see another source. If the endpoints differ, no new one sees a source that an old
+ * one saw.
+ */
 function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: boolean): boolean {
   if (isOtherEndpoints) {
     const seen = new Set(before.destinations.map(({ source }) => source));
@@ -167,7 +170,7 @@ function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: bo
   return sources(before) !== sources(after) || masqueradedShare(before) !== masqueradedShare(after);
 }
 
-/** The share of delivered connections that are masqueraded, 0 to 1, rounded. */
+/** Returns the share of delivered connections that are masqueraded, 0 to 1, rounded. */
 function masqueradedShare({ destinations }: Behaviour): string {
   const shareOf = (those: readonly WeightedDestination[]) =>
     those.reduce((sum, one) => sum + one.probability, 0);
@@ -176,7 +179,7 @@ function masqueradedShare({ destinations }: Behaviour): string {
   ).toFixed(4);
 }
 
-/** The file of an object, and its first line where that is known. */
+/** The file of an object, and its first line if known. */
 export interface ObjectPlace {
   readonly file: string;
   readonly line?: number;
@@ -184,7 +187,7 @@ export interface ObjectPlace {
 
 /** A difference, and the Service that it concerns. */
 export interface ReportedDifference extends OutcomeDifference {
-  /** As {@link portName}; undefined for addresses that no Service has any more. */
+  /** As {@link portName}; undefined for an address that no Service has any more. */
   readonly service: string | undefined;
   readonly place?: ObjectPlace;
 }
@@ -218,7 +221,7 @@ export const OUTCOME_CHANGES: readonly OutcomeChange[] = [
   "affinity",
 ];
 
-/** Whether a difference is of one of some kinds; of no kinds, whether there is one at all. */
+/** Returns true if a difference is of one of the kinds; without kinds, if there is any difference. */
 export function isOfKind({ changes }: OutcomeDifference, kinds: readonly OutcomeChange[]): boolean {
   return kinds.length === 0 || changes.some((change) => kinds.includes(change));
 }

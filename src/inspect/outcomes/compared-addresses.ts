@@ -9,8 +9,9 @@ import type { AnonymousSet, AnyExpression, AnySet, AnyTable } from "../../nft/as
 import { addressInterval } from "../../nft/canonical/address.ts";
 
 /**
- * Lists the addresses on both sides of the ends of every prefix, range and address with which rules compare a packet's
- * source or destination: wherever two sets of rules compare with different ones, some of these tell them apart.
+ * Lists the addresses on both sides of the ends of every prefix, range and address with which rules compare a
+ * packet's source or destination. If two sets of rules compare with different values, some of these addresses
+ * show it.
  * @param isIncluded the chains whose rules count
  */
 export function comparedAddresses(

@@ -12,13 +12,13 @@ import { comparedAddresses } from "./compared-addresses.ts";
 export interface ComparedFrontend {
   readonly family: Family;
   /**
-   * `unserved`: a cluster IP, at a port that no Service serves. `unallocated`: an address at an end of a ServiceCIDR,
-   * which no Service has.
+   * `unserved`: a cluster IP, at a port that no Service serves. `unallocated`: an address at an end of a
+   * ServiceCIDR, which no Service has.
    */
   readonly kind: "address" | "node-port" | "unserved" | "unallocated";
   /**
-   * The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. Of a range of
-   * ports, the first and the last are compared.
+   * The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a
+   * NodePort. Of a range of ports, the first and the last are compared.
    */
   readonly key: string;
   readonly address: string;
@@ -26,20 +26,20 @@ export interface ComparedFrontend {
   readonly protocol: Protocol;
 }
 
-/** The maps that name frontends, nft-proxy's and kube-proxy's. */
+/** The maps with frontends, nft-proxy's and kube-proxy's. */
 const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
 const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.firewallIPs];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 
-/** Of addresses of the node that both sides serve NodePorts at, or neither, more than this are not tried for each. */
+/** Maximum of the node's addresses tried for each NodePort, among those that both sides treat alike. */
 const MOST_NODE_ADDRESSES = 4;
 
-/** A port that hardly a Service has: tcpmux. */
+/** A port that Services rarely have: tcpmux. */
 const UNSERVED_PORT = 1;
 
 /**
- * Lists the frontends that any of some tables of nft-proxy or kube-proxy has, sorted.
+ * Lists the frontends in tables of nft-proxy or kube-proxy, sorted.
  * @param localAddresses the node's own addresses, where NodePorts may be served
  */
 export function comparedFrontends(
@@ -81,7 +81,7 @@ export function comparedFrontends(
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, frontend]) => frontend);
 }
 
-/** The addresses that one of the tables alone serves NodePorts at, and some of the others. */
+/** Returns the addresses at which only one of the tables serves NodePorts, and some of the others. */
 function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]): readonly string[] {
   const served = tables.map((table) => keysOf([table], [NODEPORT_IPS]));
   const all = new Set([...served.flatMap((addresses) => [...addresses]), ...local]);
@@ -90,7 +90,7 @@ function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]
   return [...[...all].filter((address) => !isSame(address)), ...same.slice(0, MOST_NODE_ADDRESSES)];
 }
 
-/** The keys of frontends, NodePorts first: an address of the node may be that of a Service, too. */
+/** Returns the keys of a frontend, NodePorts first: an address of the node may belong to a Service, too. */
 function frontendKeys(family: Family, tables: readonly AnyTable[]): readonly string[] {
   const nodePorts = [...keysOf(tables, KUBE_PROXY_NODEPORT_MAPS)].map((key) =>
     joinParts(ANY_ADDRESS[family], key),
