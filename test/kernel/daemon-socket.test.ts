@@ -54,7 +54,7 @@ describe("commands beside a running daemon", () => {
     expect(explanations.filter(({ differences }) => differences?.length !== 0)).toEqual([]);
     expect(explanations.filter(({ verdict }) => verdict.cause === "not-programmed")).toEqual([]);
     expect((await command("explain", "--live", "10.96.0.10:53/udp")).stdout).toMatch(
-      /^--- kernel\n\+\+\+ desired \(daemon on node-1, /,
+      /^rules in the kernel, compared with desired \(daemon on node-1, /,
     );
   });
 

@@ -305,8 +305,8 @@ describe("explain --live", () => {
     const text = await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80");
     expect(text).toContain(
       "Not understood: a rule of table inet odd chain f may decide: ip ttl < 3 drop, and 1 more such rule; " +
-        "if they do not match, the connection is served; follow real packets, which names the rule that decides: " +
-        "nft-proxy trace --to 10.96.1.1 --port 80.",
+        "if they do not match, the connection is served; follow real packets to see the rule that decides: " +
+        "nft-proxy trace --to 10.96.1.1 --port 80",
     );
     await lab.exec(["nft", "delete", "table", "inet", "odd"]);
   });

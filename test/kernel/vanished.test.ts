@@ -124,7 +124,7 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     const alone = ["explain", "--live", "--daemon-socket=", "10.96.8.1:7000"];
     const unexplained = await lab.lab.exec([process.execPath, bundle, ...alone]);
     expect(unexplained.stdout.replaceAll(/\s+/g, " ")).toContain(
-      `are reset: ${POD1}:7000 and ${FAR}:7000; of which`,
+      `are reset: ${POD1}:7000 and ${FAR}:7000; only the daemon knows`,
     );
     expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
     expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);

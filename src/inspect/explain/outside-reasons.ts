@@ -167,13 +167,12 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
   const services = servicesAt(to, input);
   if (services.length === 0) return undefined;
-  const served = services.map(
-    (service) => `${service.name}, which serves ${listText(servedPorts(service, to, input))}`,
-  );
+  const ports = services.map((service) => servedPorts(service, to, input));
+  const served = services.map(({ name }, index) => `${name}, which serves ${listText(ports[index] ?? [])}`);
   return {
     cause: "unserved-port",
     message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
-    action: `connect to ${services.flatMap(({ ports }) => ports).length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
+    action: `connect to ${ports.flat().length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
   };
 }
 

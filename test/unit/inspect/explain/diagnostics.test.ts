@@ -232,7 +232,10 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "203.0.113.7", port: "9000" },
     result: "not-handled",
     cause: "unserved-port",
-    message: ["shop/cart, which serves http (80/tcp) and 8000-8999/tcp, but not 9000/tcp"],
+    message: [
+      "shop/cart, which serves http (80/tcp) and 8000-8999/tcp, but not 9000/tcp",
+      "one of these ports",
+    ],
   },
   {
     name: "a port outside of the range, at the node's own address, which serves no ranges",
