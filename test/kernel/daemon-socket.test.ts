@@ -259,7 +259,9 @@ describe("commands beside a running daemon", () => {
         ]);
       expect(await asked("--redact", "-")).toMatchObject({
         exitCode: 1,
-        stderr: expect.stringContaining("cannot redact: the names of the cluster's objects are not known"),
+        stderr: expect.stringContaining(
+          "cannot redact, because the names of the cluster's objects are unknown",
+        ),
       });
       expect(await asked(`${socket}.tar.gz`)).toMatchObject({ exitCode: 0 });
     } finally {
