@@ -41,7 +41,7 @@ const anyHistory = fc.array(
   { minLength: 1, maxLength: 5 },
 );
 
-test("a client keeps an endpoint for each policy, and begins by one with the endpoint of the other where it may", () => {
+test("a client keeps an endpoint for each policy, and starts with that of the other policy if allowed", () => {
   fc.assert(
     fc.property(policy, policy, anyHistory, (internal, external, history) => {
       const cache = cacheOf({ services: [], slices: [] });

@@ -64,7 +64,7 @@ const step = fc.record({
 });
 
 describe("budgets that Services share", () => {
-  test("are divided by the objects and options of now, whatever came before, in the same rules and reasons", () => {
+  test("depend only on current objects and options, whatever came before, with the same rules and reasons", () => {
     fc.assert(
       fc.property(tightContexts, fc.array(step, { minLength: 1, maxLength: 5 }), (first, steps) => {
         let context = first;
@@ -87,7 +87,7 @@ describe("budgets that Services share", () => {
     );
   });
 
-  test("are never exceeded, and no older Service loses anything by a newer one", () => {
+  test("are never exceeded, and no older Service loses anything to a newer one", () => {
     fc.assert(
       fc.property(anyObjects, tightContexts, ({ services, slices }, context) => {
         const { state, excess } = renderAll({ services, slices }, context);
@@ -132,7 +132,7 @@ describe("budgets that Services share", () => {
     );
   });
 
-  test("change for no endpoint that becomes ready or is ready no longer", () => {
+  test("stay the same when the readiness of an endpoint changes", () => {
     fc.assert(
       fc.property(anyObjects, tightContexts, fc.boolean(), ({ services, slices }, context, ready) => {
         const flipped = slices.map((each) => ({

@@ -65,7 +65,7 @@ function isRangesChange(deltas: readonly TableDelta[]): boolean {
 
 const isTarget = (word: string) => word.includes(" ");
 
-test("changes in steps serve who is served before and after them all the time, and drop who is dropped", () => {
+test("connections that are served, or dropped, before and after changes in steps are so after each step", () => {
   fc.assert(
     fc.property(
       changes,
@@ -186,7 +186,7 @@ function endpointsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly
   return targets.map((target) => (target.includes(" . ") ? target : `${target} . ${port}`));
 }
 
-test("a packet over which a change comes into force is served if it is served before and after", async () => {
+test("a packet in flight while a change takes effect is served if it is served before and after", async () => {
   await fc.assert(
     fc.asyncProperty(changes, anyContexts, async ({ before, after, packets }, contexts) => {
       const cache = cacheOf(before);

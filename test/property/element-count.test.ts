@@ -33,7 +33,7 @@ function elementsMade(
 }
 
 describe("the elements of a Service", () => {
-  test("are never more than those that are counted from its objects", () => {
+  test("are never more than are counted from its objects", () => {
     fc.assert(
       fc.property(anyObjects, anyContexts, ({ services, slices }, nodeContext) => {
         for (const one of services) {
@@ -60,7 +60,7 @@ describe("the elements of a Service", () => {
     expect(elementCount(one, slices, testNodeContext())).toBe(elementsMade(one, slices));
   });
 
-  test("of one with 20,000 ports and 100,000 endpoints are counted without a look at each pair", () => {
+  test("of one with 20,000 ports and 100,000 endpoints are counted without visiting each pair", () => {
     const ports = upTo(20_000, (i) => port(i, { name: `p${i}` }));
     const slicePorts = ports.map(({ name, port: number }) => slicePort(number, { name }));
     const endpoints = upTo(1000, (i) => `10.1.${i >> 8}.${i & 255}`);

@@ -278,7 +278,7 @@ function placements(ruleset: Ruleset): Map<string, string[]> {
   return lists;
 }
 
-test("any history of endpoints leaves lists of the chosen ones without gaps, and moves at most two entries for each change", () => {
+test("any history of endpoints ends in lists of the chosen ones without gaps, and moves at most two entries for each change", () => {
   fc.assert(
     fc.property(
       fc.array(anyEndpoints, { minLength: 2, maxLength: 8 }),

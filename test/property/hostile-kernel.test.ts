@@ -63,7 +63,7 @@ function corrupt(
   kernel.ruleset.ip?.chains.set(CHAIN, { name: CHAIN, rules: [] });
 }
 
-test("whatever numbers somebody puts into the kernel, a start repairs the rules and keeps nothing of theirs", () => {
+test("a start repairs the rules and keeps no foreign number, whatever numbers are in the kernel", () => {
   fc.assert(
     fc.property(
       anyObjects,

@@ -86,7 +86,7 @@ describe("a list that arrives in chunks", () => {
     expect(() => decode(text, [7])).toThrow(SyntaxError);
   });
 
-  test("has no items where the server sends null", () => {
+  test("has no items if the server sends null", () => {
     const text = '{"kind":"List","metadata":{"resourceVersion":"7"},"items":null}';
     expect(decode(text, [5])).toEqual({ items: [], metadata: { resourceVersion: "7" } });
   });

@@ -108,7 +108,7 @@ describe("messages of the kernel", () => {
     );
   });
 
-  test("after a length that cannot be are not read, and it is reported once", () => {
+  test("after an impossible length are not read, which is reported once", () => {
     const fine = dumpRequest({ family: "ip", table: "t", set: "s" }, "LE");
     for (const length of [0, 15, (1 << 20) + 1, 0xffff_ffff]) {
       const bad = Buffer.alloc(16);
@@ -123,7 +123,7 @@ describe("messages of the kernel", () => {
     }
   });
 
-  test("with attributes that cannot be are reported, and the next are read", () => {
+  test("with impossible attributes are reported, and the next are read", () => {
     const request = getRequest({ family: "ip", table: "t", set: "s" }, [{ key: "abcd", isEnd: false }], "LE");
     // An answer has the layout of the request.
     request.writeUInt16LE((10 << 8) | 12, 4);
@@ -236,7 +236,7 @@ describe("elements as the kernel has them", () => {
     expect(decodedElement(spec, { ...raw, keyEnd }, "LE")).toBeUndefined();
   });
 
-  test("of source ranges are not ours with ends that belong to nothing, or beginnings without an end", () => {
+  test("of source ranges are foreign if an end or a beginning has no counterpart", () => {
     const spec = { name: "s", key: ["ipv4_addr"], dynamic: false, counter: false, interval: true } as const;
     const mark = (key: string, isEnd: boolean): EncodedElement => ({ key, isEnd, value: "" });
     const [zero, low, high] = ["\0\0\0\0", "\x0a\0\0\0", "\x0b\0\0\0"].map(String) as [

@@ -262,7 +262,7 @@ test("after any faults of nft and changes by others, the tables are those of a f
   );
 });
 
-test("changes that syncs bring to the kernel in portions end with the tables of a fresh start", async () => {
+test("changes that are sent in portions end with the tables of a fresh start", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(anyObjects, fc.nat(3)), { minLength: 2, maxLength: 6 }),

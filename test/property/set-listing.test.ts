@@ -48,7 +48,7 @@ describe("a set's listing that arrives in pieces", () => {
     );
   });
 
-  test("has no elements where nft prints none", () => {
+  test("has no elements if nft prints none", () => {
     const text = JSON.stringify({
       nftables: [{ set: { family: "ip", name: "cluster-ips", table: "nft-proxy" } }],
     });

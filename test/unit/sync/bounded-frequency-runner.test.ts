@@ -157,7 +157,7 @@ describe("BoundedFrequencyRunner", () => {
     }
   });
 
-  test("takes over another interval", async () => {
+  test("uses a changed interval", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
@@ -189,7 +189,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toHaveLength(3);
   });
 
-  test("reports a wait of the time that has passed when the wall clock is set meanwhile", () => {
+  test("reports how long a request has waited although the wall clock is set meanwhile", () => {
     const { clock, runner } = setUp();
     runner.request();
     clock.advance(300);

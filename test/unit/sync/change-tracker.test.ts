@@ -38,7 +38,7 @@ describe("ChangeTracker", () => {
     expect(changes(), "a later list is no change by itself").toBe(1);
   });
 
-  test("puts every kind of object into the cache, and takes it out", () => {
+  test("adds every kind of object to the cache, and removes it", () => {
     const { cache, handlers, changes } = setUp();
     const [web, endpoints, cidr] = [
       service(),
@@ -65,7 +65,7 @@ describe("ChangeTracker", () => {
     ]);
   });
 
-  test("keeps what it knows of this host when its Node is deleted", () => {
+  test("keeps the data of this host when its Node is deleted", () => {
     const { cache, handlers } = setUp();
     handlers.nodes.onUpsert("node-1", node(), undefined);
     handlers.nodes.onDelete("node-1", node());
@@ -137,7 +137,7 @@ describe("ChangeTracker", () => {
     expect(tracker.endpoints.unsynced).toBe(0);
   });
 
-  test("takes a change for no older than an hour, and for none of the future", () => {
+  test("treats a change as at most an hour old, and never as from the future", () => {
     const { tracker, handlers, clock } = setUp();
     clock.set(10_000_000);
     const at = (time: number) => ({ ...slice({ family: "ip" }), lastChangeTriggerTime: time });
@@ -168,7 +168,7 @@ describe("ChangeTracker", () => {
   });
 
   describe("where rules depend on the podCIDRs of the Node", () => {
-    test("announces no change before it has some", () => {
+    test("announces no change before the Node has some", () => {
       const { tracker, handlers, changes } = setUp({ awaitsPodCIDRs: true });
       handlers.nodes.onUpsert("node-1", node(), undefined);
       expect([tracker.waitingFor, changes()]).toEqual([["podCIDRs"], 0]);

@@ -116,7 +116,7 @@ function inWords({ mode, family, writtenChains, elements }: TableDelta): string[
 }
 
 describe("DriftRepair", () => {
-  test("repairs elements that a commit of somebody else touched, without reading the kernel, and names who it was", async () => {
+  test("repairs elements of a foreign commit without reading the kernel, and names its author", async () => {
     const { foreign, asked, logger } = await setUp();
     await foreign(EXTRA, clusterIP("delete", "10.96.0.10"));
     expect(asked, "without the process, Events of several are one").toEqual([
@@ -127,13 +127,13 @@ describe("DriftRepair", () => {
     ]);
   });
 
-  test("does nothing about commits that left everything as it should be", async () => {
+  test("does nothing after commits that changed nothing in effect", async () => {
     const { foreign, asked, logger } = await setUp();
     await foreign(EXTRA, clusterIP("delete", "192.0.2.1"));
     expect([asked, logger.lines]).toEqual([[], []]);
   });
 
-  test("compares chains and declarations where a commit touched such, and once for commits that come meanwhile", async () => {
+  test("compares chains and declarations after a commit that touched them, once for all commits that arrive meanwhile", async () => {
     const { foreign, asked } = await setUp();
     const [first, second, third] = [foreign(RULE, EXTRA), foreign(RULE, EXTRA), foreign(RULE, EXTRA)];
     await Promise.all([first, second, third]);
@@ -145,7 +145,7 @@ describe("DriftRepair", () => {
     ]);
   });
 
-  test("takes account of commits that come while chains are compared", async () => {
+  test("includes commits that arrive while chains are compared", async () => {
     const { foreign, repair, asked, kernel } = await setUp();
     kernel.meanwhile = () => {
       void repair.committed({ ...OWN, messages: [clusterIP("delete", "192.0.2.1")] });
@@ -154,14 +154,14 @@ describe("DriftRepair", () => {
     expect(asked).toEqual(["compare declarations", "write services, by other"]);
   });
 
-  test("looks into what a commit changed however long the comparison of chains took", async () => {
+  test("examines a commit however long the comparison of chains took", async () => {
     const { foreign, asked, kernel, clock } = await setUp();
     kernel.meanwhile = () => clock.advance(60_000);
     await foreign(RULE, EXTRA);
     expect(asked).toEqual(["compare declarations", "write services, - 192.0.2.1, by other"]);
   });
 
-  test("compares everything where a commit is not understood, and has a full sync do it where that fails", async () => {
+  test("compares everything if a commit is not understood, by a full sync if that fails", async () => {
     const { foreign, asked, kernel } = await setUp();
     await foreign(STRANGE);
     expect(asked.splice(0)).toEqual(["compare everything", "write services, by other"]);
@@ -177,7 +177,7 @@ describe("DriftRepair", () => {
     ]);
   });
 
-  test("compares everything where nothing is known to be wrong", async () => {
+  test("compares everything on request, without a known difference", async () => {
     const { repair, asked, kernel } = await setUp();
     await repair.compareAll("periodic");
     expect(asked.splice(0)).toEqual(["compare everything", "write services, periodic"]);
@@ -186,7 +186,7 @@ describe("DriftRepair", () => {
     expect(asked).toEqual(["compare everything", "full sync: periodic"]);
   });
 
-  test("has deleted tables made at once", async () => {
+  test("recreates deleted tables at once", async () => {
     const { repair, asked, logger } = await setUp();
     await repair.committed({ messages: [deleted("ip"), deleted("ip6")], author: AUTHOR, isForeign: true });
     repair.drifted({ kind: "tables", missing: ["ip6 nft-proxy"] });
@@ -194,7 +194,7 @@ describe("DriftRepair", () => {
     expect(logger.lines[0]).toMatchObject({ fields: { by: AUTHOR }, message: "tables missing: rebuilding" });
   });
 
-  test("repairs differences that a comparison found, whose author nobody knows", async () => {
+  test("repairs differences that a comparison found, without an author", async () => {
     const { repair, asked } = await setUp();
     repair.drifted({ kind: "differences", found: [CHAIN] });
     repair.drifted({ kind: "unreadable", reason: "text that is not JSON" });
@@ -215,7 +215,7 @@ describe("DriftRepair", () => {
     expect(rounds).toEqual([0, 1, 2, 3, 4, 6, 8, 12, 20, 36, 66, 96]);
   });
 
-  test("leaves a periodic comparison to the repair that waits", async () => {
+  test("leaves a periodic comparison to a delayed repair", async () => {
     const { foreign, repair, asked, clock } = await setUp();
     for (let n = 0; n < 7; n++) await foreign(EXTRA);
     asked.splice(0);
@@ -229,7 +229,7 @@ describe("DriftRepair", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("makes no repair any more after stop()", async () => {
+  test("repairs nothing after stop()", async () => {
     const { foreign, repair, asked, clock } = await setUp();
     for (let n = 0; n < 7; n++) await foreign(EXTRA);
     asked.splice(0);
@@ -240,7 +240,7 @@ describe("DriftRepair", () => {
   });
 });
 
-test("the repair after a comparison is told how long that took", async () => {
+test("passes the duration of a comparison on to the repair", async () => {
   const { repair, kernel, clock, asked } = await setUp();
   kernel.found = [];
   kernel.meanwhile = () => clock.advance(300);

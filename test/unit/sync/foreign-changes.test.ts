@@ -45,14 +45,14 @@ const LIST = desired.ip?.sets.get("lists")?.elements.get(FRONTEND) ?? "";
 const [BALANCER = "", TARGET = ""] = [...(desired.ip?.sets.get("balancers")?.elements ?? [])].at(-1) ?? [];
 
 describe("committedChanges", () => {
-  test("finds an element that was deleted, and one that was added", () => {
+  test("finds deleted and added elements", () => {
     expect(found(message("delete", "ip", "lists", FRONTEND, LIST))).toEqual([
       `+ ip lists ${FRONTEND} => ${LIST}`,
     ]);
     expect(found(message("new", "ip6", "cluster-ips", "fd00::68"))).toEqual(["- ip6 cluster-ips fd00::68"]);
   });
 
-  test("finds an element that has another value now", () => {
+  test("finds an element whose value changed", () => {
     const key = "2147483652 . 0";
     const value = desired.ip?.sets.get("endpoints")?.elements.get(key) ?? "";
     expect(
@@ -79,7 +79,7 @@ describe("committedChanges", () => {
     ]);
   });
 
-  test("finds nothing where the last message left an element as it should be", () => {
+  test("finds nothing if the last message restored an element", () => {
     expect(
       found(message("delete", "ip", "lists", FRONTEND, LIST), message("new", "ip", "lists", FRONTEND, LIST)),
     ).toEqual([]);
@@ -107,7 +107,7 @@ describe("committedChanges", () => {
     ).toContain(`+ ip balancers ${BALANCER} => ${TARGET}`);
   });
 
-  test("does not look at what packets fill, whatever it is", () => {
+  test("ignores sets that packets fill", () => {
     const [dynamic = ""] = [...(desired.ip?.sets.values() ?? [])]
       .filter(({ spec }) => spec.dynamic)
       .map(({ spec }) => spec.name);
@@ -130,14 +130,14 @@ describe("committedChanges", () => {
     expect(found(rawMessage("new", "ip", "no-endpoint-services", raw))).toBeUndefined();
   });
 
-  test("does not know what changed with bounds of intervals", () => {
+  test("cannot tell changes of bounds of intervals", () => {
     const [ranges = ""] = [...(desired.ip?.sets.keys() ?? [])].filter((name) =>
       name.startsWith("source-ranges-"),
     );
     expect(found(rawMessage("new", "ip", ranges, good))).toBeUndefined();
   });
 
-  test("finds what makes the tables right again", () => {
+  test("finds the changes that restore the tables", () => {
     const { ip } = everyRule();
     if (ip === undefined) throw new Error("no table");
     const [name, key] = ["cluster-ips", "10.96.1.1"];
@@ -171,7 +171,7 @@ describe("ForeignCommits", () => {
       elements.flatMap(({ deleted, added }) => [...deleted, ...added.map(({ key }) => key)]),
     );
 
-  test("compares what others touched, whoever touched it last, and nothing else of ours", () => {
+  test("compares elements that others touched, whoever touched them last, and no others of ours", () => {
     const others = own(message("delete", "ip", "cluster-ips", "10.96.1.1"));
     expect(keys(made(others, foreign(LOST, EXTRA), others).takeElements(desired))).toEqual([
       FRONTEND,
@@ -181,7 +181,7 @@ describe("ForeignCommits", () => {
     expect(keys(made(own(BACK), foreign(LOST)).takeElements(desired))).toEqual([FRONTEND]);
   });
 
-  test("has nothing after commits of ours alone, and when it was looked into", () => {
+  test("is empty after only our commits, and after the commits were examined", () => {
     const commits = made(own(LOST));
     expect(commits.isAny).toBe(false);
     commits.add(foreign(LOST));
@@ -200,7 +200,7 @@ describe("ForeignCommits", () => {
     },
   );
 
-  test("keeps that others touch declarations while these are compared", () => {
+  test("records that others touch declarations while these are compared", () => {
     const touched: TableMessage = { ...PLACE, kind: "chain", op: "new", family: "ip", name: "services" };
     const commits = made(foreign(touched));
     commits.takeDeclarations();
@@ -210,7 +210,7 @@ describe("ForeignCommits", () => {
     expect([keys(commits.takeElements(desired)), commits.isAny]).toEqual([[], false]);
   });
 
-  test("names who made the last commit that is not as desired, and else the last one", () => {
+  test("names the author of the last commit that made a difference, otherwise of the last one", () => {
     const second = {
       ...foreign(EXTRA, message("delete", "ip", "cluster-ips", "192.0.2.1")),
       author: "second",
@@ -219,7 +219,7 @@ describe("ForeignCommits", () => {
     expect(made(second).takeElements(desired).author).toBe("second");
   });
 
-  test("does not know what changed where others touched more than 3000 elements, until that was looked into", () => {
+  test("cannot tell changes of more than 3000 elements by others, until these were examined", () => {
     const many = Array.from({ length: 3001 }, (_, n) =>
       message("new", "ip", "cluster-ips", `198.18.${n >> 8}.${n & 255}`),
     );

@@ -45,7 +45,7 @@ test.each(['"hook"', '"element"', "balance-2"])(
   },
 );
 
-test("a cold start has three nft at work, and waits for them before it removes what was begun", async () => {
+test("a cold start runs three nft, and waits for them before it removes incomplete tables", async () => {
   const fake = new FakeNft();
   const underWay: number[] = [];
   let now = 0;
@@ -75,7 +75,7 @@ test("a full sync leaves right tables alone", async () => {
   expect(fake.transactions).toEqual([]);
 });
 
-test("a full sync repairs what differs in one transaction, and nothing else", async () => {
+test("a full sync repairs only differences, in one transaction", async () => {
   const fake = programmed();
   const flushed = { family: "ip", table: "nft-proxy", name: "cluster-ips" } as const;
   fake.kernel.apply({ nftables: [{ flush: { set: flushed } }] });
@@ -140,7 +140,7 @@ test("packets look into a second map while ranges of ports are replaced, and onl
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
 });
 
-test("a second map that was left behind goes with the next full sync", async () => {
+test("the next full sync deletes a second map that was left behind", async () => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll(ranged(150)).state.ruleset));
   fake.refuses = '{"delete":{"map"';
@@ -169,7 +169,7 @@ test("a full sync changes the rules of chains and many elements in one transacti
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
 
-test("a full sync changes elements in one transaction where they lead to no new chain", async () => {
+test("a full sync changes elements in one transaction if they lead to no new chain", async () => {
   const fake = programmed();
   const [, ...slices] = objects.slices ?? [];
   const fewer = renderAll({ ...objects, slices }).state.ruleset;
@@ -211,7 +211,7 @@ test("tables that are made anew translate once more behind the chains whose plac
   ]);
 });
 
-test("a handover that was interrupted is ended by the next full sync", async () => {
+test("the next full sync ends an interrupted handover", async () => {
   const fake = programmed();
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   fake.before = (run) => {
@@ -250,7 +250,7 @@ test("a full sync rebuilds unreadable tables, and reports the reason", async () 
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
 
-test("an nft that hangs while it lists is no reason to rebuild what it did not list", async () => {
+test("a full sync rebuilds nothing if nft hangs during a listing", async () => {
   const fake = programmed();
   const sent = fake.transactions.length;
   fake.before = (run) => {

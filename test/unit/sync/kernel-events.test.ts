@@ -50,7 +50,7 @@ async function setUp({ isReady = true } = {}) {
 }
 
 describe("KernelEvents", () => {
-  test("tells of a commit of somebody else in our tables, once, and who made it", async () => {
+  test("reports a foreign commit in our tables once, with its author", async () => {
     const { foreign, kernel, events, pass, clock } = await setUp();
     await pass(1);
     kernel.commit([elements(), elements()]);
@@ -63,7 +63,7 @@ describe("KernelEvents", () => {
     ]);
   });
 
-  test("tells what a commit changed in our tables, and no others, whoever made it", async () => {
+  test("reports the changes of a commit in our tables only, whoever made it", async () => {
     const { commits, kernel } = await setUp();
     kernel.commit([elements(), { ...elements(), table: "docker" }], OWN);
     kernel.commit([DELETED, { ...DELETED, family: "ip6" }, { ...DELETED, table: "docker", name: "docker" }]);
@@ -78,7 +78,7 @@ describe("KernelEvents", () => {
     expect(commits.map(({ messages }) => messages.length)).toEqual([1, 2]);
   });
 
-  test("knows our own commits, also of those whose nft was killed", async () => {
+  test("recognises our own commits, also those of an nft that was killed", async () => {
     const { foreign, kernel, events, ownPids } = await setUp();
     kernel.commit([elements(), DELETED], OWN);
     expect([foreign, await events.isIntactSince(0)]).toEqual([[], true]);
@@ -95,7 +95,7 @@ describe("KernelEvents", () => {
     expect(foreign).toEqual(["nft (process 7001)"]);
   });
 
-  test("takes a commit as somebody else's of which any message has another port id", async () => {
+  test("treats a commit as foreign if any of its messages has another port id", async () => {
     const { foreign, kernel } = await setUp();
     kernel.commit([elements(), { ...elements(), portId: STRANGER.portId }], OWN);
     expect(foreign).toHaveLength(1);
@@ -119,7 +119,7 @@ describe("KernelEvents", () => {
     expect([await events.isIntactSince(99), await events.isIntactSince(101)]).toEqual([false, true]);
   });
 
-  test("has not seen a commit whose end was not told", async () => {
+  test("reports no commit before its end", async () => {
     const { foreign, kernel } = await setUp();
     const { onMessage } = kernel.last.handlers;
     onMessage({
@@ -135,7 +135,7 @@ describe("KernelEvents", () => {
     expect(foreign).toHaveLength(1);
   });
 
-  test("knows nothing of what was before it listened", async () => {
+  test("vouches for no time before it listened", async () => {
     const { events, kernel, foreign, state, clock } = await setUp({ isReady: false });
     expect([events.isTrusted, await events.isIntactSince(0)]).toEqual([false, false]);
     kernel.commit([elements()]);
@@ -146,7 +146,7 @@ describe("KernelEvents", () => {
     expect([await events.isIntactSince(499), await events.isIntactSince(500)]).toEqual([false, true]);
   });
 
-  test("forgets the beginning of a commit that was told before it was ready", async () => {
+  test("drops the beginning of a commit that arrived before it was ready", async () => {
     const { kernel, foreign } = await setUp({ isReady: false });
     const { onMessage } = kernel.last.handlers;
     onMessage({
@@ -163,7 +163,7 @@ describe("KernelEvents", () => {
     expect(foreign).toEqual([]);
   });
 
-  test("is intact only when all commits of before were told", async () => {
+  test("is intact only after all earlier commits were reported", async () => {
     const { events, kernel, pass } = await setUp();
     await pass(1000);
     const pongs: (() => void)[] = [];
@@ -197,7 +197,7 @@ describe("KernelEvents", () => {
     expect(await replaced).toBe(false);
   });
 
-  test("begins again when something was lost, and knows nothing of what was before", async () => {
+  test("begins again after a loss, and vouches for no time before", async () => {
     const { events, kernel, state, foreign, logger, pass } = await setUp();
     kernel.commit([elements()]);
     kernel.end(new Error("the kernel dropped notifications"));
@@ -215,7 +215,7 @@ describe("KernelEvents", () => {
     ).toEqual([["debug", "the kernel dropped notifications"]]);
   });
 
-  test("ignores what a listener tells that was replaced", async () => {
+  test("ignores messages of a listener that was replaced", async () => {
     const { events, kernel, foreign, pass } = await setUp();
     const [old] = kernel.started;
     kernel.end();

@@ -34,7 +34,7 @@ describe("PeriodicTask", () => {
     expect(turns).toEqual([1000, 4000]);
   });
 
-  test("lets the length of the last turn decide on the period", async () => {
+  test("derives the period from the duration of the last turn", async () => {
     const { clock, turns, settings, ended } = setUp();
     settings.lengths = 10;
     clock.advance(1000);
@@ -46,7 +46,7 @@ describe("PeriodicTask", () => {
     expect(turns).toEqual([1000, 4200]);
   });
 
-  test("takes over another period at once, also during a turn", async () => {
+  test("uses a changed period at once, also during a turn", async () => {
     const { clock, turns, settings, task, ended } = setUp();
     settings.period = 100;
     task.periodChanged();
@@ -60,7 +60,7 @@ describe("PeriodicTask", () => {
     expect(turns).toEqual([100, 160]);
   });
 
-  test("does not wait anew for the same period", () => {
+  test("does not restart the wait if the period stays", () => {
     const { clock, turns, task } = setUp();
     clock.advance(999);
     task.periodChanged();

@@ -42,7 +42,7 @@ const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({
 });
 
 describe("a sync", () => {
-  test("lets others have their turns while it renders, unless all is to be rendered at once", async () => {
+  test("yields to the event loop while it renders, unless everything is to be rendered at once", async () => {
     for (const [atOnce, rendered] of [
       [false, 0],
       [true, 2],
@@ -101,7 +101,7 @@ describe("a sync", () => {
     expect(parts.fake.transactions).toHaveLength(sent);
   });
 
-  test("that fails commits nothing, and the next one brings everything that was rendered meanwhile", async () => {
+  test("that fails commits nothing, and the next one sends everything rendered meanwhile", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.broken = "Error: netlink: Operation not permitted";
@@ -192,7 +192,7 @@ describe("drift", () => {
     expect((await parts.sync()).drift).toEqual([]);
   });
 
-  test("is found when it makes the kernel refuse a change", async () => {
+  test("is found if the kernel refuses a change because of it", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
@@ -233,7 +233,7 @@ describe("a repair", () => {
     expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", reason: undefined });
   });
 
-  test("counts as a full sync where everything was compared for it, also when nothing differs", async () => {
+  test("counts as a full sync if everything was compared for it, also without a difference", async () => {
     const parts = await changed(FLUSH);
     parts.reconciler.requestRepair(parts.found, { compared: "periodic" });
     const report = await parts.sync();
@@ -246,7 +246,7 @@ describe("a repair", () => {
     expect(parts.fake.count("list")).toBe(parts.listed);
   });
 
-  test("names who made the changes, the last one that is known, and in no other sync", async () => {
+  test("names the last known author of the changes, and no other sync does", async () => {
     const parts = await changed(FLUSH);
     parts.reconciler.requestRepair(parts.found, { author: "first" });
     parts.reconciler.requestRepair(parts.found, { author: "second" });
@@ -256,7 +256,7 @@ describe("a repair", () => {
     expect((await parts.sync()).author).toBeUndefined();
   });
 
-  test("names who made the changes also where a full sync has to repair them", async () => {
+  test("names the author of the changes also if a full sync has to repair them", async () => {
     const parts = await changed(FLUSH);
     parts.fake.refuses = '"rule"';
     parts.fake.before = (run) => {
@@ -282,7 +282,7 @@ describe("a repair", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("makes missing tables as a whole without a listing of the others, and again none that is there", async () => {
+  test("creates missing tables as a whole without listing the others, and never one that exists", async () => {
     const parts = await changed(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     parts.reconciler.requestRepair([MISSING]);
     parts.cache.deleteService(dns.name);
@@ -296,7 +296,7 @@ describe("a repair", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("that the kernel refuses, as it is not as it was found, becomes a full sync", async () => {
+  test("that the kernel refuses, because its state has changed, becomes a full sync", async () => {
     const parts = await changed(FLUSH);
     parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     parts.reconciler.requestRepair(parts.found);
@@ -429,7 +429,7 @@ describe("quarantine", () => {
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
 
-  test("takes out a service port that exceeds a limit, with the limit as the reason, until it does no longer", async () => {
+  test("contains a service port that exceeds a limit, with the limit as the reason, until it no longer does", async () => {
     const sticky = service({ name: "sticky", clusterIPs: ["10.96.7.7"], affinitySeconds: 60 });
     const endpoints = Array.from(
       { length: MOST_STICKY_ENDPOINTS + 1 },
@@ -453,7 +453,7 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("leaves the other changes of the same sync to be programmed", async () => {
+  test("does not stop other changes of the same sync", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.refuses = "10.96.6.66";
@@ -533,7 +533,7 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("a kernel that refuses every change, also the removal of rules, fails the sync", async () => {
+  test("contains nothing if the kernel refuses every change, also removals, and the sync fails", async () => {
     const parts = setUp();
     await parts.sync();
     const before = rulesetText(parts.fake.kernel.ruleset);
@@ -617,7 +617,7 @@ describe("an nft that is killed", () => {
   const has = ({ fake }: ReturnType<typeof setUp>, address: string) =>
     fake.kernel.ruleset.ip?.sets.get("lists")?.elements.has(`${address} . tcp . 80`);
 
-  test("over one Service at every try is its quarantine alone", async () => {
+  test("over one Service at every try quarantines this Service alone", async () => {
     const parts = setUp(cacheOf({ services, slices }));
     parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
     expect(await syncUntilDone(parts)).toBe(2);
@@ -628,7 +628,7 @@ describe("an nft that is killed", () => {
     expect(has(parts, "10.96.1.2")).toBe(false);
   });
 
-  test("over a Service that comes later leaves its neighbours their changes", async () => {
+  test("over a later Service does not stop changes of its neighbours", async () => {
     const parts = setUp(cacheOf({ services, slices }));
     await parts.sync();
     parts.fake.isKilledBy = (text) => text.includes("10.96.9.9");
@@ -691,7 +691,7 @@ describe("an nft that is killed", () => {
     expect(parts.reconciler.quarantined.size).toBe(0);
   });
 
-  test("or hangs over one Service is the quarantine of this one, too", async () => {
+  test("or hangs over one Service quarantines this one, too", async () => {
     const parts = setUp(cacheOf({ services, slices }));
     parts.fake.hangsOver = "10.96.1.2";
     expect(await syncUntilDone(parts)).toBe(2);
@@ -719,7 +719,7 @@ test("a chain comes before the verdicts that lead to it, unless the kernel still
   expect(await become(...five)).toBe(2);
 });
 
-test("a full sync that was compared before tells how long that took", async () => {
+test("a full sync reports the duration of the comparison before it", async () => {
   const { reconciler, sync } = setUp();
   await sync();
   reconciler.requestRepair([], { compared: "periodic", comparisonMs: 300 });

@@ -189,7 +189,7 @@ describe("SyncLoop", () => {
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300 }]);
   });
 
-  test("expects nothing of the kernel while a sync is due, and has given it nothing only until a repair is done", async () => {
+  test("has no expected ruleset while a sync is due, and no given one while a repair is due", async () => {
     const { loop, handlers, list, pass } = setUp();
     const seen = () => [loop.given !== undefined, loop.expected !== undefined];
     expect(seen()).toEqual([false, false]);
@@ -296,7 +296,7 @@ describe("SyncLoop", () => {
     expect(fake.runs.length).toBeGreaterThan(after);
   });
 
-  test("a sync waits until stale chains are deleted, however often that was asked for", async () => {
+  test("a sync waits until stale chains are deleted, however often that was requested", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();
     for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
@@ -319,7 +319,7 @@ describe("SyncLoop", () => {
     expect(fake.runs.length).toBeGreaterThan(runs);
   });
 
-  test("makes a change between two syncs: after the one that is under way, and the next one waits for it", async () => {
+  test("makes a change between two syncs: it waits for the current one, and the next one waits for it", async () => {
     const { loop, fake, list, pass } = setUp();
     await list();
     const order: string[] = [];
@@ -363,7 +363,7 @@ describe("SyncLoop", () => {
     expect(fake.runs).toHaveLength(runs);
   });
 
-  test("gives objects and rules of one moment: now, or as of the next sync that succeeds", async () => {
+  test("gives objects and rules of one moment: now, or after the next successful sync", async () => {
     const { loop, list, pass, handlers, cache } = setUp();
     await list();
     const endpoints = () =>
@@ -378,7 +378,7 @@ describe("SyncLoop", () => {
     expect(await moment).toEqual([[1], 1]);
   });
 
-  test("gives the objects and what the kernel was last told when no sync succeeds for 5 s", async () => {
+  test("gives the objects and the last rules that the kernel was given if no sync succeeds for 5 s", async () => {
     const { loop, list, pass, handlers, cache, fake } = setUp();
     await list();
     fake.timesOut = true;

@@ -50,7 +50,7 @@ describe("TableWatcher", () => {
     expect(missing).toEqual([["ip nft-proxy"]]);
   });
 
-  test("asks nothing while the kernel tells of changes, and looks again when it does not", async () => {
+  test("lists nothing while the kernel reports changes, and lists again when it does not", async () => {
     const { fake, missing, view, pass } = setUp();
     view.isTold = true;
     fake.kernel.ruleset = {};
@@ -69,7 +69,7 @@ describe("TableWatcher", () => {
     expect(fake.count("list")).toBe(2);
   });
 
-  test("asks nothing while a repair is due", async () => {
+  test("lists nothing while a repair is due", async () => {
     const { fake, missing, view, pass } = setUp();
     view.given = undefined;
     fake.kernel.ruleset = {};
@@ -77,7 +77,7 @@ describe("TableWatcher", () => {
     expect([missing, fake.runs]).toEqual([[], []]);
   });
 
-  test("does not report tables whose repair a sync asked for during the look", async () => {
+  test("does not report tables whose repair was requested during the listing", async () => {
     const { fake, missing, view, pass } = setUp();
     fake.kernel.ruleset = {};
     fake.before = () => {

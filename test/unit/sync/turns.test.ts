@@ -18,7 +18,7 @@ function* pieces(count: number, ms: number, work: () => void) {
   }
 }
 
-test("work that takes long lets others have their turns between its pieces", async () => {
+test("long work yields to the event loop between its pieces", async () => {
   let turns = 0;
   const seen: number[] = [];
   const work = () => {
@@ -29,7 +29,7 @@ test("work that takes long lets others have their turns between its pieces", asy
   expect(seen).toEqual([0, 0, 2, 2, 4, 4]);
 });
 
-test("work that takes little is done at once", () => {
+test("short work is done at once", () => {
   let done = 0;
   void inTurns(pieces(5, 1, () => done++));
   expect(done).toBe(5);

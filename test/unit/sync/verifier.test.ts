@@ -86,7 +86,7 @@ const addedIn = (found: readonly TableDelta[]) =>
   found.flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key)));
 
 describe("Verifier", () => {
-  test("has verified what a full sync compared, and what it compares each half minute where others change our tables", async () => {
+  test("verifies by a full sync, and by a comparison each half minute while others change our tables", async () => {
     const { verified, found, pass } = await setUp();
     expect(verified).toEqual([100_000]);
     await pass(PERIOD - 1);
@@ -96,7 +96,7 @@ describe("Verifier", () => {
     expect([verified, found]).toEqual([[100_000, 130_000, 160_000], []]);
   });
 
-  test("has verified without reading while the kernel tells of nobody else's change", async () => {
+  test("verifies without reading while the kernel reports no foreign change", async () => {
     const { fake, verified, found, events, lose, pass, verify, slow } = await setUp();
     slow(300);
     await pass(PERIOD);
@@ -146,7 +146,7 @@ describe("Verifier", () => {
     expect(fake.count("list")).toBeGreaterThan(listed);
   });
 
-  test("reads nothing where changes are not told, and has verified at full resyncs alone", async () => {
+  test("reads nothing without notifications, and verifies by full resyncs alone", async () => {
     const { fake, clock, events, verifier, verified, found, lose, pass } = await setUp();
     events.isTrusted = false;
     events.isIntact = true;
@@ -159,7 +159,7 @@ describe("Verifier", () => {
     expect(verified).toEqual([100_000, 250_000]);
   });
 
-  test("reports an element that somebody deleted, once a second look has found it, too", async () => {
+  test("reports a deleted element after a second look has confirmed it", async () => {
     const { found, verified, lose, pass } = await setUp();
     lose();
     await pass(PERIOD);
@@ -169,7 +169,7 @@ describe("Verifier", () => {
     expect([addedIn(found), verified]).toEqual([["10.96.0.10"], [100_000]]);
   });
 
-  test("drops what came and went: the second look reads the sets that differed, and no others", async () => {
+  test("drops passing differences: the second look reads only the sets that differed", async () => {
     const { fake, found, verified, lose, putBack, pass } = await setUp();
     const listed = fake.count("list");
     await pass(PERIOD);
@@ -183,7 +183,7 @@ describe("Verifier", () => {
     expect(fake.count("list") - listed).toBe(2 * all + 3);
   });
 
-  test("reports of several differences those that stay", async () => {
+  test("reports only those differences that stay", async () => {
     const { fake, found, lose, putBack, pass } = await setUp();
     lose();
     const foreign = { ...LOST, elem: ["192.0.2.1"] };
@@ -313,7 +313,7 @@ describe("Verifier", () => {
     expect(fake.count("list")).toBeGreaterThan(listed);
   });
 
-  test("compares at once when it is told that changes may have been missed", async () => {
+  test("compares at once after changes may have been missed", async () => {
     const { events, verifier, found, lose, pass } = await setUp();
     events.isIntact = true;
     lose();
@@ -331,7 +331,7 @@ describe("Verifier", () => {
     expect(fake.runs).toHaveLength(runs);
   });
 
-  test("warns once while the tables cannot be read, and tells when they can", async () => {
+  test("warns once while the tables cannot be read, and logs when they can be read again", async () => {
     const { fake, logger, pass } = await setUp();
     fake.timesOut = true;
     for (let n = 0; n < 3; n++) await pass(PERIOD);
@@ -351,7 +351,7 @@ describe("Verifier", () => {
     ]);
   });
 
-  test("reports once what is not understood in tables that were, and not an nft that fails", async () => {
+  test("reports tables once that are no longer understood, and no failure of nft", async () => {
     const { fake, unreadable, pass } = await setUp();
     fake.broken = "Error: something foreign";
     await pass(PERIOD);
@@ -416,7 +416,7 @@ describe("Verifier", () => {
 });
 
 describe("Verifier.find", () => {
-  test("gives what a comparison of now finds, and reports it", async () => {
+  test("returns and reports the result of a new comparison", async () => {
     const { verifier, found, clock, lose, pass } = await setUp();
     lose();
     await pass(10_000);
@@ -436,7 +436,7 @@ describe("Verifier.find", () => {
     expect(await verifier.find()).toEqual({ at: 0, comparison: { kind: "compared", differences: [] } });
   });
 
-  test("shares one comparison among all that ask while another is under way", async () => {
+  test("shares one comparison among all callers that ask during another one", async () => {
     const { fake, verifier, hold, pass, clock } = await setUp();
     const listed = fake.count("list");
     const release = hold();
@@ -453,7 +453,7 @@ describe("Verifier.find", () => {
     expect(fake.count("list") - listed).toBe(1.5 * twice);
   });
 
-  test("ends a comparison that nobody wants any more", async () => {
+  test("ends a comparison that nobody waits for any more", async () => {
     const { fake, verifier, hold, pass, logger } = await setUp();
     const listed = fake.count("list");
     const release = hold();
@@ -468,7 +468,7 @@ describe("Verifier.find", () => {
     expect([fake.count("list") - listed, logger.lines]).toEqual([1, []]);
   });
 
-  test("goes on with a comparison that somebody else wants", async () => {
+  test("goes on with a comparison that somebody else waits for", async () => {
     const { verifier, hold, pass } = await setUp();
     const release = hold();
     const asked = new AbortController();
@@ -480,7 +480,7 @@ describe("Verifier.find", () => {
     expect(all.map(({ comparison }) => comparison.kind)).toEqual(["compared", "compared"]);
   });
 
-  test("tries three times where syncs leave it in doubt", async () => {
+  test("tries three times if syncs leave the result in doubt", async () => {
     const { fake, clock, verifier, verified } = await setUp();
     const before = fake.count("list");
     await verifier.find();
@@ -502,7 +502,7 @@ describe("Verifier.find", () => {
 });
 
 describe("Verifier.recheck", () => {
-  test("gives what a second look confirms, and reports nothing", async () => {
+  test("returns confirmed differences, and reports nothing", async () => {
     const { verifier, found, verified, lose, putBack, pass } = await setUp();
     lose();
     const lost = verifier.recheck("everything");
@@ -516,7 +516,7 @@ describe("Verifier.recheck", () => {
     expect([await back, found, verified]).toEqual([[], [], [100_000]]);
   });
 
-  test("reads no elements where declarations are asked for", async () => {
+  test("reads no elements if asked for declarations", async () => {
     const { fake, verifier, lose } = await setUp();
     lose();
     fake.kernel.apply({
@@ -529,7 +529,7 @@ describe("Verifier.recheck", () => {
     expect(fake.count("list") - listed).toBe(2);
   });
 
-  test("gives undefined where the tables cannot be read, or three times a sync leaves it in doubt", async () => {
+  test("returns undefined if the tables cannot be read, or if syncs leave the result in doubt three times", async () => {
     const { fake, verifier } = await setUp();
     fake.broken = "Error: something foreign";
     expect(await verifier.recheck("everything")).toBeUndefined();
