@@ -103,7 +103,7 @@ describe("check", () => {
     expect(lines[3]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
-  test("takes an unknown field for an error, and with --no-strict for a warning", async () => {
+  test("reports an unknown field as an error, and with --no-strict as a warning", async () => {
     const text = `apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
@@ -157,7 +157,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     });
   });
 
-  test("fails for warnings with --strict alone", async () => {
+  test("fails because of warnings only with --strict", async () => {
     const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
     expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
     expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);

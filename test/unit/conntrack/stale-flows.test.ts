@@ -109,7 +109,7 @@ describe("isStale", () => {
 });
 
 describe("udpFrontends", () => {
-  test("a cluster IP is that of its Service, also after another one that names it as an external IP", () => {
+  test("a cluster IP belongs to its Service, even if an earlier Service names it as an external IP", () => {
     const thief = { port: servicePort("udp", "10.96.0.9"), endpoints: [endpoint("10.244.1.9", true, true)] };
     const own = { port: servicePort("udp", "203.0.113.1"), endpoints: [endpoint("10.244.1.5", true, true)] };
     expect(udpFrontends([thief, own], "virtual").get("203.0.113.1 . 53")).toEqual(
@@ -183,7 +183,7 @@ describe("udpFrontends", () => {
     expect(udpFrontends([first, second], "virtual").get("10.96.0.11 . 53")?.size).toBe(0);
   });
 
-  test("judge no flow to a service port in quarantine, but to what another one has instead", () => {
+  test("have no endpoints to judge a quarantined service port by, unless another one has the frontend", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const quarantined = { port: servicePort("udp", "10.96.0.11"), endpoints: undefined };
     const wanted = withRemoved(udpFrontends([first, quarantined], "virtual"), [
@@ -306,7 +306,7 @@ describe("StaleFlowCleaner", () => {
     expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([]);
   });
 
-  test("keeps what a client has made anew since its flow was deleted, and is done", async () => {
+  test("keeps a flow that the client started again after the deletion", async () => {
     const table = new (class extends FakeTable {
       override async expireFlows(): Promise<void> {
         this.flows = [{ ...TO_DNS, id: 2 }];
@@ -319,7 +319,7 @@ describe("StaleFlowCleaner", () => {
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
   });
 
-  test("repeats a deletion that changed nothing, ever more rarely, until the flows are gone", async () => {
+  test("repeats a deletion without effect, with growing pauses, until the flows are gone", async () => {
     const table = new OldTable();
     const working = table.deleteFlowsLike.bind(table);
     table.deleteFlowsLike = async () => {};
@@ -364,7 +364,7 @@ describe("StaleFlowCleaner", () => {
     expect(reports.at(-1)?.deleted).toEqual({ ip: 12_000, ip6: 0 });
   });
 
-  test("does only the last of several requests that came during a run, with the frontends of them all", async () => {
+  test("does only the last of several requests during a cleaning, with the frontends of all of them", async () => {
     const { clean, table } = makeCleaner();
     table.flows = [TO_DNS];
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
@@ -467,7 +467,7 @@ describe("UdpServicePorts", () => {
   const udp = (name: string, address: string, createdAt: number) =>
     service({ name, createdAt, clusterIPs: [address], ports: [port(53, { protocol: "udp" }), port(53)] });
 
-  test("tells whether a Service that changed has, or had, a UDP port", () => {
+  test("reports whether a changed Service has or had a UDP port", () => {
     const cache = cacheOf({ services: [udp("dns", "10.96.0.53", 1), service()] });
     const view = new UdpServicePorts(cache);
     expect(view.update([named("web")])).toBe(false);

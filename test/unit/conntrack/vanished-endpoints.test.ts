@@ -87,7 +87,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(held()).toEqual([]);
   });
 
-  test("has its full time again when it leaves a second time", () => {
+  test("that leaves a second time is held for the full time again", () => {
     const { put, wait } = tracking(slice({ endpoints: [A] }));
     for (const endpoints of [[], [A], []]) {
       put(slice({ endpoints, family: "ip" }));
@@ -117,7 +117,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(vanished.held()).toMatchObject([{ services: ["default/web", "default/other"] }]);
   });
 
-  test("is not one that moves to another EndpointSlice or Service at once, whichever is seen first", () => {
+  test("that moves to another EndpointSlice or Service at once is not held, whichever is seen first", () => {
     for (const order of [0, 1]) {
       const { cache, vanished, wait } = tracking(slice({ endpoints: [A] }));
       const without = () => cache.putSlice(slice({ endpoints: [], family: "ip" }), slice({ endpoints: [A] }));
@@ -167,7 +167,7 @@ describe("the endpoints that are held", () => {
     expect(vanished.nextChangeAt(), "the time of both is over").toBeUndefined();
   });
 
-  test("change next at a time that passed while a sync was under way", () => {
+  test("change next at a time in the past if it passed during a sync", () => {
     const { put, sync, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
     put(slice({ endpoints: [B] }));
     sync();
@@ -304,7 +304,7 @@ test("a full sync deletes what others put into the set of vanished endpoints", a
   expect(inKernel(fake)).toEqual([]);
 });
 
-test("without the option the set, the chain and the rule that leads to it go, and come back with it", async () => {
+test("the set, the chain and its rule are deleted without the option, and added again with it", async () => {
   const fake = new FakeNft();
   const text = () => JSON.stringify([...(fake.kernel.ruleset.ip?.chains ?? [])]) + inKernel(fake);
   await start(fake, [A], false).sync();
@@ -362,7 +362,7 @@ test("a full sync puts back what others deleted from the set, as drift", async (
   expect(inKernel(fake)).toEqual([at(A)]);
 });
 
-test("a sync is requested at the next change as of the last sync, at once if that is past, and never for none", () => {
+test("a sync is requested at the next change: at once if it is past, never if there is none", () => {
   const clock = new ManualClock(1000);
   const next: { at: number | undefined } = { at: 4000 };
   const requested: number[] = [];

@@ -40,7 +40,7 @@ describe("problems of objects", () => {
     expect(logger.lines).toHaveLength(23);
   });
 
-  test("are remembered of 1,000 objects, those that were told of last", () => {
+  test("are remembered for the 1,000 objects reported last", () => {
     const { logger, clock, add } = setUp();
     const namespaces = (count: number, from = 0) =>
       Array.from({ length: count }, (_, i) => `Service n${from + i}/web`);

@@ -118,7 +118,7 @@ test.each(rows)("diffText describes $name by its effect", ({ before, after, line
 });
 
 describe("compareRulesets", () => {
-  test("finds nothing between the same objects", () => {
+  test("finds no difference between the same objects", () => {
     const objects = { services: [WEB, OTHER], slices: [TWO] };
     expect(isSame(compareRulesets(side(objects), side(objects)))).toBe(true);
   });

@@ -65,7 +65,7 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
     ]);
   });
 
-  test("of an object with other errors is an error: it is often their cause", async () => {
+  test("of an object with other errors is an error, too", async () => {
     const result = await read(service("  ports: [{prot: 80}]"));
     expect(result.diagnostics.map(({ path, reason }) => `${path} ${reason}`)).toEqual([
       "spec.ports[0] must have required property 'port'",
@@ -172,7 +172,7 @@ describe("strict checks report what the API server would refuse, though a proxy 
     );
   });
 
-  test("a node port of two ports of one Service, not as that of another Service", async () => {
+  test("report a node port of two ports of one Service once", async () => {
     const ports = ["a", "b"].map((name, index) => `{name: ${name}, port: ${80 + index}, nodePort: 30080}`);
     const result = await read(service(`  ports: [${ports.join(", ")}]`, "web", "NodePort"));
     expect(result.diagnostics).toHaveLength(1);

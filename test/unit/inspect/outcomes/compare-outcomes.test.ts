@@ -46,13 +46,13 @@ function changes(...given: Parameters<typeof compare>): string[] {
 }
 
 describe("compareOutcomes", () => {
-  test("names endpoints and source where endpoints change and all of them see another source", () => {
+  test("names endpoints and source if the endpoints change and all of them see another source", () => {
     const differences = changes(web({}), web({ external: "Local" }));
     expect(differences).toContain("outside at 192.0.2.2:30080: endpoints source");
     expect(differences).toContain("pod at 192.0.2.2:30080: source");
   });
 
-  test("names endpoints alone where one is replaced, without a line for the endpoint itself", () => {
+  test("names only endpoints if one is replaced, without a line for the endpoint itself", () => {
     expect(changes(web({}), web({}, [LOCAL, "10.244.2.12"]))).toEqual([
       "pod at 10.96.0.10:80: endpoints",
       "node outside at 10.96.0.10:80: endpoints",
@@ -68,7 +68,7 @@ describe("compareOutcomes", () => {
     expect(changes(web({}), after)).toContain(expected);
   });
 
-  test("knows by which interface clients within and outside of source ranges come", () => {
+  test("uses the right interface for clients within and outside of source ranges", () => {
     const guarded = (endpoints: readonly string[]) =>
       web(
         { loadBalancerIPs: ["203.0.113.7"], sourceRanges: ["192.0.2.128/25"], external: "Local" },
@@ -119,7 +119,7 @@ describe("compareOutcomes", () => {
     expect(differences.map(({ changes }) => changes)).toEqual([["source"]]);
   });
 
-  test("finds nothing between the same objects", () => {
+  test("finds no difference between the same objects", () => {
     const { differences, frontends } = compare(web({}), web({}));
     expect(differences).toEqual([]);
     expect(frontends).toBeGreaterThan(1);

@@ -117,7 +117,7 @@ describe("a kubeconfig's proxy-url", () => {
     expect((await failure({ ...cluster, ...trust }))[0]).toContain("does not match certificate's altnames");
   });
 
-  test("that is none is refused, without its text, which may hold a password", async () => {
+  test("that is not a URL is refused without its text, which may contain a password", async () => {
     const path = kubeconfig({ server: api.url, "proxy-url": "ftp://me:secret@proxy" });
     await expect(ask({ kubeconfig: path })).rejects.toThrow(
       `the kubeconfig ${path} cannot be used: proxy-url is not the URL of an http, https or socks5 proxy`,

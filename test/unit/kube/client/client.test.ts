@@ -98,7 +98,7 @@ describe("the API client over http", () => {
     expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
   });
 
-  test("replaces a connection that has been used for long", async () => {
+  test("replaces an old connection", async () => {
     api = await StubApi.start();
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
     client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { replaceAfter: 100 } });

@@ -9,7 +9,7 @@ describe("the decoders of API objects", () => {
   });
   const web = apiService("web", { clusterIP: "10.96.0.1" });
 
-  test("tell of a single part that is excluded, with the object's name", () => {
+  test("report a part that is excluded, with the object's name", () => {
     const annotations = { "nft-proxy.io/scheduler": "fastest" };
     expect(services({ ...web, metadata: { ...web.metadata, annotations } })).toMatchObject({
       scheduler: "random",
@@ -17,7 +17,7 @@ describe("the decoders of API objects", () => {
     expect(told.splice(0)).toEqual(['Service shop/web metadata.annotations["nft-proxy.io/scheduler"]']);
   });
 
-  test("tell nothing of an object that is right", () => {
+  test("report nothing about a valid object", () => {
     expect(services(web)).toMatchObject({ name: "shop/web" });
     expect(told).toEqual([]);
   });
@@ -26,7 +26,7 @@ describe("the decoders of API objects", () => {
     expect(services(apiService("headless", { clusterIP: "None" }))).toBeUndefined();
   });
 
-  test("throw what is wrong with an invalid object", () => {
+  test("throw the reason why an object is invalid", () => {
     expect(() => services({ ...web, spec: 7 })).toThrow(expect.objectContaining({ code: "REFUSED_INPUT" }));
   });
 });

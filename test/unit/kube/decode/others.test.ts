@@ -149,7 +149,7 @@ describe("an EndpointSlice", () => {
     expect(diagnostics.at(-1)?.reason).toBe("must be an IPv4 address, not missing");
   });
 
-  test("gets a warning for a trigger time that is no time", () => {
+  test("gets a warning for an invalid trigger time", () => {
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "soon" };
     const labels = { "kubernetes.io/service-name": "web" };
     const { value, diagnostics } = oursSlice({}, { annotations, labels });

@@ -118,14 +118,14 @@ describe("a Service beyond its budget", () => {
     expect(decoded(more)).toMatchObject({ kind: "valid", value, diagnostics: [] });
   });
 
-  test("is none that has as many as it may", () => {
+  test("is not one that is exactly at its limits", () => {
     const ranges = { externalIPs: ["203.0.113.2"], loadBalancerSourceRanges: ["10.0.0.0/8", "192.0.2.0/24"] };
     const { value } = decoded(ranges) as { value: Service };
     expect(value.excess).toBeUndefined();
     expect(value.loadBalancerSourceRanges.ip).toHaveLength(2);
   });
 
-  test("is decoded without a look at each of its source ranges", () => {
+  test("is decoded without reading each of its source ranges", () => {
     const many = (count: number) => ({
       loadBalancerSourceRanges: Array.from({ length: count }, () => "10.0.0.0/8"),
     });
@@ -404,7 +404,7 @@ describe("the addresses of a Service", () => {
     expect(diagnostics).toMatchObject([{ path: "spec.externalIPs[0]", severity: "warning" }]);
   });
 
-  test("keep only the load-balancer IPs whose packets arrive unchanged", () => {
+  test("keep only load balancer IPs with ipMode VIP", () => {
     const status = ingress(
       "192.0.2.1",
       { ip: "192.0.2.2", ipMode: "VIP" },

@@ -85,7 +85,7 @@ describe("a source of files", () => {
     expect(calls).toEqual([]);
   });
 
-  test("keeps the objects of files that are away for a while, and recovers when the same files are back", async () => {
+  test("keeps the objects while files are missing, and recovers when the same files are back", async () => {
     write("a.yaml", service("a", "10.96.0.1"));
     start();
     await check();

@@ -188,7 +188,7 @@ describe("readFiles", () => {
     expect(await names(directory)).toEqual(["town/a", "town/c", "town/b"]);
   });
 
-  test("reads a file that is named twice once", async () => {
+  test("reads a file once even if it is named twice", async () => {
     const file = write("a.yaml", stringify(service("a")));
     expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
   });
@@ -289,7 +289,7 @@ describe("a diagnostic of readFiles", () => {
     expect(diagnostics[0]).toMatchObject({ file, ...expected });
   });
 
-  test("about one object leaves the others as they are", async () => {
+  test("about one object does not affect the others", async () => {
     const file = write(
       "a.yaml",
       [service("a"), service("b", { ports: [] }), service("c")].map((s) => stringify(s)).join("---\n"),
@@ -320,7 +320,7 @@ describe("a diagnostic of readFiles", () => {
     }
   });
 
-  test("one that is ignored takes the place of an earlier one, too", async () => {
+  test("an ignored object replaces an earlier one, too", async () => {
     const both = [service("x"), service("x", { clusterIP: "None" })];
     const { objects, ignored } = await read(write("a.yaml", both.map((s) => stringify(s)).join("---\n")));
     expect([objects.services, ignored]).toMatchObject([

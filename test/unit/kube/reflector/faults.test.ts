@@ -160,7 +160,7 @@ describe("faults of an open watch", () => {
     },
   );
 
-  test("silence for three minutes ends a half-open connection, and nothing is missed", async () => {
+  test("after three minutes of silence a half-open connection is closed, and no change is missed", async () => {
     follower.start();
     await follower.untilEqual();
     api.cluster.watches("services")[0]?.mute();
@@ -173,7 +173,7 @@ describe("faults of an open watch", () => {
     expect(follower.reflector.state().relists).toBe(0);
   });
 
-  test("a watch that the server never ends is ended half a minute after its time", async () => {
+  test("a watch that the server does not end is closed half a minute after its time", async () => {
     follower.start();
     await follower.untilEqual();
     for (let minutes = 1; minutes <= 8; minutes += 1) {
@@ -248,7 +248,7 @@ describe("outages", () => {
     expect(follower.clock.waits).toEqual([400, 800, 1600, 3200]);
   });
 
-  test("a request that times out is no answer, which would end the waits of other resources", async () => {
+  test("a request that times out does not end the waits of other resources", async () => {
     const onAnswer = vi.spyOn(follower.availability, "answered");
     api.addFault({ verb: "list", fault: { kind: "hang" } });
     follower.start();
@@ -355,7 +355,7 @@ describe("a list without any of the known objects, not even default/kubernetes",
     expect(warnings.map(({ level }) => level)).toEqual(["warn", "debug", "debug"]);
   });
 
-  test("is believed when it has been repeated for a minute", async () => {
+  test("is accepted when it has been repeated for a minute", async () => {
     await followKubernetes();
     const began = follower.clock.now();
     api.addFault({ verb: "list", fault: empty, times: Number.POSITIVE_INFINITY });
@@ -364,7 +364,7 @@ describe("a list without any of the known objects, not even default/kubernetes",
     expect(follower.clock.now() - began).toBeGreaterThanOrEqual(60_000);
   });
 
-  test("is believed at once if that is asked for", async () => {
+  test("is accepted at once with the option", async () => {
     await followKubernetes({ acceptEmptyLists: true });
     api.addFault({ verb: "list", fault: empty });
     api.cluster.watches("services")[0]?.end();

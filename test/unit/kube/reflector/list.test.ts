@@ -30,7 +30,7 @@ async function list(bytes: number) {
   return { version, taken, timers: clock.timers };
 }
 
-test("a list that takes some minutes is taken", async () => {
+test("a list that takes some minutes is accepted", async () => {
   expect(await list(5)).toEqual({ version: "7", taken: [{ metadata: { name: "a" } }], timers: 0 });
 });
 

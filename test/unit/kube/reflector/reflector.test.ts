@@ -209,7 +209,7 @@ describe("a reflector's events", () => {
     expect(follower.calls).toEqual(["+shop/a", "synced", "-shop/a", "+shop/a"]);
   });
 
-  test("lead from the town through its recorded streams to the town after", async () => {
+  test("of the recorded streams change the town into the town after", async () => {
     loadTown(api.cluster);
     const all = await Promise.all(RESOURCE_NAMES.map((resource) => follow({ resource })));
     replayTown(api.cluster);
@@ -256,7 +256,7 @@ describe("a reflector", () => {
     expect(warnings, "whoever takes the objects logs them").toEqual([]);
   });
 
-  test("goes on when its consumer throws, and loses that call alone", async () => {
+  test("continues when its consumer throws, and loses only that call", async () => {
     api.cluster.put("services", tinyService("a"));
     const follower = await follow({
       onCall: (call) => {
@@ -306,7 +306,7 @@ describe("a reflector of an API that is not served", () => {
     await follower.untilEqual();
   });
 
-  test("takes a 404 for Services for a failure like any other", async () => {
+  test("treats a 404 for Services like any other failure", async () => {
     api.cluster.put("services", tinyService("a"));
     api.addFault({ fault: { kind: "status", status: 404 }, times: 3 });
     const follower = await follow();
@@ -328,7 +328,7 @@ describe("stop() of a reflector", () => {
     expect(follower.logger.lines.filter(({ level }) => level !== "debug")).toEqual([]);
   });
 
-  test("is final between two objects of a list", async () => {
+  test("takes effect between two objects of a list", async () => {
     for (const name of ["a", "b", "c"]) api.cluster.put("services", tinyService(name));
     const follower = new Follower(api, { onCall: () => follower.reflector.stop() }).start();
     followers.push(follower);

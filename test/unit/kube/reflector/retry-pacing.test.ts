@@ -19,7 +19,7 @@ const pacing = (random: () => number) =>
 const milliseconds = (wait: Wait) => (wait.kind === "time" ? Math.round(wait.milliseconds) : -1);
 
 describe("back-off", () => {
-  test("is of full jitter: from nothing to twice as much each time, up to the cap, for ever", () => {
+  test("has full jitter: from zero to a limit that doubles up to the cap, forever", () => {
     const highest = pacing(() => 0.999_999);
     const waits = Array.from({ length: 2000 }, () => milliseconds(highest.afterFailure(refused(), true)));
     expect(waits.slice(0, 8)).toEqual([800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
