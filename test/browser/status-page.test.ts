@@ -276,8 +276,8 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",
       "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 11000 sets, 22 ms | inet firewall: 5500 sets, 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",
-      "Memory | 165 MB | of 1342 MB, the limit of the container | at most 415 MB, with page cache | daemon: 121 MB | socat: 4.6 MB, at most 4.6 MB",
-      "Versions | 1.2.3 | nftables v1.1.3 (Commodore Bullmoose #4) | Linux 6.12.48 | Node.js v20.19.2",
+      "Memory | 165 MB | of 1342 MB, the limit of the container | at most 415 MB, with page cache | daemon: 121 MB | socat: 4.6 MB, one process at most 4.6 MB",
+      "Versions | 1.2.3 | nftables v1.1.3 (Commodore Bullmoose #4) | Linux 6.12.48 | socat 1.8.0.3 | Node.js v20.19.2",
     ]);
     expect(await page.locator("svg.spark rect").count()).toBe(2 * 45);
     const heights = await page

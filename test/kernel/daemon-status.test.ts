@@ -26,7 +26,7 @@ test("the status page shows the Services that the daemon serves", async () => {
   expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync at start/);
   expect(text).toMatch(/Syncs, last hour [1-9]\d* .*Out of sync, last hour [\d.]+ s/);
   expect(text).toMatch(
-    /Memory \d+ MB .*daemon: \d+ MB .*Versions \S+ nftables v\S+ .* Linux \d+\.\S+ Node\.js v\d/,
+    /Memory [\d.]+ MB .*daemon: [\d.]+ MB .*Versions \S+ nftables v\S+ .* Linux \d+\.\S+ socat \d\S+ Node\.js v\d/,
   );
   expect(text).toMatch(/Elements of all Services [1-9]\d* 1000000 0 % /);
   expect(text).toContain("36 of 36 Services");

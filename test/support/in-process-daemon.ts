@@ -68,7 +68,7 @@ export class InProcessDaemon {
       options: { ...resolveOptions({ configText: CONFIGURATION }).options, ...NO_SERVERS },
       nodeName: "node-1",
       version: "test",
-      hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", nodejs: "v20.20.2" },
+      hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
       nft,
       isOwnCommit: () => false,
       tables: nftTables(nft),

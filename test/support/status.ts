@@ -26,7 +26,12 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
   };
   return {
     version: "1.2.3",
-    hostVersions: { nft: "nftables v1.1.3 (Commodore Bullmoose #4)", kernel: "6.12.48", nodejs: "v20.19.2" },
+    hostVersions: {
+      nft: "nftables v1.1.3 (Commodore Bullmoose #4)",
+      kernel: "6.12.48",
+      socat: "1.8.0.3",
+      nodejs: "v20.19.2",
+    },
     startedAt: NOW - 3_600_000,
     now: NOW,
     dryRun: false,

@@ -51,7 +51,7 @@ function versionOf({ socket, state: { version, nodeName, startedAt, now } }: Run
 }
 
 /** The versions for people, a line each. */
-export function versionsText({ nftProxy, daemon, nft, kernel, nodejs }: Versions): string {
+export function versionsText({ nftProxy, daemon, nft, kernel, socat, nodejs }: Versions): string {
   const running =
     "problem" in daemon
       ? daemon.problem
@@ -61,6 +61,7 @@ export function versionsText({ nftProxy, daemon, nft, kernel, nodejs }: Versions
     `daemon     ${running}`,
     `nft        ${nft}`,
     `kernel     ${kernel}`,
+    `socat      ${socat}`,
     `Node.js    ${nodejs}\n`,
   ].join("\n");
 }

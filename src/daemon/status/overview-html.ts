@@ -153,12 +153,19 @@ function memoryCard({ memory: { own, container, programs } }: DaemonStatus): Htm
     ...(limit === undefined ? [] : [`of ${megabytes(limit)}, the limit of the container`]),
     ...(peak === undefined ? [] : [`at most ${megabytes(peak)}, with page cache`]),
     `daemon: ${megabytes(own)}`,
-    ...programs.map((one) => `${one.program}: ${megabytes(one.resident)}, at most ${megabytes(one.peak)}`),
+    ...programs.map(
+      (one) => `${one.program}: ${megabytes(one.resident)}, one process at most ${megabytes(one.peak)}`,
+    ),
   ]);
 }
 
-function versionsCard({ version, hostVersions: { nft, kernel, nodejs } }: DaemonStatus): Html {
-  return wideCard("Versions", "good", version, [nft, `Linux ${kernel}`, `Node.js ${nodejs}`]);
+function versionsCard({ version, hostVersions: { nft, kernel, socat, nodejs } }: DaemonStatus): Html {
+  return wideCard("Versions", "good", version, [
+    nft,
+    `Linux ${kernel}`,
+    `socat ${socat}`,
+    `Node.js ${nodejs}`,
+  ]);
 }
 
 function megabytes(bytes: number): string {

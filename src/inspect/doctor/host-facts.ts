@@ -10,6 +10,7 @@ import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import { socatVersion } from "../../kernel/versions.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
 import { asObject, asTagged } from "../../nft/canonical/shape.ts";
 import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
@@ -136,7 +137,7 @@ export async function gatherFacts(
     settings: await gatherSettings(host, settingPaths),
     interfaces: await gatherInterfaces(host),
     conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
-    socatVersion: await gatherSocatVersion(host),
+    socatVersion: await socatVersion(host.run),
     chains: await gatherChains(nft),
     costlyTables: await costlyTables(nft, systemClock).catch(() => []),
     ...(await gatherTraces(host)),
@@ -177,15 +178,6 @@ export async function gatherHostNft(
   if (isInPod) return undefined;
   const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
   return version === undefined ? [] : [{ path: HOST_NFT, version }];
-}
-
-/**
- * Returns the version of socat from `socat -V` (`socat version 1.8.0.3 on ...`); undefined if it does not
- * run.
- */
-export async function gatherSocatVersion({ run }: Pick<DoctorHost, "run">): Promise<string | undefined> {
-  const text = await versionOf(run, ["socat", "-V"]);
-  return text === undefined ? undefined : (/^socat version (\S+)/m.exec(text)?.[1] ?? "of unknown version");
 }
 
 async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readonly string[]) {

@@ -43,7 +43,7 @@ async function start(path: string) {
     },
     nodeName: "node-1",
     version: "1.2.3",
-    hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", nodejs: "v20.20.2" },
+    hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
     nft: fake.nft,
     isOwnCommit: fake.isOwnCommit,
     tables: fake.tables,

@@ -39,7 +39,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
     options,
     nodeName: "node-1",
     version: "test",
-    hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", nodejs: "v20.20.2" },
+    hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
     nft: fake.nft,
     isOwnCommit: fake.isOwnCommit,
     tables: fake.tables,

@@ -14,6 +14,7 @@ test("version answers without a daemon and without nft, and says what it lacks",
       daemon: { problem: "none answers at /nowhere/daemon.sock" },
       nft: expect.stringContaining('unavailable: cannot start nft at "/nowhere/nft"'),
       kernel: expect.stringMatching(/^\d+\.\d+/),
+      socat: expect.stringMatching(/^\d|^unavailable: socat cannot be started$/),
       nodejs: process.version,
     },
   });
@@ -31,6 +32,7 @@ test("version prints a line for each program, with the daemon's node and uptime"
     daemon,
     nft: "nftables v1.1.3",
     kernel: "6.18.1",
+    socat: "1.8.0.3",
     nodejs: "v20.20.2",
   };
   expect(versionsText(versions).split("\n")).toEqual([
@@ -38,6 +40,7 @@ test("version prints a line for each program, with the daemon's node and uptime"
     "daemon     1.2.3 on node-1, up for 1m30s",
     "nft        nftables v1.1.3",
     "kernel     6.18.1",
+    "socat      1.8.0.3",
     "Node.js    v20.20.2",
     "",
   ]);

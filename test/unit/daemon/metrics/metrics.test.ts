@@ -78,7 +78,13 @@ describe("metrics", () => {
   test("of the build have the versions of nft-proxy, nft, the kernel and Node.js", async () => {
     const metrics = new Metrics();
     const nft = "nftables v1.1.3 (Commodore Bullmoose #4)";
-    metrics.observe("started", { version: "1.2.3", nft, kernel: "6.18.1", nodejs: "v20.20.2" });
+    metrics.observe("started", {
+      version: "1.2.3",
+      nft,
+      kernel: "6.18.1",
+      socat: "1.8.0.3",
+      nodejs: "v20.20.2",
+    });
     expect(await metrics.registry.metrics()).toContain(
       'nft_proxy_build_info{version="1.2.3",nft="1.1.3",kernel="6.18.1",nodejs="v20.20.2"} 1\n',
     );

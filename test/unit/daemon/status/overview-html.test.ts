@@ -134,7 +134,7 @@ describe("the card Memory", () => {
     const container = { workingSet: 165_400_000, limit: 1_342_177_280, peak: 415_000_000 };
     expect(text({ memory: { own: 121_000_000, container, programs } })).toContain(
       "Memory 165 MB of 1342 MB, the limit of the container at most 415 MB, with page cache daemon: 121 MB" +
-        " nft: 0 MB, at most 137 MB socat: 4.6 MB, at most 4.6 MB",
+        " nft: 0 MB, one process at most 137 MB socat: 4.6 MB, one process at most 4.6 MB",
     );
   });
 

@@ -10,10 +10,10 @@ import {
   gatherNft,
   gatherProxyMode,
   gatherSettings,
-  gatherSocatVersion,
   gatherTraces,
 } from "../../../../src/inspect/doctor/host-facts.ts";
 import { NftProgram } from "../../../../src/kernel/nft.ts";
+import { socatVersion } from "../../../../src/kernel/versions.ts";
 import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
 type Texts = Readonly<Record<string, string>>;
@@ -56,9 +56,9 @@ describe("the doctor's facts", () => {
   test("about socat are the version that it prints, if it runs", async () => {
     const output =
       "socat by Gerhard Rieger and contributors\nsocat version 1.8.0.3 on 09 Apr 2025 00:00:00\n   running on Linux\n";
-    expect(await gatherSocatVersion(fakeHost({}, { "socat -V": output }))).toBe("1.8.0.3");
-    expect(await gatherSocatVersion(fakeHost({}, { "socat -V": "other\n" }))).toBe("of unknown version");
-    expect(await gatherSocatVersion(fakeHost({}))).toBeUndefined();
+    expect(await socatVersion(fakeHost({}, { "socat -V": output }).run)).toBe("1.8.0.3");
+    expect(await socatVersion(fakeHost({}, { "socat -V": "other\n" }).run)).toBe("of unknown version");
+    expect(await socatVersion(fakeHost({}).run)).toBeUndefined();
   });
 
   test("about the host's nft are its version, unless it is ours, and nothing in a pod", async () => {
