@@ -104,10 +104,10 @@ function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): str
   return `daemon on ${nodeName}, ${verified}${pending}`;
 }
 
-/** Warns if the daemon's last sync failed: the kernel lacks changes. */
+/** Warns if the daemon's last sync failed, so the rules are out of date. */
 export function pendingNotices({ daemon }: DesiredOrigin): string[] {
   if (daemon?.problem === undefined) return [];
-  return [`warning: the daemon's last sync failed, and the kernel lacks changes: ${daemon.problem}`];
+  return [`warning: the daemon's last sync failed, so the rules are out of date: ${daemon.problem}`];
 }
 
 /**

@@ -93,9 +93,9 @@ describe("the doctor", () => {
     const { exitCode, stdout } = await nftProxy(["doctor", "--output=json", "--nft-path=/nowhere/nft"]);
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ worst: "fault", findings: expect.arrayContaining([NO_NFT]) });
-    expect(await nftProxy(["doctor", "--output=yaml"])).toMatchObject({
+    expect(await nftProxy(["doctor", "--output=xml"])).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringContaining("must be text or json"),
+      stderr: expect.stringContaining("must be text, json or yaml"),
     });
   });
 

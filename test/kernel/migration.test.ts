@@ -193,11 +193,11 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
       const found = (JSON.parse(report).findings as HostFinding[]).map((one) => `${one.check}: ${one.found}`);
       // nft cannot list legacy rules; kube-proxy itself, which does not run here, answers its mode.
       const rules = {
-        nft: "migration: kube-proxy's rules are on this host, of mode iptables",
+        nft: "migration: kube-proxy has rules on this host (mode iptables)",
         legacy: "other-proxy: legacy iptables has tables: nat",
       };
       expect(found).toContain(rules[variant]);
-      expect(found).toContain("cluster-cidr: detect-local-mode is ClusterCIDR, and there is no cluster CIDR");
+      expect(found).toContain("cluster-cidr: detect-local-mode is ClusterCIDR, but there is no cluster CIDR");
     } finally {
       await clear();
     }
