@@ -102,28 +102,28 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   /** Their elements are not counted at a scrape, as that may take seconds. */
   nft_proxy_map_capacity: {
     kind: "gauge",
-    help: "Most elements that a set or map filled by packets takes",
+    help: "Maximum number of elements of a set or map that packets fill",
     labels: OF_MAP,
     scrape: mapCapacity,
   },
   /** See `nft_proxy_map_capacity` of the map `affinity-clients` for the maximum. */
   nft_proxy_affinity_entries: {
     kind: "gauge",
-    help: "Clients that session affinity remembers, as of the last look",
+    help: "Clients with session affinity, as last read",
     labels: ["family"],
     scrape: ({ affinity }) =>
       Object.entries(affinity.entries).map(([family, value]) => ({ labels: { family }, value })),
   },
   nft_proxy_affinity_entries_deleted_total: {
     kind: "counter",
-    help: "Clients that session affinity was made to forget: their Service port is gone, or the map was nearly full",
+    help: "Entries of session affinity that were deleted, as their Service port is gone or the map was nearly full",
     labels: ["reason"],
     zero: [{ reason: "gone" }, { reason: "crowded" }],
     on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
   },
   nft_proxy_full_resyncs_total: {
     kind: "counter",
-    help: "Comparisons with the kernel",
+    help: "Full resyncs, which compare the kernel with the desired rules",
     labels: ["result"],
     zero: [{ result: "same" }, { result: "repaired" }, { result: "failed" }],
     on: {
@@ -141,7 +141,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_last_verified_timestamp_seconds: {
     kind: "gauge",
-    help: "When the rules in the kernel were last known to be right: compared, or changed by nobody else since",
+    help: "When the kernel last had the desired rules for sure",
     scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
@@ -179,7 +179,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_reflector_last_event_timestamp_seconds: {
     kind: "gauge",
-    help: "When a resource was last heard from",
+    help: "When a list, an event or a bookmark of a resource last arrived",
     labels: ["resource"],
     scrape: byResource(({ lastEventAt }, labels) => one(lastEventAt / 1000, labels)),
   },
@@ -216,7 +216,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_conntrack_capacity: {
     kind: "gauge",
-    help: "Most connections that the kernel tracks",
+    help: "Maximum number of connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
   },
   /** These three have no value outside a container, and with cgroup v1. */
@@ -232,7 +232,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_container_memory_peak_bytes: {
     kind: "gauge",
-    help: "Most memory that the container has had, with all page cache (Linux 5.19 or newer)",
+    help: "Maximum memory of the container so far, with all page cache (Linux 5.19 or newer)",
     scrape: containerSamples(({ peak }) => peak),
   },
   nft_proxy_program_memory_bytes: {
@@ -243,7 +243,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_program_memory_peak_bytes: {
     kind: "gauge",
-    help: "Most resident memory that was seen of one process of a program while it ran",
+    help: "Maximum resident memory of one process of a program so far",
     labels: ["program"],
     scrape: programSamples(({ peak }) => peak),
   },
