@@ -1,5 +1,6 @@
 import { parseDuration } from "../base/duration.ts";
 import { canonicalAddress } from "../model/ip.ts";
+import { parsePassiveHealthCheck } from "../model/passive-health.ts";
 import { parseListenAddress, parseNodePortAddresses } from "./addresses.ts";
 
 /** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
@@ -42,6 +43,10 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   "node-port-address": {
     check: (text) => parseNodePortAddresses([text]) !== undefined,
     rule: 'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all',
+  },
+  "passive-health-check": {
+    check: (text) => text === "never" || "setting" in parsePassiveHealthCheck(text),
+    rule: 'must be off, on, never, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
   },
   "interface-name": {
     check: (text) => INTERFACE_NAME.test(text),

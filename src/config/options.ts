@@ -1,6 +1,11 @@
 import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
 import { canonicalAddress } from "../model/ip.ts";
+import {
+  type PassiveHealthSetting,
+  parsePassiveHealthCheck,
+  passiveHealthText,
+} from "../model/passive-health.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
@@ -300,6 +305,27 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
+  /** Watching whether endpoints answer, for Services without the annotation; `never` ignores the annotation. */
+  passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
+    {
+      path: "nftProxy.passiveHealthCheck",
+      preset: "off",
+      flag: own(
+        "passive-health-check",
+        'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%", or never to ignore the annotation',
+      ),
+      reload: "now",
+    },
+    {
+      schema: { type: "string", format: "passive-health-check" },
+      flagType: "string",
+      parse: (given) => {
+        const parsed = given === "never" ? ({ setting: given } as const) : parsePassiveHealthCheck(given);
+        return valid("setting" in parsed ? parsed.setting : undefined);
+      },
+      print: passiveHealthText,
+    },
+  ),
   /** Believe lists of the API server without any known object at once. */
   acceptEmptyLists: boolean({
     path: "nftProxy.acceptEmptyLists",

@@ -5,9 +5,11 @@ import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
-import { affinityCrowdedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
+import { affinityCrowdedEvent, ejectedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
 import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import { askByConnecting } from "./passive-health/ask.ts";
+import { PassiveHealth } from "./passive-health/passive-health.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 import {
@@ -25,6 +27,8 @@ export interface Readings {
   readonly refusals: RefusalPoller | undefined;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: FastPathDevices | undefined;
+  /** Undefined in a dry run. */
+  readonly passiveHealth: PassiveHealth | undefined;
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined if connections to vanished endpoints are not reset. */
@@ -51,6 +55,7 @@ export function createReadings(
     affinity: affinityPoller(input, proxier, metrics, events),
     refusals: isRefusalLogged ? refusalPoller(input, families, proxier, metrics, events) : undefined,
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
+    passiveHealth: dryRun ? undefined : passiveHealth(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
     resetPackets: vanished && resetPackets(tables, families, system.clock, logger),
   };
@@ -97,6 +102,29 @@ function refusalPoller(
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
     onRefused: (service, summary) =>
       events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
+  });
+}
+
+function passiveHealth(
+  { system, logger, tables }: DaemonInput,
+  { cache, reconciler, nodeContext, loop }: Proxier,
+  metrics: Metrics,
+  events: EventRecorder,
+): PassiveHealth {
+  return new PassiveHealth({
+    clock: system.clock,
+    logger,
+    tables,
+    cache,
+    state: () => reconciler.state,
+    nodeContext: () => nodeContext.current(),
+    ask: askByConnecting,
+    request: () => loop.request(),
+    onEjected: (endpoint) => {
+      metrics.observe("endpointEjected", undefined);
+      for (const service of endpoint.services)
+        events.record(ejectedEvent(serviceSubject(cache, service), endpoint));
+    },
   });
 }
 

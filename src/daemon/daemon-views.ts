@@ -7,10 +7,12 @@ import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
 import type { HostSystem } from "./host-system.ts";
+import type { PassiveHealth } from "./passive-health/passive-health.ts";
 import type { Proxier } from "./proxier.ts";
 import {
   type DaemonStatus,
   type MemoryStatus,
+  type PassiveHealthStatus,
   pendingServices,
   type VanishedStatus,
 } from "./status/daemon-status.ts";
@@ -54,6 +56,7 @@ export function daemonState(
   options: ProxyOptions,
   { cache, nodeContext, reconciler, source, vanished }: Proxier,
   reports: Reports,
+  { passiveHealth }: Readings,
 ): DaemonState {
   return {
     version,
@@ -74,6 +77,7 @@ export function daemonState(
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
     ...(vanished === undefined ? {} : { vanished: vanished.held() }),
+    ejected: passiveHealth?.ejected ?? [],
   };
 }
 
@@ -122,6 +126,9 @@ export async function daemonStatus(
     timeline: timeline.minutes(now),
     ...(refusals === undefined ? {} : { refusals }),
     ...(vanished === undefined ? {} : { vanished }),
+    ...(readings.passiveHealth === undefined
+      ? {}
+      : { passiveHealth: passiveHealthStatus(readings.passiveHealth) }),
     ...(readings.fastPath === undefined ? {} : { fastPathInterfaces: readings.fastPath.count }),
     costlyTables,
     counts,
@@ -134,6 +141,10 @@ export async function daemonStatus(
 async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
   const [container, programs] = [await memory.container(), await memory.programs()];
   return { own: memory.own(), container, programs };
+}
+
+function passiveHealthStatus({ watchedCount, ejected }: PassiveHealth): PassiveHealthStatus {
+  return { watchedCount, ejected };
 }
 
 async function vanishedStatus(

@@ -17,7 +17,13 @@ import { createReports, daemonState, daemonStatus, type Reports, stateSnapshot }
 import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
-import { portRangeEvents, schedulerEvents, syncEvents, unservedRangeEvents } from "./events/sync-events.ts";
+import {
+  passiveHealthEvents,
+  portRangeEvents,
+  schedulerEvents,
+  syncEvents,
+  unservedRangeEvents,
+} from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes, type SyncProgress } from "./health/health-routes.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
@@ -74,7 +80,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   const readings = createReadings(input, families, proxier, metrics, events);
-  const { affinity, refusals, fastPath } = readings;
+  const { affinity, refusals, passiveHealth, fastPath } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings });
   const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
@@ -97,7 +103,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     for (const part of [upkeep, dryRun ? undefined : drift, fastPath, refusals]) part?.start();
   };
   const end = async () => {
-    for (const part of [refusals, affinity, proxier.source, upkeep, drift, fastPath]) part?.stop();
+    for (const part of [refusals, affinity, passiveHealth, proxier.source, upkeep, drift, fastPath])
+      part?.stop();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -168,6 +175,7 @@ function reporters(
     syncEvents(cache, events),
     schedulerEvents(cache, events),
     portRangeEvents(cache, events),
+    passiveHealthEvents(cache, events),
     unservedRangeEvents(cache, events, localAddresses),
     history,
   ];
@@ -179,8 +187,9 @@ function actors(
   { vanished, loop }: Proxier,
   readings: Readings,
 ): readonly SyncSubscriber[] {
-  const { fastPath, affinity } = readings;
+  const { fastPath, affinity, passiveHealth } = readings;
   return [
+    ...(passiveHealth === undefined ? [] : [passiveHealth]),
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
@@ -210,7 +219,7 @@ function daemonRoutes(
 ): DaemonRoutes {
   const { now } = input.system.clock;
   const status = () => daemonStatus(input, proxier, reports, readings, upkeep.costlyTables);
-  const state = () => daemonState(input, options(), proxier, reports);
+  const state = () => daemonState(input, options(), proxier, reports, readings);
   return {
     healthz: healthRoutes({
       judge: reports.judge,

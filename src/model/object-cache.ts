@@ -1,3 +1,4 @@
+import { type ByFamily, byFamily, type Family } from "../base/family.ts";
 import { exactList } from "../base/shared-values.ts";
 import type { EndpointSlice } from "./endpoint-slice.ts";
 import type { ServiceName } from "./ids.ts";
@@ -25,6 +26,7 @@ export class ObjectCache {
   #node: Node;
   #isNodeKnown = false;
   #dirty = new Set<ServiceName>();
+  readonly #ejected: ByFamily<Set<string>> = byFamily(() => new Set());
 
   readonly #serviceExternalIPs: boolean;
 
@@ -137,6 +139,20 @@ export class ObjectCache {
 
   deleteServiceCIDR(name: string): void {
     this.#serviceCIDRs.delete(name);
+  }
+
+  /** The endpoints that do not answer this node (`address . port`), in the order of ejection. */
+  get ejected(): ByFamily<ReadonlySet<string>> {
+    return this.#ejected;
+  }
+
+  /** Takes an endpoint out of the lists of Services that are watched, or lets it return. */
+  setEjected(family: Family, target: string, isEjected: boolean, services: Iterable<ServiceName>): void {
+    const targets = this.#ejected[family];
+    if (targets.has(target) === isEjected) return;
+    if (isEjected) targets.add(target);
+    else targets.delete(target);
+    for (const name of services) this.#dirty.add(name);
   }
 
   /** The Services that changed since the last {@link ObjectCache.takeDirty}. */

@@ -1,5 +1,6 @@
 import type { ByFamily } from "../base/family.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
+import type { PassiveHealthCheck } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Excess } from "./service-budget.ts";
 
@@ -64,6 +65,10 @@ export interface Service {
   readonly unknownScheduler?: string;
   /** Why the annotation's ranges of ports are ignored; undefined if they are valid. */
   readonly invalidPortRanges?: string;
+  /** From the annotation; undefined for the proxy's default. */
+  readonly passiveHealthCheck?: PassiveHealthCheck | "off";
+  /** Why the annotation of passive health checks is ignored; undefined if it is not. */
+  readonly invalidPassiveHealthCheck?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

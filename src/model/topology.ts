@@ -20,6 +20,8 @@ export interface EndpointChoice {
   readonly topology: TopologyMode;
   readonly clusterFallback: FallbackMode;
   readonly localFallback: FallbackMode;
+  /** The endpoints that a list lacks because this node ejected them; absent for none. */
+  readonly ejected?: readonly Endpoint[];
 }
 
 /** Why an endpoint is not in a list. */
@@ -29,6 +31,7 @@ export type ExclusionReason =
   | "not-serving"
   | "not-local"
   | "drained"
+  | "ejected"
   | "other-zone"
   | "other-node";
 
@@ -39,11 +42,13 @@ export type Place = Pick<Node, "name" | "zone">;
  * Chooses the endpoints of a service port like kube-proxy's CategorizeEndpoints. For each policy, uses ready
  * ones that the hints allow, otherwise terminating ones that still serve. Drained endpoints (weight 0) are
  * used only if no others are left.
+ * @param ejection the endpoints that do not answer this node; none if absent
  */
 export function chooseEndpoints(
   port: ServicePort,
   endpoints: readonly Endpoint[],
   place: Place,
+  ejection?: Ejection,
 ): EndpointChoice {
   const forCluster = usesClusterEndpoints(port);
   const forLocal = usesLocalEndpoints(port);
@@ -58,14 +63,45 @@ export function chooseEndpoints(
         (e) => e.local && isDraining(e),
       )
     : NOBODY;
+  const [answering, answeringHere] = [
+    withoutEjected(cluster.list, ejection),
+    withoutEjected(local.list, ejection),
+  ];
   return {
-    cluster: cluster.list,
-    local: local.list,
+    cluster: answering.list,
+    local: answeringHere.list,
     hasAny: cluster.list.length > 0 || (forLocal && endpoints.some((e) => e.source.ready || isDraining(e))),
     topology,
     clusterFallback: cluster.mode,
     localFallback: local.mode,
+    ...(answering.ejected.length + answeringHere.ejected.length > 0 && {
+      ejected: [...new Set([...answering.ejected, ...answeringHere.ejected])],
+    }),
   };
+}
+
+/** The endpoints that passive health checks take out of lists. */
+export interface Ejection {
+  /** `address . port`, in the order of ejection. */
+  readonly targets: ReadonlySet<string>;
+  /** Maximum share of a list, in percent. */
+  readonly maxEjected: number;
+}
+
+/** Never takes out more than the share, nor the last: those ejected first go first. */
+function withoutEjected(
+  list: readonly Endpoint[],
+  ejection: Ejection | undefined,
+): { readonly list: readonly Endpoint[]; readonly ejected: readonly Endpoint[] } {
+  if (ejection === undefined || ejection.targets.size === 0) return { list, ejected: NOBODY.list };
+  const most = Math.min(Math.floor((list.length * ejection.maxEjected) / 100), list.length - 1);
+  const byTarget = new Map(list.map((endpoint) => [endpoint.target, endpoint]));
+  const ejected = new Set<Endpoint>();
+  for (const target of ejection.targets) {
+    const endpoint = byTarget.get(target);
+    if (endpoint !== undefined && ejected.size < most) ejected.add(endpoint);
+  }
+  return { list: list.filter((endpoint) => !ejected.has(endpoint)), ejected: [...ejected] };
 }
 
 /** Why the choice's list for a policy excludes an endpoint; undefined if it does not. */
@@ -83,8 +119,10 @@ export function whyExcluded(
   // A list has only drained endpoints or none.
   const [used] = choice[policy];
   if (isDrained(endpoint) && used !== undefined && !isDrained(used)) return "drained";
-  if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
-  return choice.topology === "same-node" ? "other-node" : "other-zone";
+  if (policy === "cluster" && !hintsAllow(endpoint, choice.topology, place))
+    return choice.topology === "same-node" ? "other-node" : "other-zone";
+  const isEjected = choice.ejected?.includes(endpoint) && !choice[policy].includes(endpoint);
+  return isEjected ? "ejected" : undefined;
 }
 
 const NOBODY = { list: [] as readonly Endpoint[], mode: "ready" as FallbackMode };

@@ -108,7 +108,8 @@ export function deletedElements(
 
 function elementJson(spec: SetSpec, key: string, value: string): ElementJson {
   const keyPart = keyJson(spec, key);
-  if (spec.value === undefined) return keyPart;
+  // Before Linux 5.11, an element has a counter only if it is added with one.
+  if (spec.value === undefined) return spec.counter ? { elem: { val: keyPart, counter: null } } : keyPart;
   return [keyPart, spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value, value)];
 }
 

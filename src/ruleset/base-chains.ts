@@ -5,7 +5,7 @@ import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChainName } from "./chain-n
 import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
-import type { FamilyContext } from "./node-context.ts";
+import { countAnswers, countAttempts, type WatchContext } from "./passive-health.ts";
 import { jumpsToVanishedCheck } from "./vanished.ts";
 
 /** nft's names for the priorities: dstnat, filter, srcnat. Source: linux/netfilter_ipv4.h. */
@@ -33,10 +33,14 @@ export const RESET_PRIORITY: Rule = [
 /** Accepts translated packets: they have an endpoint, and their address is no longer a Service's. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
-const CHECKED_IF_NEW: readonly Rule[] = [RESET_PRIORITY, UNLESS_TRANSLATED];
+const checkedIfNew = (context: WatchContext): readonly Rule[] => [
+  RESET_PRIORITY,
+  ...countAttempts(context),
+  UNLESS_TRANSLATED,
+];
 
 /** Only new connections get here; others are accepted before. */
-const CHECKED: readonly Rule[] = [UNLESS_NEW, ...CHECKED_IF_NEW];
+const checked = (context: WatchContext): readonly Rule[] => [UNLESS_NEW, ...checkedIfNew(context)];
 
 export interface StaticChain extends Chain {
   readonly name: StaticChainName;
@@ -46,7 +50,7 @@ interface HookedChain {
   readonly name: StaticChainName;
   readonly base: BaseChain;
   /** No chain if there are no rules: even an empty one would cost every packet of the node. */
-  readonly rules: (context: FamilyContext) => readonly Rule[];
+  readonly rules: (context: WatchContext) => readonly Rule[];
 }
 
 const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain => ({
@@ -77,14 +81,20 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-input",
     base: hook("filter", "input", FILTER),
-    rules: () => [...CHECKED, jump("nodeport-endpoints-check"), jump("service-endpoints-check")],
+    rules: (context) => [
+      ...countAnswers(context, true),
+      ...checked(context),
+      jump("nodeport-endpoints-check"),
+      jump("service-endpoints-check"),
+    ],
   },
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
     rules: (context) => [
+      ...countAnswers(context),
       ...(context.fastPathAfter === undefined ? [UNLESS_NEW] : [TO_FAST_PATH]),
-      ...CHECKED_IF_NEW,
+      ...checkedIfNew(context),
       jump("service-endpoints-check"),
       jump(CLUSTER_IPS_CHECK),
     ],
@@ -93,7 +103,8 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
     name: "filter-output",
     base: hook("filter", "output", FILTER),
     rules: (context) => [
-      ...CHECKED,
+      ...countAnswers(context),
+      ...checked(context),
       jump("service-endpoints-check"),
       jump(CLUSTER_IPS_CHECK),
       ...refuseLoopbackNodePorts(context),
@@ -109,7 +120,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
 ];
 
 /** The base chains of one family. */
-export function baseChains(context: FamilyContext): StaticChain[] {
+export function baseChains(context: WatchContext): StaticChain[] {
   return HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(context) })).filter(
     ({ rules }) => rules.length > 0,
   );

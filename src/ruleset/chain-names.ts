@@ -24,6 +24,8 @@ const STATIC_CHAINS = [
   "nodeport-endpoints-check",
   "vanished-endpoints-check",
   "cluster-ips-check",
+  "count-attempts",
+  "count-answers",
   "fast-path",
   "masquerading",
 ] as const;

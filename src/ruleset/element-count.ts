@@ -1,9 +1,11 @@
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
+import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
+import { WATCH_SETS } from "./passive-health.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 
@@ -95,10 +97,24 @@ export function rangeCount(service: Service, context: FamilyContext): number {
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
+/** The number of endpoints of a Service that are watched, counted at each port. */
+export function watchedCount(
+  { service, slices }: { readonly service: Service; readonly slices: readonly EndpointSlice[] },
+  context: FamilyContext,
+): number {
+  const watched = service.ports.filter((spec) =>
+    passiveHealthOf({ service, spec }, context.passiveHealthCheck),
+  );
+  if (watched.length === 0) return 0;
+  const counted = countedSlices(slices, context);
+  return watched.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
+}
+
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
   const isRanged = servedRanges(port, context).length > 0;
   let count = isRanged ? 2 * endpoints.local : endpoints.local;
+  if (passiveHealthOf(port, context.passiveHealthCheck)) count += WATCH_SETS.length * endpoints.count;
   if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isRanged, context);
   if (usesLocalEndpoints(port) && endpoints.local > 0)
     count += ofList(port, { ...endpoints, count: endpoints.local }, isRanged, context);

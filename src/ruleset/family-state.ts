@@ -14,9 +14,16 @@ import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { COUNT_ANSWERS, COUNT_ATTEMPTS, WATCH_SETS } from "./passive-health.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
-import { type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import {
+  type DesiredElement,
+  type FrontendRules,
+  frontendOf,
+  type ServicePortRules,
+} from "./service-port-rules.ts";
+import {
+  ATTEMPTS,
   FRONTEND_KINDS,
   type FrontendKind,
   isOfLists,
@@ -28,6 +35,7 @@ import {
   rangeSpecs,
   setSpecs,
   VANISHED,
+  watchSpecs,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { staticChains } from "./static-chains.ts";
@@ -65,6 +73,8 @@ export class FamilyState {
   #context: FamilyContext;
   /** The kinds of frontends for which the table has sets and chains. */
   #kinds: readonly FrontendKind[] = [PORTS];
+  /** Whether the table has sets and chains for watched endpoints. */
+  #isWatching = false;
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -100,7 +110,7 @@ export class FamilyState {
     const { apiServers: before } = this.#context;
     this.#context = context;
     for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
-    for (const chain of staticChains(context, this.#kinds)) this.#tracker.putChain(chain);
+    this.#putStaticChains();
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
     const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
     for (const address of [...known.keys()])
@@ -125,9 +135,10 @@ export class FamilyState {
     const { key } = rules.port;
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declareRanges(true);
+    if (rules.watched.length > 0) this.#declareWatching(true);
     this.#remember(key, before);
     this.#rules.set(key, rules);
-    for (const element of rules.shared) this.#shared.addElement(element);
+    for (const element of sharedElements(rules)) this.#shared.addElement(element);
     this.#lists.replace(key, rules.lists);
     for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
     if (before !== undefined) this.#release(before, new Set(rules.frontends.map((frontend) => frontend.key)));
@@ -154,6 +165,7 @@ export class FamilyState {
     for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declareRanges(false);
+    if (this.#isWatching && this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declareWatching(false);
     return pieces.length > 0;
   }
 
@@ -320,7 +332,7 @@ export class FamilyState {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
     }
-    for (const element of rules.shared) this.#shared.dropElement(element);
+    for (const element of sharedElements(rules)) this.#shared.dropElement(element);
   }
 
   #setCandidate(
@@ -384,9 +396,32 @@ export class FamilyState {
       if (areNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
-    for (const chain of staticChains(this.#context, this.#kinds)) this.#tracker.putChain(chain);
+    this.#putStaticChains();
     if (!areNeeded) for (const name of Object.values(RANGES.chains)) this.#tracker.deleteChain(name);
   }
+
+  /** Declares or deletes the sets and chains for watched endpoints. */
+  #declareWatching(isNeeded: boolean): void {
+    if (isNeeded === this.#isWatching) return;
+    this.#isWatching = isNeeded;
+    for (const spec of watchSpecs(this.#context)) {
+      if (isNeeded) this.#tracker.putSet(spec);
+      else this.#tracker.deleteSet(spec.name);
+    }
+    this.#putStaticChains();
+    if (!isNeeded) for (const name of [COUNT_ATTEMPTS, COUNT_ANSWERS]) this.#tracker.deleteChain(name);
+  }
+
+  #putStaticChains(): void {
+    const chains = staticChains(this.#context, this.#kinds, this.#isWatching);
+    for (const chain of chains) this.#tracker.putChain(chain);
+  }
+}
+
+/** The elements of a service port that others may share, those of its watched endpoints included. */
+function* sharedElements({ shared, watched }: ServicePortRules): Generator<DesiredElement> {
+  yield* shared;
+  for (const key of watched) for (const set of WATCH_SETS) yield { set, key, value: "" };
 }
 
 /** A frontend or piece of a range, and the service port that has it. */

@@ -1,39 +1,52 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
+import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { rangeCount } from "./element-count.ts";
+import { rangeCount, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
 /** A feature that a Service loses if older ones leave too little of it. */
-export type Feature = "affinity" | "ranges";
+export type Feature = "affinity" | "ranges" | "watching";
 
-export const FEATURES = ["affinity", "ranges"] as const satisfies readonly Feature[];
+export const FEATURES = ["affinity", "ranges", "watching"] as const satisfies readonly Feature[];
 
 /** Display names of the features. */
 export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   affinity: "session affinity",
   ranges: "its ranges of ports",
+  watching: "passive health checks",
 };
+
+/** A Service and its slices. */
+export interface ServedObjects {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+}
 
 /** How to count a feature in a family, and the name of its budget. */
 interface FeatureCount {
-  readonly amountOf: (service: Service, context: FamilyContext) => number;
+  readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
   readonly what: string;
 }
 
 const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
   affinity: {
-    amountOf: ({ affinitySeconds, ports }) => (affinitySeconds > 0 ? ports.length : 0),
+    amountOf: ({ service: { affinitySeconds, ports } }) => (affinitySeconds > 0 ? ports.length : 0),
     limitOf: ({ maxStickyPorts }) => maxStickyPorts,
     what: "ports with session affinity in a family",
   },
   ranges: {
-    amountOf: rangeCount,
+    amountOf: ({ service }, context) => rangeCount(service, context),
     limitOf: ({ maxPortRanges }) => maxPortRanges,
     what: "ranges of ports at addresses of a family (--max-port-ranges)",
+  },
+  watching: {
+    amountOf: watchedCount,
+    limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
+    what: "watched endpoints in a family",
   },
 };
 
@@ -69,16 +82,16 @@ export class FeatureBudget {
   /**
    * Replaces the claims of Services, and divides again.
    * @param names the Services that changed
-   * @param serviceOf the current state of a Service; undefined if it is not served
+   * @param objectsOf a Service with its slices; undefined if it is not served
    * @returns the Services whose outcome changed
    */
   decide(
     names: Iterable<ServiceName>,
-    serviceOf: (name: ServiceName) => Service | undefined,
+    objectsOf: (name: ServiceName) => ServedObjects | undefined,
     nodeContext: NodeContext,
   ): ReadonlySet<ServiceName> {
     const replaced: ServiceName[] = [];
-    for (const name of names) if (this.#claim(name, serviceOf(name), nodeContext)) replaced.push(name);
+    for (const name of names) if (this.#claim(name, objectsOf(name), nodeContext)) replaced.push(name);
     const before = this.#shortfalls();
     const changed = new Set<ServiceName>();
     for (const context of nodeContext) {
@@ -94,12 +107,14 @@ export class FeatureBudget {
   }
 
   /** @returns whether the Service object has changed */
-  #claim(name: ServiceName, service: Service | undefined, nodeContext: NodeContext): boolean {
+  #claim(name: ServiceName, served: ServedObjects | undefined, nodeContext: NodeContext): boolean {
+    const service = served?.service;
     let isReplaced = false;
     for (const family of FAMILIES) {
       const context = contextOf(nodeContext, family);
-      const isServed = service !== undefined && context !== undefined && service.clusterIPs[family] !== "";
-      const amount = isServed ? this.#count.amountOf(service, context) : 0;
+      const isServed =
+        served !== undefined && context !== undefined && served.service.clusterIPs[family] !== "";
+      const amount = isServed ? this.#count.amountOf(served, context) : 0;
       const budget = this.#budgets[family];
       const known = budget.claimOf(name);
       // Of most Services.

@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
+import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
@@ -29,6 +30,8 @@ export interface FamilyContext {
   readonly serviceCIDRs: readonly string[];
   /** For Services that name none. */
   readonly scheduler: Scheduler;
+  /** For Services without the annotation. */
+  readonly passiveHealthCheck: PassiveHealthSetting;
   /** The addresses at which ranges of ports are served. */
   readonly portRanges: PortRangeAddresses;
   /**
@@ -58,6 +61,8 @@ export interface FamilyContext {
   readonly maxServicePortRanges: number;
   /** The same for all Services in this family; one namespace may have half of them. */
   readonly maxPortRanges: number;
+  /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
+  readonly maxWatchedEndpoints: number;
 }
 
 /** Everything else that rules depend on: one entry for each programmed family. */

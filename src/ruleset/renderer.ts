@@ -6,6 +6,7 @@ import { excessText } from "../model/service-budget.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { ejectionFor } from "./passive-health.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
@@ -246,7 +247,7 @@ export class Renderer {
       this.#take(port);
       if (this.#holdsIds) this.#cutRanges();
     }
-    const rules = rulesFor(port, slices, context);
+    const rules = rulesFor(port, slices, context, this.#cache);
     const excess = excessOf(rules);
     if (excess === undefined) {
       state.put(rules);
@@ -322,7 +323,9 @@ function rulesFor(
   port: ServicePort,
   slices: readonly EndpointSlice[],
   context: FamilyContext,
+  cache: ObjectCache,
 ): ServicePortRules {
   const endpoints = endpointsOf(slices, port, context.place.name);
-  return renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context);
+  const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
+  return renderServicePort(port, choice, context);
 }

@@ -40,6 +40,8 @@ const CONTEXT: FamilyContext = {
   loopbackNodePorts: false,
   serviceCIDRs: [],
   scheduler: "random",
+  // Needs no more than counters do.
+  passiveHealthCheck: "off",
   portRanges: "off",
   apiServers: [],
   affinityMapSize: 1024,
@@ -55,6 +57,7 @@ const CONTEXT: FamilyContext = {
   ...SHARED_BUDGET,
   maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
+  maxWatchedEndpoints: 0,
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };

@@ -13,6 +13,7 @@ import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpo
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import { affinitySecondsOf, type FamilyContext } from "./node-context.ts";
+import { watchedTargets } from "./passive-health.ts";
 import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES, type SetName } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
 
@@ -49,6 +50,8 @@ export interface ServicePortRules {
   readonly shared: readonly DesiredElement[];
   /** The "Local" policies for which only other nodes have endpoints. */
   readonly noLocalEndpoints: readonly ("internal" | "external")[];
+  /** The endpoints whose connections are counted: `address . port`. */
+  readonly watched: readonly string[];
 }
 
 /** Renders one service port. */
@@ -79,6 +82,7 @@ export function renderServicePort(
       ...(isRanged ? rangeHairpinElements(choice) : NOTHING),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
+    watched: watchedTargets(port, choice, context),
   };
 }
 

@@ -14,6 +14,7 @@ import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { ejectionFor } from "./passive-health.ts";
 import type { RulesetState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 import { kindOf } from "./sets.ts";
@@ -55,6 +56,7 @@ export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
   "not-serving": "not serving",
   "not-local": "not on this node",
   drained: "drained (weight 0)",
+  ejected: "ejected: it does not answer this node",
   "other-zone": "hinted for other zones",
   "other-node": "hinted for other nodes",
 };
@@ -116,7 +118,7 @@ export function viewService(
     const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
     const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);
-    const choice = chooseEndpoints(port, endpoints, context.place);
+    const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);
     const pieces = rules.ranges.flatMap((range) => {

@@ -31,6 +31,16 @@ export const REFUSED = "refused";
 /** TCP endpoints (address and port) that recently left every EndpointSlice. */
 export const VANISHED = "vanished";
 
+/** TCP endpoints that are watched, with counters: new connections to them. */
+export const ATTEMPTS = "endpoint-attempts";
+/** The same: their answers (SYN-ACK). */
+export const ANSWERS = "endpoint-answers";
+/** The same: their resets before an answer. */
+export const RESETS = "endpoint-resets";
+
+/** The name of a set of watched endpoints. */
+export type WatchSetName = typeof ATTEMPTS | typeof ANSWERS | typeof RESETS;
+
 /** Maximum number of endpoints in {@link VANISHED} for each family. The daemon deletes the oldest first. */
 export const MOST_VANISHED = 4096;
 
@@ -55,6 +65,7 @@ export type SetName =
   | (typeof RANGES)[Exclude<keyof typeof RANGES, "kind" | "keepsPort" | "chains">]
   | typeof REFUSED
   | typeof VANISHED
+  | WatchSetName
   | `source-ranges-${string}`;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
@@ -216,6 +227,17 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
       counter: counters === "endpoints",
     },
   ];
+}
+
+/** The sets of one family that exist while an endpoint is watched. */
+export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
+  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  return [ATTEMPTS, ANSWERS, RESETS].map((name) => ({
+    ...PLAIN,
+    name: name as WatchSetName,
+    key: [address, "inet_service"],
+    counter: true,
+  }));
 }
 
 export function isOfSourceRanges(set: string): boolean {

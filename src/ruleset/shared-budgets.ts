@@ -19,7 +19,7 @@ interface Counted extends Claim {
  * Shared resources are elements in the kernel, list ids of session affinity, and ranges of ports. They go to
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
- * loses its ranges.
+ * loses its ranges; without enough watched endpoints, its passive health checks.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.
@@ -29,6 +29,7 @@ export class SharedBudgets {
   readonly #features = {
     affinity: new FeatureBudget("affinity"),
     ranges: new FeatureBudget("ranges"),
+    watching: new FeatureBudget("watching"),
   } as const;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
@@ -68,7 +69,7 @@ export class SharedBudgets {
     for (const feature of FEATURES) {
       const decided = this.#features[feature].decide(
         this.#counted,
-        (name) => this.#claimServed(name)?.service,
+        (name) => this.#claimServed(name),
         nodeContext,
       );
       for (const name of decided) changed.add(name);
@@ -118,17 +119,21 @@ export class SharedBudgets {
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
-    const { affinity, ranges } = this.#features;
+    const { affinity, ranges, watching } = this.#features;
     const ports = servicePortsOf(service);
-    if (affinity.isEnough && ranges.isEnough) return ports;
-    const plain = { ...service, affinitySeconds: 0 };
+    if (affinity.isEnough && ranges.isEnough && watching.isEnough) return ports;
     return ports.map((port) => {
       const isPlain = affinity.isShort(service.name, port.family);
       const isUnranged = ranges.isShort(service.name, port.family);
-      if (!isPlain && !isUnranged) return port;
+      const isUnwatched = watching.isShort(service.name, port.family);
+      if (!isPlain && !isUnranged && !isUnwatched) return port;
       return {
         ...port,
-        service: isPlain ? plain : service,
+        service: {
+          ...service,
+          ...(isPlain && { affinitySeconds: 0 }),
+          ...(isUnwatched && { passiveHealthCheck: "off" as const }),
+        },
         spec: isUnranged ? withoutRanges(port.spec) : port.spec,
       };
     });

@@ -26,6 +26,7 @@ import {
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { watchChains } from "./passive-health.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
 import { CLUSTER_IPS, type FrontendKind, NO_ENDPOINTS, NODEPORT_IPS, PORTS, RANGES } from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
@@ -33,13 +34,15 @@ import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
  * @param kinds the kinds of frontends that Services have
+ * @param isWatching whether an endpoint is watched
  */
 export function staticChains(
   context: FamilyContext,
   kinds: readonly FrontendKind[] = [PORTS],
+  isWatching = false,
 ): StaticChain[] {
   return [
-    ...baseChains(context),
+    ...baseChains({ ...context, isWatching }),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind)),
     {
@@ -53,6 +56,7 @@ export function staticChains(
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
     ...vanishedCheck(context),
+    ...watchChains({ ...context, isWatching }),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },

@@ -7,6 +7,7 @@ import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
+import type { EjectedEndpoint } from "../model/passive-health.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
@@ -141,6 +142,8 @@ export interface DaemonState {
   readonly quarantined: readonly ServicePortKey[];
   /** Endpoints whose clients are reset, those that left first first; absent where that is off. */
   readonly vanished?: readonly VanishedEndpoint[];
+  /** Endpoints that get no new connections because they do not answer this node; absent from older daemons. */
+  readonly ejected?: readonly EjectedEndpoint[];
 }
 
 /** How many objects a daemon holds. */

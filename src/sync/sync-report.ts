@@ -114,6 +114,7 @@ export function syncReports(): (
   const quarantineChange = quarantineChanges();
   const affinity = quarantineChanges();
   const ranges = quarantineChanges();
+  const watching = quarantineChanges();
   return (outcome, { state, quarantined, excludedFamilies }, times) => {
     const { kind, reason, rendered, deltas, applied, unreadable, refused } = outcome;
     return {
@@ -124,6 +125,7 @@ export function syncReports(): (
       featureChanges: {
         affinity: affinity(state.budgets.without("affinity")),
         ranges: ranges(state.budgets.without("ranges")),
+        watching: watching(state.budgets.without("watching")),
       },
     };
   };

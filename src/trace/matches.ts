@@ -49,6 +49,8 @@ function isStatus(left: AnyExpression): boolean {
 const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
   dnat: ({ translated }) => translated,
   snat: ({ masqueraded }) => masqueraded,
+  // The first packet has not passed all hooks yet.
+  confirmed: () => false,
 };
 
 /** Compares a connection's status, a set of bits of which only translations are known. */
@@ -80,9 +82,16 @@ function hasBit(value: number, bit: Evaluated): Truth {
 
 /** `tcp flags syn`: some of the bits. */
 function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: AnyExpression): Truth {
-  const members = typeof right === "object" && "set" in right ? right.set : [right];
+  const members = membersOf(right);
   const bits = members.map((member) => expressionValue(evaluation, branch, member));
   return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
+}
+
+/** The bits of `syn,rst`, as nft lists it, or of `syn | rst`. */
+function membersOf(right: AnyExpression): readonly AnyExpression[] {
+  if (typeof right !== "object") return [right];
+  if ("set" in right) return right.set;
+  return "|" in right ? right["|"].flatMap(membersOf) : [right];
 }
 
 /** Whether one of several matches; unknown if none does and one is unknown. */

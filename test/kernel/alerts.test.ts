@@ -130,6 +130,12 @@ const CASES: readonly Case[] = [
     at: "10m",
   },
   {
+    alert: "NftProxyEndpointsEjected",
+    failing: { nft_proxy_ejected_endpoints: "2x30" },
+    healthy: { nft_proxy_ejected_endpoints: "2x10 0x20" },
+    at: "20m",
+  },
+  {
     alert: "NftProxyAffinityMapNearlyFull",
     failing: {
       'nft_proxy_affinity_entries{family="ip"}': "85x30",

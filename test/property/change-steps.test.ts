@@ -16,7 +16,7 @@ import {
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { AFFINITY_IDS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, ATTEMPTS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
@@ -56,10 +56,10 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-/** The first range of ports and the last one change the chains that packets pass: that comes at once. */
-function isRangesChange(deltas: readonly TableDelta[]): boolean {
+/** The first range of ports or watched endpoint, and the last one, change the chains that packets pass: that comes at once. */
+function changesStaticChains(deltas: readonly TableDelta[]): boolean {
   return deltas.some((one) =>
-    [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists),
+    [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists || name === ATTEMPTS),
   );
 }
 
@@ -93,7 +93,7 @@ test("connections that are served, or dropped, before and after changes in steps
         const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
         const deltas = renderer.state.pending();
         const steps = applyPlan(deltas, { chunkSize: size });
-        if (isRangesChange(deltas)) return;
+        if (changesStaticChains(deltas)) return;
         for (const step of steps.flatMap((one) => [...transactionsOf(one, size)])) {
           validateTransaction(step);
           kernel.apply(step);
@@ -214,7 +214,7 @@ test("a packet in flight while a change takes effect is served if it is served b
           const isSame = isDeepStrictEqual(earlier, later);
           // A frontend that gets another list is served, but not one in whose place comes a range of another Service.
           const isThere = [0, 1].every((key) => (earlier[key] === undefined) === (later[key] === undefined));
-          if (!isSame && !(isThere && !isRangesChange(deltas))) continue;
+          if (!isSame && !(isThere && !changesStaticChains(deltas))) continue;
           const ends = [last, next].map((ruleset) => targetsOf(ruleset, packet));
           if (!ends.every((targets) => targets.every(isTarget))) continue;
           const endpoints = [last, next].flatMap((ruleset) => endpointsOf(ruleset, packet));

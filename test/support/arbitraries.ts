@@ -4,6 +4,7 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/en
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/model/passive-health.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
 import {
   PORT_RANGE_ADDRESSES,
@@ -93,8 +94,15 @@ const anyService: fc.Arbitrary<Service> = fc
     internal: policy,
     external: policy,
     scheduler: fc.oneof({ arbitrary: fc.constant(null), weight: 7 }, fc.constantFrom(...SCHEDULERS)),
+    passiveHealthCheck: fc.constantFrom(null, null, null, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
   })
-  .map(({ scheduler, ...options }) => service({ ...options, ...(scheduler === null ? {} : { scheduler }) }));
+  .map(({ scheduler, passiveHealthCheck, ...options }) =>
+    service({
+      ...options,
+      ...(scheduler === null ? {} : { scheduler }),
+      ...(passiveHealthCheck === null ? {} : { passiveHealthCheck }),
+    }),
+  );
 
 const slicePort: fc.Arbitrary<SlicePort> = fc.record({
   name: fc.constantFrom(...PORT_NAMES),
@@ -174,6 +182,12 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
     withServiceCIDRs: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+    passiveHealthCheck: fc.constantFrom(
+      "off" as const,
+      "off" as const,
+      "never" as const,
+      DEFAULT_PASSIVE_HEALTH_CHECK,
+    ),
     apiServers: fc.record({
       ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
       ip6: some(["fd00:1b::1 . tcp . 450"]),

@@ -4,6 +4,7 @@ import { type ServiceName, type ServicePortKey, serviceName } from "../../src/mo
 import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
+import { MOST_WATCHED, type PassiveHealthCheck } from "../../src/model/passive-health.ts";
 import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
@@ -35,6 +36,7 @@ export interface ServiceOptions {
   readonly internal?: "Cluster" | "Local";
   readonly external?: "Cluster" | "Local";
   readonly scheduler?: Scheduler;
+  readonly passiveHealthCheck?: PassiveHealthCheck | "off";
 }
 
 /** `namespace/name` as a {@link ServiceName}; `default` is the namespace of a bare name. */
@@ -62,6 +64,7 @@ export function service(options: ServiceOptions = {}): Service {
     healthCheckNodePort: 0,
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
+    ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
   };
 }
 
@@ -182,6 +185,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
+    passiveHealthCheck: "off",
     portRanges: "virtual",
     apiServers: [],
     affinityMapSize: 1024,
@@ -194,6 +198,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     ...SHARED_BUDGET,
     maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
+    maxWatchedEndpoints: MOST_WATCHED,
     ...options,
   };
 }

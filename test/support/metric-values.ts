@@ -32,6 +32,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     connectionCounts: undefined,
     resetPackets: undefined,
     affinity: { entries: {} },
+    passiveHealth: undefined,
     fastPath: undefined,
     ...parts,
   };

@@ -10,6 +10,7 @@ import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired
 import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
+import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
@@ -87,6 +88,7 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
 const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
   affinity: "spec.sessionAffinity",
   ranges: joinPath("metadata.annotations", PORT_RANGES_ANNOTATION),
+  watching: joinPath("metadata.annotations", PASSIVE_HEALTH_ANNOTATION),
 };
 
 /** Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each reason. */

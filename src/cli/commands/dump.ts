@@ -40,7 +40,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const command = await optionsBesideDaemon(argv);
   const request = loadRequest(argv, command);
   const live = isSet(argv, "diff") ? await liveTables(request) : undefined;
-  const desired = await loadDesired(request, live?.objects);
+  const desired = await loadDesired({ ...request, ejectsNothing: live === undefined }, live?.objects);
   const notices = [
     ...command.notices,
     ...desired.notices,

@@ -2,8 +2,14 @@ import { listText, listTextOf, quoted } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import {
+  type EjectedEndpoint,
+  PASSIVE_HEALTH_ANNOTATION,
+  unansweredText,
+} from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { targetText } from "../../nft/elements.ts";
 import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
@@ -133,7 +139,15 @@ export function reducedEvent(
 const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
   affinity: "SessionAffinityNotKept",
   ranges: "PortRangesNotServed",
+  watching: "EndpointsNotWatched",
 };
+
+/** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
+export function ejectedEvent(service: EventSubject, endpoint: EjectedEndpoint): EventNote {
+  const name = targetText(endpoint.target);
+  const note = `endpoint ${name} does not answer: it ${unansweredText(endpoint)}, and gets no new ones until it answers`;
+  return { ...warning(service, "EndpointEjected", "PassiveHealthCheck", note), clusterKey: name };
+}
 
 /** A service port lost an address and port to another. @param winner its name */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
@@ -162,6 +176,12 @@ export function unknownSchedulerEvent(service: EventSubject, given: string): Eve
 export function invalidPortRangesEvent(service: EventSubject, reason: string): EventNote {
   const note = `${PORT_RANGES_ANNOTATION} ${reason}: no range is served`;
   return { ...warning(service, "InvalidPortRanges", "Sync", note), clusterKey: note };
+}
+
+/** The annotation of passive health checks is ignored. `reason` is the predicate of a sentence. */
+export function invalidPassiveHealthEvent(service: EventSubject, reason: string): EventNote {
+  const note = `${PASSIVE_HEALTH_ANNOTATION} ${reason}: it is ignored`;
+  return { ...warning(service, "InvalidPassiveHealthCheck", "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

@@ -16,6 +16,7 @@ import {
   type EventNote,
   type EventSubject,
   failedSyncEvent,
+  invalidPassiveHealthEvent,
   invalidPortRangesEvent,
   localPortRangesEvent,
   nodeSubject,
@@ -70,6 +71,16 @@ export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubsc
     events,
     ({ invalidPortRanges }) => invalidPortRanges,
     invalidPortRangesEvent,
+  );
+}
+
+/** Reports Services whose annotation of passive health checks is ignored, once for each reason. */
+export function passiveHealthEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  return annotationEvents(
+    cache,
+    events,
+    ({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck,
+    invalidPassiveHealthEvent,
   );
 }
 

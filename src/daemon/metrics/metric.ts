@@ -9,6 +9,7 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
+import type { PassiveHealth } from "../passive-health/passive-health.ts";
 import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
 
@@ -47,6 +48,8 @@ export interface Occurrences {
   };
   /** Entries of the affinity map were deleted. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
+  /** An endpoint was ejected because it did not answer. */
+  readonly endpointEjected: undefined;
   /** The listeners of each family, or the open connections, changed for NodePorts at loopback addresses. */
   readonly loopbackChanged: { readonly listeners: ByFamily<number>; readonly connections: number };
   readonly loopbackBindFailed: { readonly family: Family };
@@ -68,6 +71,8 @@ export interface ScrapedParts {
   /** Undefined if connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   readonly affinity: Pick<AffinityPoller, "entries">;
+  /** Undefined in a dry run. */
+  readonly passiveHealth: Pick<PassiveHealth, "ejected" | "watchedCount" | "connections"> | undefined;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: { readonly count: number } | undefined;
 }
@@ -100,7 +105,7 @@ export interface Metric {
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
   /** The part without which the daemon does not have the metric. */
-  readonly needs?: "connectionCounts" | "resetPackets" | "fastPath";
+  readonly needs?: "passiveHealth" | "connectionCounts" | "resetPackets" | "fastPath";
 }
 
 /** Makes one sample. */

@@ -2,9 +2,11 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { isOfSourceRanges } from "../../ruleset/sets.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
+import type { EndpointCounts } from "../passive-health/suspicion.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
 import { familyLabel, type Labels, type Metric, one, type Sample, type ScrapedParts } from "./metric.ts";
 
@@ -120,6 +122,31 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: ["reason"],
     zero: [{ reason: "gone" }, { reason: "crowded" }],
     on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
+  },
+  nft_proxy_watched_endpoints: {
+    kind: "gauge",
+    help: "Endpoints of Services with passive health checks",
+    needs: "passiveHealth",
+    scrape: ({ passiveHealth }) => one(passiveHealth?.watchedCount ?? 0),
+  },
+  nft_proxy_ejected_endpoints: {
+    kind: "gauge",
+    help: "Endpoints that get no new connections because they do not answer this node",
+    needs: "passiveHealth",
+    scrape: ({ passiveHealth }) => one(passiveHealth?.ejected.length ?? 0),
+  },
+  nft_proxy_endpoint_ejections_total: {
+    kind: "counter",
+    help: "Endpoints that were ejected because they did not answer this node",
+    zero: [{}],
+    on: { endpointEjected: () => one(1) },
+  },
+  nft_proxy_watched_connections_total: {
+    kind: "counter",
+    help: "New connections to Services with passive health checks: all that were tried, those answered, and those refused",
+    labels: ["namespace", "service", "result"],
+    needs: "passiveHealth",
+    scrape: ({ passiveHealth }) => [...(passiveHealth?.connections ?? [])].flatMap(watchedConnections),
   },
   nft_proxy_full_resyncs_total: {
     kind: "counter",
@@ -357,4 +384,13 @@ function programSamples(bytes: (memory: ProgramMemory) => number) {
 
 function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {
   return { labels: { ...familyLabel(family), ...labels }, value: connections };
+}
+
+function watchedConnections([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {
+  const [namespace = "", service = ""] = name.split("/");
+  const results = { tried: counts.attempts, answered: counts.answers, refused: counts.resets };
+  return Object.entries(results).map(([result, value]) => ({
+    labels: { namespace, service, result },
+    value,
+  }));
 }

@@ -7,6 +7,7 @@ import type { HostVersions } from "../../kernel/versions.ts";
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
@@ -24,6 +25,13 @@ export interface VanishedStatus {
   readonly held: readonly VanishedEndpoint[];
   /** Since the rules were created. */
   readonly resetPackets: number;
+}
+
+/** Endpoints whose answers are watched. */
+export interface PassiveHealthStatus {
+  readonly watchedCount: number;
+  /** Those that get no new connections, in the order of ejection. */
+  readonly ejected: readonly EjectedEndpoint[];
 }
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
@@ -48,6 +56,8 @@ export interface DaemonStatus {
   readonly refusals?: RecentRefusals;
   /** Absent if connections to vanished endpoints are not reset. */
   readonly vanished?: VanishedStatus;
+  /** Absent in a dry run. */
+  readonly passiveHealth?: PassiveHealthStatus;
   /** Number of network interfaces between which connections take the fast path; absent if none does. */
   readonly fastPathInterfaces?: number;
   /** Tables of other software that slow transactions down, the costliest first. */

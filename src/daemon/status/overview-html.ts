@@ -3,6 +3,7 @@ import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText, rounded } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
+import { type EjectedEndpoint, ejectedText } from "../../model/passive-health.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -28,7 +29,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${fastPathCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${passiveHealthCard(status)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -116,6 +117,18 @@ function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
     `${counted(resetPackets, "packet")} of their clients reset`,
     ...listed(held.toReversed(), lineOf),
+  ]);
+}
+
+/** The last ejected first. Nothing where no endpoint is watched. */
+function passiveHealthCard({ passiveHealth, now }: DaemonStatus): Html | undefined {
+  if (passiveHealth === undefined || passiveHealth.watchedCount === 0) return undefined;
+  const { watchedCount, ejected } = passiveHealth;
+  const lineOf = (endpoint: EjectedEndpoint) =>
+    `${targetText(endpoint.target)} of ${listText(endpoint.services)}, ${ejectedText(endpoint, now)}`;
+  return card("Ejected endpoints", ejected.length === 0 ? "good" : "bad", String(ejected.length), [
+    `of ${counted(watchedCount, "watched endpoint")}`,
+    ...listed(ejected.toReversed(), lineOf),
   ]);
 }
 

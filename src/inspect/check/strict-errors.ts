@@ -13,6 +13,7 @@ import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { canonicalAddress } from "../../model/ip.ts";
+import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { compareAge, PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
@@ -71,7 +72,7 @@ const PREFIX = "nft-proxy.io/";
 
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: [SCHEDULER_ANNOTATION, PORT_RANGES_ANNOTATION],
+  Service: [SCHEDULER_ANNOTATION, PORT_RANGES_ANNOTATION, PASSIVE_HEALTH_ANNOTATION],
   EndpointSlice: [WEIGHT_ANNOTATION],
   Node: [],
   ServiceCIDR: [],

@@ -1,6 +1,7 @@
 import { assertNever } from "../../base/errors.ts";
 import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
+import { ejectedText } from "../../model/passive-health.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
@@ -78,10 +79,14 @@ function excluded(
   view: EndpointView,
   list: "cluster" | "local",
   unchosen: ExcludedEndpoint,
-  { nodeContext, cache }: ExplainInput,
+  { nodeContext, cache, ejected }: ExplainInput,
 ): ExcludedEndpoint {
   const outcome = view[list] ?? "used";
   if (outcome === "used") return unchosen;
+  const { target, address } = view.endpoint;
+  const known = ejected?.endpoints.find((one) => one.family === familyOf(address) && one.target === target);
+  if (outcome === "ejected" && ejected !== undefined && known !== undefined)
+    return { reason: outcome, message: ejectedText(known, ejected.now) };
   const context = contextOf(nodeContext, familyOf(view.endpoint.address));
   return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
@@ -97,6 +102,7 @@ function exclusionWords(
     case "not-ready":
     case "terminating":
     case "drained":
+    case "ejected":
       return name;
     case "not-serving":
       return `${name}: ${source.terminating ? "terminating" : "not ready"}`;

@@ -3,6 +3,7 @@ import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -28,6 +29,8 @@ export interface ExplainInput {
   readonly host: Host;
   /** The endpoints whose clients are reset; absent without a daemon, and if resets are off. */
   readonly vanished?: KnownVanished;
+  /** The endpoints that the daemon ejected; absent without one. */
+  readonly ejected?: KnownEjected;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules;
 }
@@ -36,6 +39,13 @@ export interface ExplainInput {
 export interface KnownVanished {
   readonly endpoints: readonly VanishedEndpoint[];
   /** The time of this reading, milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** Endpoints that do not answer the node, those ejected first first. */
+export interface KnownEjected {
+  readonly endpoints: readonly EjectedEndpoint[];
+  /** When that was, milliseconds since 1970. */
   readonly now: number;
 }
 

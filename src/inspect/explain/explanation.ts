@@ -122,6 +122,7 @@ export interface ExcludedEndpoint {
     | "not-serving"
     | "not-local"
     | "drained"
+    | "ejected"
     | "other-zone"
     | "other-node"
     | "affinity"
@@ -143,7 +144,8 @@ export interface Note {
     | "hints"
     | "reset"
     | "fast path"
-    | "port ranges";
+    | "port ranges"
+    | "passive health check";
   readonly message: string;
 }
 

@@ -150,6 +150,7 @@ function reducedNotes(match: Match | undefined, { state }: ExplainInput): Note[]
 const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   affinity: "affinity",
   ranges: "port ranges",
+  watching: "passive health check",
 };
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {

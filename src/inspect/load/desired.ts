@@ -9,6 +9,7 @@ import { type ReadOptions, readFiles } from "../../kube/files/read-files.ts";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { ObjectCache } from "../../model/object-cache.ts";
+import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -59,7 +60,7 @@ export async function loadDesired(
 ): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
   if (request.daemon !== undefined)
-    return await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
+    return await renderObjects(request, held ?? (await daemonObjects(request.daemon)), ejectedOf(request));
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
   return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
@@ -122,10 +123,19 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
   };
 }
 
-/** Renders objects for the node and with the options of the request. */
+/** The endpoints that the request's daemon ejected, unless the request is about all of them. */
+function ejectedOf({ daemon, ejectsNothing }: LoadRequest): readonly EjectedEndpoint[] {
+  return ejectsNothing ? [] : (daemon?.state.ejected ?? []);
+}
+
+/**
+ * Renders objects that were read before, for the node and with the options of the request.
+ * @param ejected the endpoints that passive health checks took out
+ */
 async function renderObjects(
   request: LoadRequest,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
+  ejected: readonly EjectedEndpoint[] = [],
 ): Promise<Desired> {
   const { options, nodeName, daemon, paths } = request;
   const cache = new ObjectCache(nodeName, options);
@@ -133,6 +143,7 @@ async function renderObjects(
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
   for (const service of services) cache.putService(service);
   for (const slice of endpointSlices) cache.putSlice(slice);
+  for (const { family, target, services: of } of ejected) cache.setEjected(family, target, true, of);
   const isOfDaemon = paths.length === 0 && daemon !== undefined;
   const nodeContext = isOfDaemon ? daemon.state.nodeContext : await contextOfHost(options, cache);
   const renderer = new Renderer(cache, nodeContext);

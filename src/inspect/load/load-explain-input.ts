@@ -73,15 +73,19 @@ export async function loadExplainInput(
     loadBalancers: unserved.loadBalancers,
     objectsKnown,
     ...(tables === undefined ? {} : { live: await liveRules(request, tables.ruleset, query) }),
-    ...(request.paths.length > 0 ? {} : vanishedOf(request.daemon)),
+    ...(request.paths.length > 0 ? {} : knownByDaemon(request.daemon)),
   };
   const notices = [...loaded.notices, ...(tables?.notices ?? [])];
   return { input, diagnostics, notices, missingNode, origin };
 }
 
-function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished"> {
-  const { vanished: endpoints, now } = daemon?.state ?? {};
-  return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
+function knownByDaemon(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished" | "ejected"> {
+  const { vanished, ejected, now } = daemon?.state ?? {};
+  if (now === undefined) return {};
+  return {
+    ...(vanished === undefined ? {} : { vanished: { endpoints: vanished, now } }),
+    ...(ejected === undefined ? {} : { ejected: { endpoints: ejected, now } }),
+  };
 }
 
 const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };

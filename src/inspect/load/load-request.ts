@@ -14,6 +14,8 @@ export interface LoadRequest {
   /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */
   readonly paths: readonly string[];
   readonly stdin: AsyncIterable<Uint8Array>;
+  /** Renders what the objects say, with endpoints that the daemon ejected. */
+  readonly ejectsNothing?: boolean;
   /** The process's environment, which has the in-cluster settings. */
   readonly env: NodeJS.ProcessEnv;
   /** `nft-proxy/VERSION`, for the API server's log. */

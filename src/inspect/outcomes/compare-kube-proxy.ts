@@ -36,7 +36,10 @@ export async function compareWithKubeProxy(
   request: LoadRequest,
   sides: KubeProxySides,
 ): Promise<OutcomeReport> {
-  const { state, cache, nodeContext, diagnostics, notices } = await loadDesired(request);
+  const { state, cache, nodeContext, diagnostics, notices } = await loadDesired({
+    ...request,
+    ejectsNothing: true,
+  });
   const { nftPath } = request.options;
   const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));

@@ -19,6 +19,7 @@ import {
   type UsablePart,
   valid,
 } from "./decode.ts";
+import { passiveHealthCheckOf } from "./passive-health.ts";
 import { withPortRanges } from "./port-ranges.ts";
 import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
@@ -88,6 +89,7 @@ function serviceOf(
       : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
     ...schedulerOf(metadata, diagnostics),
+    ...passiveHealthCheckOf(metadata, ports, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),

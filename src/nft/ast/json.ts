@@ -114,7 +114,14 @@ export type ElementJson = ElementKeyJson | readonly [ElementKeyJson, Expression 
 /** An element's key, plain or with its timeout. */
 export type ElementKeyJson =
   | Expression
-  | { readonly elem: { readonly val: Expression; readonly timeout?: number; readonly expires?: number } };
+  | {
+      readonly elem: {
+        readonly val: Expression;
+        readonly timeout?: number;
+        readonly expires?: number;
+        readonly counter?: null;
+      };
+    };
 
 /** The object of a command. */
 export type CommandObject =

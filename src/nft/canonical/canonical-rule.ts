@@ -71,9 +71,26 @@ function canonicalMatch({
     match: {
       op: op === "==" && isBitmask(field) ? "in" : op,
       left: field,
-      right: canonicalExpression(right, typeOfExpression(left)),
+      right:
+        op === "in"
+          ? canonicalBits(right, typeOfExpression(left))
+          : canonicalExpression(right, typeOfExpression(left)),
     },
   };
+}
+
+/** Some of several bits: nft lists them as members, but reads a set of them as one of several values. */
+function canonicalBits(right: AnyExpression | AnonymousSet, type: ConstantType): Expression {
+  if (typeof right !== "object" || !("set" in right || "|" in right)) return canonicalExpression(right, type);
+  const bits = canonicalSet(bitsOf(right), type);
+  if (typeof bits !== "object" || !("set" in bits)) return bits;
+  return bits.set.reduce((all, bit) => ({ "|": [all, bit] }));
+}
+
+function bitsOf(right: AnyExpression): readonly AnyExpression[] {
+  if (typeof right !== "object") return [right];
+  if ("set" in right) return right.set;
+  return "|" in right ? right["|"].flatMap(bitsOf) : [right];
 }
 
 /** Conntrack's state and status are sets of bits. nft writes plain comparisons with them as `in`. */

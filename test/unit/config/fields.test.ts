@@ -60,6 +60,11 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],
   ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
   ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],
+  [
+    "nftProxy.passiveHealthCheck",
+    "failures=5",
+    { passiveHealthCheck: { failures: 5, intervalMs: 1000, ejectMs: 10_000, maxEjected: 50 } },
+  ],
   ["nftProxy.portRanges", "all", { portRanges: "all" }],
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],

@@ -78,6 +78,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
     },
   ],
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
+  ["passive-health-check", "never", { passiveHealthCheck: "never" }],
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
   ["port-ranges", "off", { portRanges: "off" }],

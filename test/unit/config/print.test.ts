@@ -74,6 +74,15 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+  passiveHealthCheck: fc.oneof(
+    fc.constantFrom("off" as const, "never" as const),
+    fc.record({
+      failures: fc.integer({ min: 1, max: 1000 }),
+      intervalMs: fc.integer({ min: 1000, max: 60_000 }),
+      ejectMs: fc.integer({ min: 1000, max: 300_000 }),
+      maxEjected: fc.integer({ min: 1, max: 100 }),
+    }),
+  ),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
@@ -159,6 +168,7 @@ describe("a printed configuration", () => {
         maxServicePortRanges: 2000
         maxServiceSourceRanges: 20000
         nftPath: nft
+        passiveHealthCheck: off
         portRanges: virtual
         refusalLogSize: 65536
         reserveNodePorts: false

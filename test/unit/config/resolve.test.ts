@@ -49,6 +49,7 @@ describe("options from flags alone", () => {
         fastPathInterfaces: [],
         scheduler: "random",
         portRanges: "virtual",
+        passiveHealthCheck: "off",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
         maxAffinityTimeoutMs: 86_400_000,

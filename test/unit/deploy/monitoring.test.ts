@@ -32,8 +32,9 @@ interface KnownMetric {
 /** Every metric that the daemon has, by name. */
 function knownMetrics(): Map<string, KnownMetric> {
   const metrics = new Metrics();
+  const passiveHealth = { watchedCount: 0, ejected: [], connections: new Map() };
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
+  metrics.readFrom(scrapedParts({ connectionCounts, passiveHealth, resetPackets: async () => ({}) }));
   const made = metrics.registry.getMetricsAsArray() as unknown as {
     name: string;
     type: string;

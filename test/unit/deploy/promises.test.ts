@@ -32,12 +32,13 @@ test("the code writes files in four places: for the user, for conntrack, as sett
   ]);
 });
 
-test("the code makes connections to the daemon's socket, relayed NodePorts, this host's health checks, and the API server or its proxy", () => {
+test("the code makes connections to the daemon's socket, relayed NodePorts, this host's health checks, endpoints that are asked, and the API server or its proxy", () => {
   const connects = /import \{[^}]*\bconnect\b[^}]*\} from "node:(?:net|tls)"/;
   const requests = /extends \w+ProxyAgent\b|\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
     "daemon/daemon-socket.ts",
     "daemon/loopback/relay.ts",
+    "daemon/passive-health/ask.ts",
     "inspect/daemon-socket/daemon-client.ts",
     "inspect/http-answer.ts",
     "kube/client/agents.ts",

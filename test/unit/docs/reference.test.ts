@@ -46,9 +46,10 @@ function usedBy(flag: Flag): string {
 
 async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics();
+  const passiveHealth = { watchedCount: 0, ejected: [], connections: new Map() };
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
   metrics.readFrom(
-    scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }),
+    scrapedParts({ connectionCounts, passiveHealth, resetPackets: async () => ({}), fastPath: { count: 0 } }),
   );
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();

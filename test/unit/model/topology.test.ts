@@ -245,6 +245,55 @@ describe("chooseEndpoints takes", () => {
   });
 });
 
+describe("ejected endpoints", () => {
+  const FOUR = [1, 2, 3, 4].map((last) => localEndpoint(`10.0.0.${last}`));
+  const chosen = (
+    options: ServiceOptions,
+    endpoints: readonly SliceEndpoint[],
+    ejected: string,
+    maxEjected = 50,
+  ) => {
+    const given = servicePort(options);
+    const known = endpointsOf([slice({ endpoints, family: "ip" })], given, HERE.name);
+    const targets = new Set(ejected.split(" ").map((last) => `10.0.0.${last} . 8080`));
+    const choice = chooseEndpoints(given, known, HERE, { targets, maxEjected });
+    const last = ({ address }: { readonly address: string }) => address.slice(address.lastIndexOf(".") + 1);
+    return {
+      choice,
+      known,
+      cluster: choice.cluster.map(last).join(" "),
+      local: choice.local.map(last).join(" "),
+    };
+  };
+
+  test.each([
+    ["one of four", FOUR, "2", 50, "1 3 4"],
+    ["two of four", FOUR, "3 2", 50, "1 4"],
+    ["the first two of three where half may go", FOUR, "4 2 1", 50, "1 3"],
+    ["all but one where all may go", FOUR, "4 2 1 3", 100, "3"],
+    ["none where a quarter of three may go", FOUR.slice(0, 3), "1", 25, "1 2 3"],
+    ["not the last", FOUR.slice(0, 1), "1", 100, "1"],
+    ["none that are in no list", FOUR, "9", 50, "1 2 3 4"],
+  ])("leave lists: %s", (_, endpoints, ejected, most, expected) => {
+    expect(chosen(cluster, endpoints, ejected, most).cluster).toBe(expected);
+    expect(chosen(externalLocal, endpoints, ejected, most)).toMatchObject({
+      cluster: expected,
+      local: expected,
+    });
+  });
+
+  test("do not make drained or terminating ones be used, and whyExcluded names them", () => {
+    const endpoints = [...FOUR.slice(0, 2), endpoint("10.0.0.3", DRAINING)];
+    const { choice, known, cluster: used } = chosen(cluster, endpoints, "1");
+    expect([used, choice.clusterFallback]).toEqual(["2", "ready"]);
+    expect(known.map((each) => whyExcluded(each, choice, "cluster", HERE))).toEqual([
+      "ejected",
+      undefined,
+      "terminating",
+    ]);
+  });
+});
+
 describe("whyExcluded says", () => {
   const reasons = (
     options: ServiceOptions,

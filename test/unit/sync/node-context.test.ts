@@ -3,6 +3,7 @@ import type { Family } from "../../../src/base/family.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
+import { MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
@@ -51,6 +52,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       maxNamespaceElements: 98,
       maxServicePortRanges: 8,
       maxPortRanges: 7,
+      passiveHealthCheck: "never",
     }),
   ).toEqual({
     family: "ip",
@@ -74,6 +76,8 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxStickyPorts: MOST_STICKY_PORTS,
     maxServicePortRanges: 8,
     maxPortRanges: 7,
+    passiveHealthCheck: "never",
+    maxWatchedEndpoints: MOST_WATCHED,
     scheduler: "random",
     portRanges: "virtual",
     apiServers: [],

@@ -1,0 +1,25 @@
+import { connect } from "node:net";
+
+/** What came of a TCP connect. */
+export type Answer = "answered" | "refused" | "silent";
+
+/** Asks an endpoint. Never rejects. */
+export type Ask = (address: string, port: number) => Promise<Answer>;
+
+/** Time for an answer, milliseconds: the kernel sends a SYN again after one second. */
+const TIMEOUT = 1500;
+
+/** Connects by TCP, sends nothing, and closes at once. */
+export const askByConnecting: Ask = (address, port) =>
+  new Promise((resolve) => {
+    const socket = connect({ host: address, port, timeout: TIMEOUT });
+    const end = (answer: Answer) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once("connect", () => end("answered"));
+    socket.once("timeout", () => end("silent"));
+    socket.once("error", ({ code }: NodeJS.ErrnoException) =>
+      end(code === "ECONNREFUSED" ? "refused" : "silent"),
+    );
+  });

@@ -1,0 +1,279 @@
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
+import type { Logger } from "../../base/logger.ts";
+import { NftStoppedError } from "../../kernel/nft-errors.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import { type EjectedEndpoint, unansweredText } from "../../model/passive-health.ts";
+import { splitParts, targetText } from "../../nft/elements.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "../../ruleset/sets.ts";
+import { PeriodicTask } from "../../sync/periodic-task.ts";
+import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { Ask } from "./ask.ts";
+import { Ejections } from "./ejections.ts";
+import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
+import { mayAsk, mayEject, WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
+
+/** What {@link PassiveHealth} needs. */
+export interface PassiveHealthParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tables: TableReader;
+  readonly cache: ObjectCache;
+  readonly state: () => RulesetState;
+  readonly nodeContext: () => NodeContext;
+  readonly ask: Ask;
+  /** Requests a sync. */
+  readonly request: () => void;
+  readonly onEjected: (endpoint: EjectedEndpoint) => void;
+}
+
+/** Shortest time between two readings of the counters, milliseconds, and its ratio to the time of a reading. */
+const SHORTEST_PAUSE = 1000;
+const PAUSE_RATIO = 10;
+
+/** Endpoints that are asked after one reading at most, and those of one namespace: the rest waits. */
+const MOST_ASKED = 32;
+const MOST_ASKED_OF_NAMESPACE = 8;
+
+interface Watched {
+  observation: Observation;
+  /** When it was last judged or asked, on the monotonic clock. */
+  judgedAt: number;
+  askedAt: number;
+}
+
+/**
+ * Watches whether endpoints answer new connections, by the kernel's counters. One that answers none is asked
+ * by a connect of the daemon; if it does not answer that either, it leaves this node's lists until it does.
+ */
+export class PassiveHealth implements SyncSubscriber {
+  readonly #parts: PassiveHealthParts;
+  readonly #watched = new WatchedEndpoints();
+  readonly #known: Record<Family, Map<string, Watched>> = { ip: new Map(), ip6: new Map() };
+  readonly #ejections = new Ejections();
+  readonly #asking = new Set<string>();
+  /** By Service, since this process began to watch it. */
+  readonly #connections = new Map<ServiceName, EndpointCounts>();
+  readonly #failures: FailureLog;
+  #task: PeriodicTask | undefined;
+  #isStopped = false;
+
+  constructor(parts: PassiveHealthParts) {
+    this.#parts = parts;
+    const { logger, clock } = parts;
+    const lost = "cannot read the counters of watched endpoints: none is ejected";
+    this.#failures = new FailureLog(
+      logger,
+      clock,
+      lost,
+      "the counters of watched endpoints can be read again",
+    );
+  }
+
+  /** The ejected endpoints of both families, in the order of ejection. */
+  get ejected(): EjectedEndpoint[] {
+    return this.#ejections.all();
+  }
+
+  /** The number of watched endpoints. */
+  get watchedCount(): number {
+    return FAMILIES.reduce((sum, family) => sum + this.#watched.of(family).size, 0);
+  }
+
+  /** The new connections to each Service that is watched, since this process began to watch it. */
+  get connections(): ReadonlyMap<ServiceName, EndpointCounts> {
+    return this.#connections;
+  }
+
+  /** Takes over what is watched. An endpoint that is no longer in any list is forgotten: it may return at once. */
+  synced(report: Pick<SyncReport, "rendered" | "nodeContext">): void {
+    this.#watched.update(this.#parts.cache, this.#parts.state(), report);
+    for (const { family, target } of this.#ejections.all())
+      if (!this.#watched.of(family).has(target)) this.#return(family, target);
+    for (const family of FAMILIES)
+      for (const target of this.#known[family].keys())
+        if (!this.#watched.of(family).has(target)) this.#known[family].delete(target);
+    for (const name of this.#connections.keys())
+      if (!this.#watched.hasService(name)) this.#connections.delete(name);
+    if (this.watchedCount === 0 || this.#isStopped) {
+      this.#task?.stop();
+      this.#task = undefined;
+    } else {
+      const pause = (took: number) => Math.max(SHORTEST_PAUSE, PAUSE_RATIO * took);
+      this.#task ??= new PeriodicTask(this.#parts.clock, pause, () => this.look());
+    }
+  }
+
+  /** Stops watching. Connects under way have no consequences. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#task?.stop();
+  }
+
+  /** Reads the counters once, and begins to ask those that do not answer. Never rejects. */
+  async look(): Promise<void> {
+    try {
+      for (const family of FAMILIES) await this.#lookAt(family);
+      this.#askSome();
+      this.#failures.end();
+    } catch (error) {
+      if (!(error instanceof NftStoppedError)) this.#failures.add(messageOf(error));
+    }
+  }
+
+  async #lookAt(family: Family): Promise<void> {
+    const targets = this.#watched.of(family);
+    if (targets.size === 0) return;
+    // Attempts first: an answer between the readings must not be missing beside its attempt.
+    const attempts = await this.#read(family, ATTEMPTS);
+    const resets = await this.#read(family, RESETS);
+    const answers = await this.#read(family, ANSWERS);
+    for (const [target, count] of attempts) {
+      if (!targets.has(target)) continue;
+      const counts = { attempts: count, answers: answers.get(target) ?? 0, resets: resets.get(target) ?? 0 };
+      this.#observe(family, target, counts);
+    }
+  }
+
+  #observe(family: Family, target: string, counts: EndpointCounts): void {
+    const known = this.#known[family].get(target);
+    const observation = observe(known?.observation, counts);
+    if (known === undefined) {
+      const never = Number.NEGATIVE_INFINITY;
+      this.#known[family].set(target, { observation, judgedAt: never, askedAt: never });
+      return;
+    }
+    const { last } = known.observation;
+    known.observation = observation;
+    if (counts.attempts === last.attempts && counts.answers === last.answers) return;
+    const services = new Set(this.#watched.portsOf(family, target).map(({ service }) => service));
+    for (const service of services) {
+      const sum = this.#connections.get(service) ?? { attempts: 0, answers: 0, resets: 0 };
+      const added = (of: keyof EndpointCounts) => sum[of] + Math.max(0, counts[of] - last[of]);
+      this.#connections.set(service, {
+        attempts: added("attempts"),
+        answers: added("answers"),
+        resets: added("resets"),
+      });
+    }
+  }
+
+  async #read(family: Family, set: WatchSetName): Promise<ReadonlyMap<string, number>> {
+    const spec = this.#parts.state().families[family]?.table.sets.get(set)?.spec;
+    const counts = new Map<string, number>();
+    if (spec === undefined) return counts;
+    for await (const batch of this.#parts.tables.elements(family, spec))
+      for (const { key, packets = 0 } of batch) counts.set(key, packets);
+    return counts;
+  }
+
+  /** Asks suspects and ejected endpoints whose pause is over, as many as may be asked at once. */
+  #askSome(): void {
+    const now = this.#parts.clock.monotonic();
+    const asked = new Map<string, number>();
+    let left = MOST_ASKED - this.#asking.size;
+    const due = this.#ejections.due(now);
+    for (const { family, target } of [...due, ...this.#suspects(now)]) {
+      if (left <= 0) return;
+      const [port] = this.#watched.portsOf(family, target);
+      if (port === undefined || this.#asking.has(`${family} ${target}`)) continue;
+      const namespace = port.service.slice(0, port.service.indexOf("/"));
+      const ofNamespace = asked.get(namespace) ?? 0;
+      if (ofNamespace >= MOST_ASKED_OF_NAMESPACE) continue;
+      asked.set(namespace, ofNamespace + 1);
+      left -= 1;
+      void this.#ask(family, target, port);
+    }
+  }
+
+  /** The endpoints that answered none of enough new connections, and that may be ejected. */
+  #suspects(now: number): { readonly family: Family; readonly target: string }[] {
+    const nodeContext = this.#parts.nodeContext();
+    return FAMILIES.flatMap((family) =>
+      [...this.#known[family]].flatMap(([target, known]) => {
+        const { attempts } = unanswered(known.observation);
+        if (attempts === 0 || this.#ejections.has(family, target)) return [];
+        const ports = this.#watched.portsOf(family, target).filter(({ check, ...port }) => {
+          const isDue = now - known.judgedAt >= check.intervalMs && now - known.askedAt >= check.ejectMs;
+          return isDue && attempts >= check.failures && this.#mayEject(family, { check, ...port });
+        });
+        if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
+        known.judgedAt = now;
+        return [{ family, target }];
+      }),
+    );
+  }
+
+  #mayEject(family: Family, port: WatchedPort): boolean {
+    const ejected = port.targets.filter((target) => this.#ejections.has(family, target));
+    return mayEject(port, ejected.length);
+  }
+
+  async #ask(family: Family, target: string, port: WatchedPort): Promise<void> {
+    const { clock, ask } = this.#parts;
+    const key = `${family} ${target}`;
+    const known = this.#known[family].get(target);
+    if (known !== undefined) known.askedAt = clock.monotonic();
+    const base = known?.observation.base;
+    this.#asking.add(key);
+    const [address = "", number] = splitParts(target);
+    const answer = await ask(address, Number(number));
+    this.#asking.delete(key);
+    if (this.#isStopped || !this.#watched.of(family).has(target)) return;
+    if (answer === "answered") this.#isBack(family, target);
+    else if (this.#ejections.has(family, target))
+      this.#ejections.failedAgain(family, target, clock.monotonic());
+    else if (known?.observation.base === base) await this.#confirm(family, target, port);
+  }
+
+  #isBack(family: Family, target: string): void {
+    const known = this.#known[family].get(target);
+    if (known !== undefined) known.observation = answered(known.observation);
+    // If it fails again, that is new.
+    if (known !== undefined && this.#ejections.has(family, target)) known.askedAt = Number.NEGATIVE_INFINITY;
+    this.#return(family, target);
+  }
+
+  /** Ejects an endpoint, unless it answered a client while it was asked. */
+  async #confirm(family: Family, target: string, { check }: WatchedPort): Promise<void> {
+    const known = this.#known[family].get(target);
+    const spec = this.#parts.state().families[family]?.table.sets.get(ANSWERS)?.spec;
+    if (known === undefined || spec === undefined) return;
+    const { last } = known.observation;
+    const answers = await this.#parts.tables.element(family, spec, target).then(
+      (element) => element?.packets,
+      () => undefined,
+    );
+    const ports = this.#watched.portsOf(family, target);
+    if (answers !== last.answers || this.#isStopped || this.#ejections.has(family, target)) return;
+    if (!ports.some((port) => this.#mayEject(family, port))) return;
+    const { clock, cache, logger, request, onEjected } = this.#parts;
+    const services = [...new Set(ports.map(({ service }) => service))].sort();
+    const endpoint = { family, target, services, at: clock.now(), ...unanswered(known.observation) };
+    this.#ejections.add(endpoint, clock.monotonic(), check.ejectMs);
+    cache.setEjected(family, target, true, services);
+    logger.warn(
+      { endpoint: targetText(target), services, found: unansweredText(endpoint) },
+      "ejected an endpoint that does not answer",
+    );
+    onEjected(endpoint);
+    request();
+  }
+
+  #return(family: Family, target: string): void {
+    const endpoint = this.#ejections.delete(family, target);
+    if (endpoint === undefined) return;
+    const { cache, logger, request } = this.#parts;
+    const isWatched = this.#watched.of(family).has(target);
+    cache.setEjected(family, target, false, endpoint.services);
+    const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";
+    logger.info({ endpoint: targetText(target), services: endpoint.services }, message);
+    request();
+  }
+}

@@ -1,0 +1,39 @@
+import type { Unanswered } from "../../model/passive-health.ts";
+
+/** What the kernel counted of an endpoint, since its elements were added. */
+export interface EndpointCounts {
+  /** New connections. */
+  readonly attempts: number;
+  readonly answers: number;
+  /** Resets before an answer. */
+  readonly resets: number;
+}
+
+/** What is known of an endpoint between two readings. */
+export interface Observation {
+  readonly last: EndpointCounts;
+  /** The counts when it was last known to answer, or first read. */
+  readonly base: EndpointCounts;
+}
+
+/**
+ * Compares a reading of an endpoint with what was known. An answer to any client ends the suspicion of all
+ * connections before it: which of them it answered is not known.
+ * @param known undefined for the first reading, which tells nothing of how long ago connections were
+ */
+export function observe(known: Observation | undefined, counts: EndpointCounts): Observation {
+  // Counts only decrease if the element was added anew.
+  const isNew = known === undefined || counts.attempts < known.last.attempts;
+  if (isNew || counts.answers !== known.last.answers) return { last: counts, base: counts };
+  return { last: counts, base: known.base };
+}
+
+/** Records that an endpoint answered somebody whose connection the kernel does not count. */
+export function answered({ last }: Observation): Observation {
+  return { last, base: last };
+}
+
+/** The new connections since the last answer. */
+export function unanswered({ last, base }: Observation): Unanswered {
+  return { attempts: last.attempts - base.attempts, resets: Math.max(0, last.resets - base.resets) };
+}

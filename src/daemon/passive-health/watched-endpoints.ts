@@ -1,0 +1,119 @@
+import type { Family } from "../../base/family.ts";
+import type { ServiceName, ServicePortKey } from "../../model/ids.ts";
+import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import { type PassiveHealthCheck, passiveHealthOf } from "../../model/passive-health.ts";
+import type { Service } from "../../model/service.ts";
+import { servicePortsOf } from "../../model/service-port.ts";
+import { splitParts } from "../../nft/elements.ts";
+import { frontendKey } from "../../ruleset/keys.ts";
+import { contextOf, type NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { SyncReport } from "../../sync/sync-report.ts";
+
+/** A service port whose endpoints are watched. */
+export interface WatchedPort {
+  readonly service: ServiceName;
+  readonly check: PassiveHealthCheck;
+  /** All of its endpoints that are watched, ejected ones included. */
+  readonly targets: readonly string[];
+}
+
+/** The endpoints of a family by `address . port`, each with the service ports that have it. */
+type Targets = ReadonlyMap<string, ReadonlyMap<ServicePortKey, WatchedPort>>;
+
+interface KnownPort {
+  readonly family: Family;
+  readonly key: ServicePortKey;
+  readonly port: WatchedPort;
+}
+
+/** Knows which endpoints are watched, and for whom. An update costs as much as the Services that changed. */
+export class WatchedEndpoints {
+  readonly #targets: Record<Family, Map<string, Map<ServicePortKey, WatchedPort>>> = {
+    ip: new Map(),
+    ip6: new Map(),
+  };
+  readonly #ports = new Map<ServiceName, readonly KnownPort[]>();
+
+  /** Takes over the rules of the Services that a sync rendered. */
+  update(
+    cache: Pick<ObjectCache, "service">,
+    state: RulesetState,
+    { rendered, nodeContext }: Pick<SyncReport, "rendered" | "nodeContext">,
+  ): void {
+    for (const name of rendered) {
+      for (const { family, key, port } of this.#ports.get(name) ?? []) this.#remove(family, key, port);
+      const found = watchedPorts(cache.service(name), state, nodeContext);
+      if (found.length === 0) this.#ports.delete(name);
+      else this.#ports.set(name, found);
+      for (const { family, key, port } of found) this.#add(family, key, port);
+    }
+  }
+
+  /** The watched endpoints of a family; live. */
+  of(family: Family): Targets {
+    return this.#targets[family];
+  }
+
+  /** Whether an endpoint of a Service is watched. */
+  hasService(name: ServiceName): boolean {
+    return this.#ports.has(name);
+  }
+
+  /** The service ports that have an endpoint, in no order; none for one that is not watched. */
+  portsOf(family: Family, target: string): WatchedPort[] {
+    return [...(this.#targets[family].get(target)?.values() ?? [])];
+  }
+
+  #add(family: Family, key: ServicePortKey, port: WatchedPort): void {
+    const targets = this.#targets[family];
+    for (const target of port.targets) {
+      const ports = targets.get(target) ?? new Map<ServicePortKey, WatchedPort>();
+      targets.set(target, ports.set(key, port));
+    }
+  }
+
+  #remove(family: Family, key: ServicePortKey, { targets }: WatchedPort): void {
+    for (const target of targets) {
+      const ports = this.#targets[family].get(target);
+      if (ports?.delete(key) && ports.size === 0) this.#targets[family].delete(target);
+    }
+  }
+}
+
+function watchedPorts(
+  service: Service | undefined,
+  { families }: RulesetState,
+  nodeContext: NodeContext,
+): readonly KnownPort[] {
+  return (service === undefined ? [] : servicePortsOf(service)).flatMap(({ family, key }) => {
+    const rules = families[family]?.servicePortRules(key);
+    if (rules === undefined || rules.watched.length === 0) return [];
+    const { port, watched: targets } = rules;
+    const byDefault = contextOf(nodeContext, family)?.passiveHealthCheck ?? "never";
+    const check = passiveHealthOf(port, byDefault);
+    return check === undefined ? [] : [{ family, key, port: { service: port.service.name, check, targets } }];
+  });
+}
+
+/**
+ * Whether another endpoint of a service port may be ejected: never more than the share of its endpoints, nor
+ * the last.
+ * @param ejected how many are ejected already
+ */
+export function mayEject({ check, targets }: WatchedPort, ejected: number): boolean {
+  const most = Math.min(Math.floor((targets.length * check.maxEjected) / 100), targets.length - 1);
+  return ejected < most;
+}
+
+/**
+ * Whether the daemon may connect to an endpoint: not to addresses that are never a pod's or another node's,
+ * nor to the API server. EndpointSlices may have any address, and who writes them chooses.
+ */
+export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
+  const [address = "", port = ""] = splitParts(target);
+  const isSpecial = [isLoopback, isLinkLocal, isMulticast, isUnspecified].some((is) => is(address));
+  const servers = contextOf(nodeContext, family)?.apiServers ?? [];
+  return !isSpecial && !servers.includes(frontendKey(address, "tcp", Number(port)));
+}

@@ -1,0 +1,141 @@
+import { durationWords, formatDuration, parseDuration } from "../base/duration.ts";
+import type { Family } from "../base/family.ts";
+import { quoted } from "../base/text.ts";
+import type { Protocol, ServiceName } from "./ids.ts";
+
+/** The annotation of a Service that has this node watch whether its endpoints answer. */
+export const PASSIVE_HEALTH_ANNOTATION = "nft-proxy.io/passive-health-check";
+
+/** How a Service's endpoints are watched. */
+export interface PassiveHealthCheck {
+  /** New connections without any answer after which an endpoint is asked. */
+  readonly failures: number;
+  /** Time between two readings of the counters, milliseconds. */
+  readonly intervalMs: number;
+  /** Time until an ejected endpoint is asked again for the first time, milliseconds. */
+  readonly ejectMs: number;
+  /** Maximum share of a list that is ejected, in percent. */
+  readonly maxEjected: number;
+}
+
+/** The setting of a Service, or of the proxy for Services without one. `never` ignores the annotation. */
+export type PassiveHealthSetting = PassiveHealthCheck | "off" | "never";
+
+/** The settings of `on`. */
+export const DEFAULT_PASSIVE_HEALTH_CHECK: PassiveHealthCheck = {
+  failures: 3,
+  intervalMs: 1000,
+  ejectMs: 10_000,
+  maxEjected: 50,
+};
+
+/**
+ * Maximum number of watched endpoints of a family; those of one namespace may be half of them. The daemon
+ * reads their counters each second.
+ */
+export const MOST_WATCHED = 10_000;
+
+const RULE =
+  'must be on, off, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%" of some of these four';
+
+/** The valid values of each key. */
+const KEYS: Readonly<Record<string, (text: string) => Partial<PassiveHealthCheck> | undefined>> = {
+  failures: (text) => within(wholeNumber(text), 1, 1000, (failures) => ({ failures })),
+  interval: (text) => within(parseDuration(text), 1000, 60_000, (intervalMs) => ({ intervalMs })),
+  eject: (text) => within(parseDuration(text), 1000, 300_000, (ejectMs) => ({ ejectMs })),
+  "max-ejected": (text) =>
+    within(text.endsWith("%") ? wholeNumber(text.slice(0, -1)) : undefined, 1, 100, (maxEjected) => ({
+      maxEjected,
+    })),
+};
+
+/**
+ * Parses a setting: `on`, `off`, or keys with values; absent ones have their defaults. Failures are 1 to
+ * 1000, the interval is 1s to 1m, the time of an ejection 1s to 5m, the share 1% to 100%.
+ * @returns the setting, or why there is none: the predicate of a sentence
+ */
+export function parsePassiveHealthCheck(
+  text: string,
+): { readonly setting: PassiveHealthCheck | "off" } | { readonly reason: string } {
+  const trimmed = text.trim();
+  if (trimmed === "off") return { setting: "off" };
+  if (trimmed === "on") return { setting: DEFAULT_PASSIVE_HEALTH_CHECK };
+  const seen = new Set<string>();
+  let setting = DEFAULT_PASSIVE_HEALTH_CHECK;
+  for (const entry of trimmed.split(",")) {
+    const [key = "", value = ""] = entry.split("=", 2).map((part) => part.trim());
+    const changed = Object.hasOwn(KEYS, key) && !seen.has(key) ? KEYS[key]?.(value) : undefined;
+    if (changed === undefined) return { reason: `${RULE}, not ${quoted(entry.trim())}` };
+    seen.add(key);
+    setting = { ...setting, ...changed };
+  }
+  return { setting };
+}
+
+/** Formats a setting, as {@link parsePassiveHealthCheck} reads it. */
+export function passiveHealthText(setting: PassiveHealthSetting): string {
+  if (typeof setting === "string") return setting;
+  const { failures, intervalMs, ejectMs, maxEjected } = setting;
+  const text = `failures=${failures},interval=${formatDuration(intervalMs)},eject=${formatDuration(ejectMs)},max-ejected=${maxEjected}%`;
+  return text === DEFAULT_TEXT ? "on" : text;
+}
+
+const DEFAULT_TEXT = "failures=3,interval=1s,eject=10s,max-ejected=50%";
+
+/** The part of a service port that passive health checks depend on. */
+interface WatchablePort {
+  readonly service: { readonly passiveHealthCheck?: PassiveHealthCheck | "off" };
+  readonly spec: { readonly protocol: Protocol };
+}
+
+/** How a port of a Service is watched; undefined if it is not: other protocols have no answer to wait for. */
+export function passiveHealthOf(
+  { service, spec }: WatchablePort,
+  byDefault: PassiveHealthSetting,
+): PassiveHealthCheck | undefined {
+  if (spec.protocol !== "tcp" || byDefault === "never") return undefined;
+  const setting = service.passiveHealthCheck ?? byDefault;
+  return typeof setting === "string" ? undefined : setting;
+}
+
+/** New connections in a row that an endpoint did not answer. */
+export interface Unanswered {
+  readonly attempts: number;
+  /** How many of them it refused. */
+  readonly resets: number;
+}
+
+/** An endpoint that this node ejected. */
+export interface EjectedEndpoint extends Unanswered {
+  readonly family: Family;
+  /** `address . port` */
+  readonly target: string;
+  readonly services: readonly ServiceName[];
+  /** Wall clock, milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** Formats what clients met: `refused 5 of 5 new connections`, `answered none of 4 new connections`. */
+export function unansweredText({ attempts, resets }: Unanswered): string {
+  const refused = Math.min(attempts, resets);
+  const of = `${attempts} new connections`;
+  return refused === 0 ? `answered none of ${of}` : `refused ${refused} of ${of}`;
+}
+
+/** Formats an ejection: `ejected 4 s ago: refused 5 of 5 new connections`. @param now as {@link EjectedEndpoint.at} */
+export function ejectedText(endpoint: EjectedEndpoint, now: number): string {
+  return `ejected ${durationWords(Math.max(0, now - endpoint.at))} ago: ${unansweredText(endpoint)}`;
+}
+
+function wholeNumber(text: string): number | undefined {
+  return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
+}
+
+function within<T>(
+  value: number | undefined,
+  least: number,
+  most: number,
+  made: (value: number) => T,
+): T | undefined {
+  return value === undefined || value < least || value > most ? undefined : made(value);
+}

@@ -1,0 +1,111 @@
+import type { Endpoint } from "../model/endpoint.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { passiveHealthOf } from "../model/passive-health.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import type { Ejection, EndpointChoice } from "../model/topology.ts";
+import { CONNECTION_HAS_DNAT, concat, differs, matches, meta, payload } from "../nft/ast/expression.ts";
+import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import type { StaticChainName } from "./chain-names.ts";
+import { destinationAddress, sourceAddress } from "./keys.ts";
+import type { FamilyContext } from "./node-context.ts";
+import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "./sets.ts";
+
+/** The chain that counts new connections to watched endpoints. */
+export const COUNT_ATTEMPTS = "count-attempts" satisfies StaticChainName;
+
+/** The chain that counts answers and resets of watched endpoints. */
+export const COUNT_ANSWERS = "count-answers" satisfies StaticChainName;
+
+/** The context of chains, and whether any endpoint is watched: otherwise there are no rules for it. */
+export interface WatchContext extends FamilyContext {
+  readonly isWatching: boolean;
+}
+
+const ORIGINAL: Statement = matches({ ct: { key: "direction" } }, "original");
+
+/** Matches any of these TCP flags. The comparison implies TCP. */
+function hasFlag(right: Expression): Statement {
+  return { match: { op: "in", left: payload("tcp", "flags"), right } };
+}
+
+function hasStatus(bit: string): Statement {
+  return { match: { op: "in", left: { ct: { key: "status" } }, right: bit } };
+}
+
+/**
+ * Sends answers of watched endpoints to {@link COUNT_ANSWERS}. Every packet of the hook passes this rule, so
+ * it asks first for flags that few packets have.
+ * @param isInput an endpoint on this node answered in the output hook already, if its client is on this node
+ */
+export function countAnswers({ isWatching }: WatchContext, isInput = false): Rule[] {
+  if (!isWatching) return [];
+  const notOwn = isInput ? [differs(meta("iifname"), "lo")] : [];
+  return [
+    [hasFlag({ "|": ["rst", "syn"] }), CONNECTION_HAS_DNAT, ...notOwn, { jump: { target: COUNT_ANSWERS } }],
+  ];
+}
+
+/** Sends new translated connections to {@link COUNT_ATTEMPTS}. */
+export function countAttempts({ isWatching }: WatchContext): Rule[] {
+  return isWatching ? [[CONNECTION_HAS_DNAT, { jump: { target: COUNT_ATTEMPTS } }]] : [];
+}
+
+interface WatchChain {
+  readonly name: typeof COUNT_ATTEMPTS | typeof COUNT_ANSWERS;
+  readonly rules: readonly Rule[];
+}
+
+/**
+ * The chains that count for watched endpoints; the lookups count, by the counters of the elements. A
+ * connection is confirmed when its first packet has passed all hooks: a SYN that is sent again, and one that
+ * the node sends to itself, count once.
+ */
+export function watchChains({ family, isWatching }: WatchContext): readonly WatchChain[] {
+  if (!isWatching) return [];
+  const to = concat(destinationAddress(family), payload("tcp", "dport"));
+  const from = concat(sourceAddress(family), payload("tcp", "sport"));
+  return [
+    {
+      name: COUNT_ATTEMPTS,
+      rules: [[hasStatus("confirmed"), { return: null }], [matches(to, `@${ATTEMPTS}`)]],
+    },
+    {
+      name: COUNT_ANSWERS,
+      rules: [
+        [ORIGINAL, { return: null }],
+        [hasFlag("syn"), matches(from, `@${ANSWERS}`)],
+        // A connection with packets in both directions had its answer.
+        [hasStatus("assured"), { return: null }],
+        [hasFlag("rst"), matches(from, `@${RESETS}`)],
+      ],
+    },
+  ];
+}
+
+/** The sets with the elements of watched endpoints. */
+export const WATCH_SETS: readonly WatchSetName[] = [ATTEMPTS, ANSWERS, RESETS];
+
+/** The endpoints that are taken out of the lists of a service port; undefined if it is not watched. */
+export function ejectionFor(
+  port: ServicePort,
+  { ejected }: Pick<ObjectCache, "ejected">,
+  { passiveHealthCheck }: Pick<FamilyContext, "passiveHealthCheck">,
+): Ejection | undefined {
+  const targets = ejected[port.family];
+  if (targets.size === 0) return undefined;
+  const check = passiveHealthOf(port, passiveHealthCheck);
+  return check && { targets, maxEjected: check.maxEjected };
+}
+
+const NOBODY: readonly string[] = [];
+
+/** The endpoints of a service port that are watched, ejected ones included: `address . port`, each once. */
+export function watchedTargets(
+  port: ServicePort,
+  { cluster, local, ejected }: EndpointChoice,
+  { passiveHealthCheck }: Pick<FamilyContext, "passiveHealthCheck">,
+): readonly string[] {
+  if (passiveHealthOf(port, passiveHealthCheck) === undefined) return NOBODY;
+  const all: readonly Endpoint[] = [...cluster, ...local, ...(ejected ?? [])];
+  return [...new Set(all.map(({ target }) => target))].sort();
+}

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle } from "../support/command.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import type { Probe } from "../support/lab/outcome.ts";
+import type { PodName } from "../support/lab/topology.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+// Passive health checks with the built daemon: pods that refuse or drop connections, and clients that keep coming.
+
+const FLAGS = ["--iptables-min-sync-period=10ms"];
+const PATIENCE = { timeout: 60_000, interval: 100 };
+const PODS = [11, 12, 13, 14].map((suffix) => `10.244.1.${suffix}`);
+const PODS6 = [11, 12, 13, 14].map((suffix) => `fd00:244:1::${suffix}`);
+const NODE = "192.0.2.2";
+const NODE_PORT = 32_713;
+const LOCAL_PORT = 32_714;
+const SETTING = "failures=3,interval=1s,eject=1s,max-ejected=50%";
+const ANNOTATION = "nft-proxy.io/passive-health-check";
+
+/** A Service of each kind, with the clients that connect to it. */
+const SERVICES: Readonly<Record<string, ServiceKind>> = {
+  plain: { ip: "10.96.13.1", clients: ["pod5", "node"] },
+  six: { ip: "fd00:10:96::131", clients: ["pod5", "node"] },
+  outside: { ip: "10.96.13.3", nodePort: NODE_PORT, clients: ["ext"] },
+  local: {
+    ip: "10.96.13.4",
+    nodePort: LOCAL_PORT,
+    spec: { externalTrafficPolicy: "Local" },
+    clients: ["ext"],
+  },
+  hairpin: { ip: "10.96.13.5", clients: ["pod1"] },
+  affinity: { ip: "10.96.13.6", spec: { sessionAffinity: "ClientIP" }, clients: ["pod5", "pod6", "node"] },
+  ...Object.fromEntries(
+    ["round-robin", "source-hash", "flow-hash"].map((scheduler, index): [string, ServiceKind] => [
+      scheduler,
+      {
+        ip: `10.96.13.${7 + index}`,
+        annotations: { "nft-proxy.io/scheduler": scheduler },
+        clients: ["pod5", "node"],
+      },
+    ]),
+  ),
+  weights: { ip: "10.96.13.10", weight: 3, clients: ["pod5"] },
+};
+
+interface ServiceKind {
+  readonly ip: string;
+  readonly nodePort?: number;
+  readonly spec?: Record<string, unknown>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  /** Of the first two endpoints. */
+  readonly weight?: number;
+  readonly clients: readonly Probe["from"][];
+}
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+let socket: string;
+const start = () => lab.start([...FLAGS, `--daemon-socket=${socket}`]);
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  for (const resource of ["nodes", "servicecidrs"] as const)
+    lab.cluster.load(resource, townList("town", resource));
+  for (const [name, kind] of Object.entries(SERVICES)) offer(name, kind);
+  socket = await lab.file("daemon.sock", "").then((path) => `${path}.d/daemon.sock`);
+  daemon = start();
+  await lab.converged();
+});
+afterAll(() => lab?.close());
+
+function offer(name: string, { ip, nodePort, spec = {}, annotations = {}, weight }: ServiceKind): void {
+  const ports = [nodePort === undefined ? { port: 80 } : { port: 80, nodePort }];
+  const made = apiService(name, { clusterIP: ip, ports, spec });
+  const all = { [ANNOTATION]: SETTING, ...annotations };
+  lab.cluster.put("services", { ...made, metadata: { ...made.metadata, annotations: all } });
+  putSlice(name, ip.includes(":") ? PODS6 : PODS, weight);
+}
+
+function putSlice(name: string, pods: readonly string[], weight?: number): void {
+  if (weight === undefined) {
+    lab.cluster.put("endpointslices", apiSlice(name, pods));
+    return;
+  }
+  for (const [part, addresses] of [pods.slice(0, 2), pods.slice(2)].entries()) {
+    const made = apiSlice(name, addresses);
+    const annotations = {
+      ...made.metadata.annotations,
+      "nft-proxy.io/weight": String(part === 0 ? weight : 1),
+    };
+    lab.cluster.put("endpointslices", {
+      ...made,
+      metadata: { ...made.metadata, name: `${name}-${part}`, annotations },
+    });
+  }
+}
+
+/** Has a pod refuse or drop new connections to its port, in both families; of one client alone if named. */
+async function fail(pod: PodName, verdict: string, from = ""): Promise<void> {
+  const rules = `table inet broken { chain in { type filter hook input priority 0; ${from} tcp dport 8080 ${verdict}; }; }`;
+  await lab.lab.mustRun(pod, ["nft", rules]);
+}
+
+async function heal(...pods: readonly PodName[]): Promise<void> {
+  for (const pod of pods) await lab.lab.mustRun(pod, ["nft", "delete", "table", "inet", "broken"]);
+}
+
+/** How many of some connections to each Service fail, by its name; none for those that are served. */
+async function failures(n: number, names = Object.keys(SERVICES)): Promise<Readonly<Record<string, number>>> {
+  const probes = names.flatMap((name) => {
+    const { ip, nodePort, clients } = SERVICES[name] as ServiceKind;
+    const [to, port] = nodePort === undefined ? [ip, 80] : [NODE, nodePort];
+    return clients.map((from): Probe => ({ id: `${name} ${from}`, from, to, port, proto: "tcp", n }));
+  });
+  const failed: Record<string, number> = {};
+  for (const [id, tally] of await lab.lab.observe(probes)) {
+    const ok = Object.entries(tally).filter(([answer]) => answer.split(" ").length === 3);
+    const count = n - ok.reduce((sum, [, times]) => sum + times, 0);
+    if (count > 0) failed[id] = count;
+  }
+  return failed;
+}
+
+async function command(...args: readonly string[]) {
+  return await lab.lab.exec([process.execPath, bundle, ...args, `--daemon-socket=${socket}`]);
+}
+
+const ejected = () => lab.metric("nft_proxy_ejected_endpoints");
+
+test("clients of every kind of Service no longer meet an endpoint that refuses and one that is silent", async () => {
+  await fail("pod2", "reject with tcp reset");
+  await fail("pod3", "drop");
+  expect(Object.keys(await failures(12))).not.toEqual([]);
+  await expect.poll(() => failures(12), PATIENCE).toEqual({});
+  // Both families: 2 addresses of each of the 2 pods.
+  expect(await ejected()).toBe(4);
+  expect(await failures(40)).toEqual({});
+});
+
+describe("an ejected endpoint", () => {
+  test("is explained, while dump has it and diff finds the kernel as it should be", async () => {
+    const { stdout } = await command("explain", "shop/plain:80");
+    expect(stdout).toMatch(/10\.244\.1\.12.*ejected \d+ s ago:\s+refused \d+ of \d+\s+new connections/s);
+    expect(stdout).toMatch(/10\.244\.1\.13.*ejected \d+ s ago:\s+answered none of \d+/s);
+    expect((await command("dump")).stdout).toContain('["10.244.1.12",8080]');
+    expect(await command("diff")).toMatchObject({ exitCode: 0 });
+  });
+
+  test("is on the status page, in an Event, the log and the metrics", async () => {
+    expect((await lab.get(10249, "/")).body).toMatch(/Ejected endpoints/);
+    const event = lab.api.events.find(({ reason }) => reason === "EndpointEjected");
+    expect(event).toMatchObject({ note: expect.stringContaining("does not answer"), type: "Warning" });
+    expect(daemon.said("ejected an endpoint that does not answer")).toHaveLength(4);
+    expect(await lab.metric("nft_proxy_endpoint_ejections_total")).toBe(4);
+    const results = ["tried", "answered", "refused"].map((result) =>
+      lab.metric("nft_proxy_watched_connections_total", `service="plain",result="${result}"`),
+    );
+    const [tried = 0, answered = 0, refused = 0] = await Promise.all(results);
+    expect(tried).toBeGreaterThan(answered);
+    expect(refused).toBeGreaterThan(0);
+  });
+
+  test("is back at once when it left the EndpointSlices meanwhile", async () => {
+    const others = Object.keys(SERVICES).filter((name) => name !== "six");
+    for (const name of others)
+      putSlice(
+        name,
+        PODS.filter((address) => address !== PODS[1]),
+        SERVICES[name]?.weight,
+      );
+    await expect.poll(ejected, PATIENCE).toBe(3);
+    for (const name of others) putSlice(name, PODS, SERVICES[name]?.weight);
+    await expect.poll(() => failures(12), PATIENCE).toEqual({});
+    expect(await ejected()).toBe(4);
+  });
+
+  test("is ejected again after a restart of the daemon", async () => {
+    await daemon.stop();
+    daemon = start();
+    await daemon.saying("full sync");
+    await expect.poll(async () => [await failures(12), await ejected()], PATIENCE).toEqual([{}, 4]);
+  });
+
+  test("returns when it answers, and the rules are those of the objects alone", async () => {
+    await heal("pod2", "pod3");
+    await expect.poll(ejected, PATIENCE).toBe(0);
+    expect(daemon.said("an ejected endpoint answers again")).toHaveLength(4);
+    await lab.converged();
+    expect(await failures(12)).toEqual({});
+  });
+});
+
+test("an endpoint that a policy hides from one client is not ejected: it answers the node", async () => {
+  await fail("pod2", "drop", "ip saddr 10.244.1.15");
+  for (let round = 0; round < 4; round++) expect(await failures(12, ["plain"])).toHaveProperty("plain pod5");
+  expect(await ejected()).toBe(0);
+  await heal("pod2");
+});
+
+test("a Service whose annotation goes leaves no set, chain or rule behind", async () => {
+  for (const [name, kind] of Object.entries(SERVICES))
+    offer(name, { ...kind, annotations: { ...kind.annotations, [ANNOTATION]: "off" } });
+  await lab.converged();
+  expect(await lab.nft("list", "table", "ip", "nft-proxy")).not.toMatch(/endpoint-attempts|count-/);
+});

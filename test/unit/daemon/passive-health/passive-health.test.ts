@@ -1,0 +1,264 @@
+import { describe, expect, test } from "vitest";
+import type { Answer } from "../../../../src/daemon/passive-health/ask.ts";
+import { PassiveHealth } from "../../../../src/daemon/passive-health/passive-health.ts";
+import type { EndpointCounts } from "../../../../src/daemon/passive-health/suspicion.ts";
+import type { TableReader } from "../../../../src/kernel/table-reader.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK, type EjectedEndpoint } from "../../../../src/model/passive-health.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { ANSWERS, ATTEMPTS, RESETS } from "../../../../src/ruleset/sets.ts";
+import {
+  cacheOf,
+  endpoint,
+  named,
+  STARTING,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+const WEB = named("shop/web");
+const ALL = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
+
+/** A node with one Service of these endpoints, counters that a test sets, and endpoints that answer or do not. */
+function node(addresses: readonly string[] = ALL, apiServers: readonly string[] = []) {
+  const clock = new ManualClock();
+  const logger = memoryLogger();
+  const nodeContext = testNodeContext({ passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK, apiServers });
+  const cache = cacheOf({
+    services: [service({ name: "shop/web", clusterIPs: ["10.96.0.10"] })],
+    slices: [slice({ service: "shop/web", endpoints: addresses })],
+  });
+  const renderer = new Renderer(cache, nodeContext);
+  const counts = new Map<string, EndpointCounts>();
+  const answers = new Map<string, Answer>();
+  const asked: string[] = [];
+  const ejections: EjectedEndpoint[] = [];
+  let answer: ((address: string) => Promise<Answer>) | undefined;
+  const countOf = (set: string, key: string) => {
+    const known = counts.get(key) ?? { attempts: 0, answers: 0, resets: 0 };
+    return { [ATTEMPTS]: known.attempts, [ANSWERS]: known.answers, [RESETS]: known.resets }[set] ?? 0;
+  };
+  const tables: TableReader = {
+    listTable: async () => undefined,
+    elements: async function* (family, spec) {
+      const keys = renderer.state.families[family]?.table.sets.get(spec.name)?.elements.keys() ?? [];
+      yield [...keys].map((key) => ({ key, value: "", packets: countOf(spec.name, key) }));
+    },
+    element: async (_, spec, key) => ({ key, value: "", packets: countOf(spec.name, key) }),
+  };
+  const health = new PassiveHealth({
+    clock,
+    logger,
+    tables,
+    cache,
+    state: () => renderer.state,
+    nodeContext: () => nodeContext,
+    ask: async (address) => {
+      asked.push(address);
+      return (await answer?.(address)) ?? answers.get(address) ?? "answered";
+    },
+    request: () => {},
+    onEjected: (one) => ejections.push(one),
+  });
+  const sync = () => {
+    renderer.update(cache.takeDirty());
+    health.synced({ rendered: renderer.rendered, nodeContext });
+  };
+  sync();
+  const target = (address: string) => `${address} . 8080`;
+  return {
+    clock,
+    logger,
+    cache,
+    renderer,
+    health,
+    asked,
+    ejections,
+    answers,
+    sync,
+    /** Has the next connects answered by this. */
+    answerBy: (by: typeof answer) => {
+      answer = by;
+    },
+    /** Adds to an endpoint's counters. */
+    count: (address: string, attempts: number, answered = 0, resets = 0) => {
+      const known = counts.get(target(address)) ?? { attempts: 0, answers: 0, resets: 0 };
+      counts.set(target(address), {
+        attempts: known.attempts + attempts,
+        answers: known.answers + answered,
+        resets: known.resets + resets,
+      });
+    },
+    /** Looks after a second, waits for what was asked, and syncs. */
+    look: async (seconds = 1) => {
+      clock.advance(1000 * seconds);
+      await health.look();
+      for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+      sync();
+    },
+    /** The addresses that get connections. */
+    served: () => {
+      const endpoints = renderer.state.families.ip?.table.sets.get("endpoints")?.elements.values() ?? [];
+      return [...new Set([...endpoints].map((text) => text.split(" ")[0]))].sort();
+    },
+    ejected: () => health.ejected.map((one) => one.target.split(" ")[0]),
+  };
+}
+
+describe("an endpoint that answers no new connections", () => {
+  test("is ejected when it does not answer the daemon either", async () => {
+    const { look, count, answers, asked, served, ejections, logger } = node();
+    answers.set("10.244.1.2", "refused");
+    await look();
+    count("10.244.1.2", 5, 0, 5);
+    await look();
+    expect(asked).toEqual(["10.244.1.2"]);
+    expect(served()).toEqual(["10.244.1.1", "10.244.1.3", "10.244.1.4"]);
+    expect(ejections).toMatchObject([
+      { target: "10.244.1.2 . 8080", services: [WEB], attempts: 5, resets: 5 },
+    ]);
+    expect(logger.lines).toMatchObject([{ fields: { found: "refused 5 of 5 new connections" } }]);
+  });
+
+  test("is not asked before enough connections failed in a row", async () => {
+    const { look, count, asked } = node();
+    await look();
+    count("10.244.1.2", 2);
+    await look();
+    count("10.244.1.2", 1, 1);
+    await look();
+    count("10.244.1.2", 2);
+    await look();
+    expect(asked).toEqual([]);
+  });
+
+  test("stays when it answers the daemon, which asks it again only after a while", async () => {
+    const { look, count, asked, ejected } = node();
+    await look();
+    for (let second = 0; second < 9; second++) {
+      count("10.244.1.2", 3);
+      await look();
+    }
+    expect([asked.length, ejected()]).toEqual([1, []]);
+    count("10.244.1.2", 3);
+    await look(5);
+    expect(asked).toHaveLength(2);
+  });
+
+  test("stays when it answers a client while it is asked", async () => {
+    const { look, count, answerBy, ejected } = node();
+    await look();
+    count("10.244.1.2", 3);
+    answerBy(async () => {
+      count("10.244.1.2", 1, 1);
+      return "silent";
+    });
+    await look();
+    expect(ejected()).toEqual([]);
+  });
+
+  test("is not ejected when it left the lists while it was asked", async () => {
+    const { look, count, answerBy, cache, sync, ejected } = node();
+    await look();
+    count("10.244.1.2", 3);
+    answerBy(async () => {
+      cache.putSlice(slice({ service: "shop/web", endpoints: [ALL[0] as string] }));
+      sync();
+      return "silent";
+    });
+    await look();
+    expect([ejected(), cache.ejected.ip.size]).toEqual([[], 0]);
+  });
+
+  test("is not asked at addresses of the node's own kind, nor as the API server", async () => {
+    const own = ["127.0.0.1", "169.254.169.254", "224.0.0.1", "10.244.1.2", "10.244.1.3"];
+    const { look, count, asked } = node(own, ["10.244.1.2 . tcp . 8080"]);
+    await look();
+    for (const address of own) count(address, 3);
+    await look();
+    expect(asked).toEqual(["10.244.1.3"]);
+  });
+});
+
+describe("an ejected endpoint", () => {
+  async function ejecting(addresses = ALL) {
+    const made = node(addresses);
+    made.answers.set("10.244.1.2", "silent");
+    await made.look();
+    made.count("10.244.1.2", 3);
+    await made.look();
+    expect(made.ejected()).toEqual(["10.244.1.2"]);
+    return made;
+  }
+
+  test("is asked after ever longer pauses, and returns when it answers", async () => {
+    const { look, asked, answers, served } = await ejecting();
+    const times: number[] = [];
+    for (let second = 1; second <= 1000; second++) {
+      const before = asked.length;
+      await look();
+      if (asked.length > before) times.push(second);
+    }
+    expect(times).toEqual([10, 30, 70, 150, 310, 610, 910]);
+    answers.set("10.244.1.2", "answered");
+    await look(300);
+    expect(served()).toEqual(ALL);
+  });
+
+  test("is asked at once when it fails again after it returned", async () => {
+    const { look, answers, count, ejected } = await ejecting();
+    answers.set("10.244.1.2", "answered");
+    await look(10);
+    expect(ejected()).toEqual([]);
+    answers.set("10.244.1.2", "refused");
+    count("10.244.1.2", 3);
+    await look();
+    expect(ejected()).toEqual(["10.244.1.2"]);
+  });
+
+  test("returns at once when Kubernetes takes it out of the lists and names it again", async () => {
+    const { cache, sync, served } = await ejecting();
+    const others = ALL.filter((address) => address !== "10.244.1.2").map((address) => endpoint(address));
+    cache.putSlice(slice({ service: "shop/web", endpoints: [...others, endpoint("10.244.1.2", STARTING)] }));
+    sync();
+    cache.putSlice(slice({ service: "shop/web", endpoints: ALL }));
+    sync();
+    expect(served()).toEqual(ALL);
+  });
+
+  test("is followed by others up to the share, and never by the last", async () => {
+    const { look, count, answers, ejected, asked } = await ejecting();
+    for (const address of ALL) answers.set(address, "silent");
+    for (const address of ALL) count(address, 3);
+    await look();
+    await look();
+    expect(ejected()).toHaveLength(2);
+    expect(asked.length).toBeLessThanOrEqual(4);
+    const alone = node(["10.244.1.2"]);
+    alone.answers.set("10.244.1.2", "silent");
+    await alone.look();
+    alone.count("10.244.1.2", 9);
+    await alone.look();
+    expect([alone.ejected(), alone.asked]).toEqual([[], []]);
+  });
+});
+
+test("the connects of one reading are limited for each namespace", async () => {
+  const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
+  const { look, count, asked } = node(addresses);
+  await look();
+  for (const address of addresses) count(address, 3);
+  await look();
+  expect(asked).toHaveLength(8);
+});
+
+test("connections are counted by Service", async () => {
+  const { look, count, health } = node();
+  await look();
+  count("10.244.1.1", 4, 3, 1);
+  count("10.244.1.2", 2, 2);
+  await look();
+  expect(health.connections).toEqual(new Map([[WEB, { attempts: 6, answers: 5, resets: 1 }]]));
+});

@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import {
+  DEFAULT_PASSIVE_HEALTH_CHECK as DEFAULT,
+  ejectedText,
+  type PassiveHealthSetting,
+  parsePassiveHealthCheck,
+  passiveHealthOf,
+  passiveHealthText,
+} from "../../../src/model/passive-health.ts";
+import { named, servicePort } from "../../support/build.ts";
+
+describe("the setting of passive health checks", () => {
+  test.each([
+    ["on", DEFAULT],
+    [" off ", "off"],
+    ["failures=5", { ...DEFAULT, failures: 5 }],
+    ["max-ejected=100%, interval=2s", { ...DEFAULT, maxEjected: 100, intervalMs: 2000 }],
+    [
+      "failures=1,interval=1m,eject=5m,max-ejected=1%",
+      { failures: 1, intervalMs: 60_000, ejectMs: 300_000, maxEjected: 1 },
+    ],
+  ])("%j is read", (text, setting) => {
+    expect(parsePassiveHealthCheck(text)).toEqual({ setting });
+  });
+
+  test.each([
+    "",
+    "true",
+    "failures=0",
+    "failures=1001",
+    "failures=3,failures=4",
+    "interval=999ms",
+    "eject=301s",
+    "max-ejected=50",
+    "max-ejected=101%",
+    "constructor=1",
+    "failures=3;eject=4s",
+  ])("%j is refused with the rule and the part that breaks it", (text) => {
+    expect(parsePassiveHealthCheck(text)).toEqual({
+      reason: expect.stringMatching(/^must be on, off, or a list such as .*, not "/),
+    });
+  });
+
+  test.each<PassiveHealthSetting>(["off", "never", DEFAULT, { ...DEFAULT, ejectMs: 1500 }])(
+    "%j is read from its own text",
+    (setting) => {
+      const text = passiveHealthText(setting);
+      expect(text === "never" ? { setting: text } : parsePassiveHealthCheck(text)).toEqual({ setting });
+    },
+  );
+});
+
+test("a port is watched by the Service's setting, else by the default, if it is TCP and not never", () => {
+  const plain = servicePort();
+  const on = { ...plain, service: { ...plain.service, passiveHealthCheck: DEFAULT } };
+  const off = { ...plain, service: { ...plain.service, passiveHealthCheck: "off" as const } };
+  const udp = { ...on, spec: { ...on.spec, protocol: "udp" as const } };
+  expect([plain, on, off, udp].map((port) => passiveHealthOf(port, "off"))).toEqual([
+    undefined,
+    DEFAULT,
+    undefined,
+    undefined,
+  ]);
+  expect([plain, off].map((port) => passiveHealthOf(port, DEFAULT))).toEqual([DEFAULT, undefined]);
+  expect(passiveHealthOf(on, "never")).toBeUndefined();
+});
+
+test.each([
+  [5, 5, "ejected 4 s ago: refused 5 of 5 new connections"],
+  [5, 7, "ejected 4 s ago: refused 5 of 5 new connections"],
+  [4, 0, "ejected 4 s ago: answered none of 4 new connections"],
+])("an endpoint with %d new connections and %d resets is %s", (attempts, resets, text) => {
+  const endpoint = {
+    family: "ip" as const,
+    target: "10.0.0.1 . 80",
+    services: [named("shop/web")],
+    at: 1000,
+  };
+  expect(ejectedText({ ...endpoint, attempts, resets }, 5000)).toBe(text);
+});
