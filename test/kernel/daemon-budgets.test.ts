@@ -46,7 +46,8 @@ test("beyond the budget of a namespace its newest Services are quarantined, by n
   const text = await lab.kernelText();
   for (const year of [2001, 2002, 2003]) expect(text).toEqual(has(year));
   for (const year of [2004, 2005]) expect(text).not.toContain(addressOf(year));
-  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(40);
+  const quarantined = () => lab.metric("nft_proxy_quarantined_service_ports");
+  await expect.poll(quarantined).toBe(40);
   const regarding = () =>
     lab.api.events.flatMap(({ reason: of, regarding: whom }) =>
       of === "ServicePortQuarantined" ? [whom] : [],
@@ -56,5 +57,5 @@ test("beyond the budget of a namespace its newest Services are quarantined, by n
   lab.cluster.remove("services", { metadata: { namespace: "shop", name: "huge-2002" } });
   await expect.poll(() => lab.kernelText()).toEqual(has(2004));
   expect(await lab.kernelText()).not.toContain(addressOf(2005));
-  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(20);
+  await expect.poll(quarantined).toBe(20);
 });

@@ -63,7 +63,7 @@ async function printed(
 async function repairsAndVerifies(family: Family): Promise<void> {
   const element = `${family} nft-proxy lists { ${ADDRESSES[family].service} . tcp . 80 }`;
   await lab.nft(`delete element ${element}`);
-  await daemon.saying("rules changed by someone else, repaired");
+  await daemon.saying("another program changed the rules, repaired");
   await lab.nft(`get element ${element}`);
   expect(await printed(["diff"])).toMatch(/^no difference$/m);
 }

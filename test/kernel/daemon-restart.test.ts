@@ -177,7 +177,7 @@ describe("a signal to the daemon", () => {
     await expect.poll(() => existsSync(asked)).toBe(true);
     expect(await hanging()).not.toEqual([]);
     expect(await daemon.stop()).toBe(0);
-    expect(daemon.log.at(-1)?.msg).toBe("not everything ended in time; what is under way is killed");
+    expect(daemon.log.at(-1)?.msg).toBe("not everything stopped in time; the rest is killed");
     await expect.poll(hanging).toEqual([]);
   });
 
