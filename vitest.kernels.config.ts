@@ -1,9 +1,10 @@
 import { defineConfig } from "vitest/config";
 
 /**
- * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, schedulers, ranges of ports, recorded refusals, drift, restart, quarantine, netlink messages, stale chains, the
- * scratch register, resets and the fast path.
+ * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded
+ * packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other programs, restart,
+ * quarantine, netlink messages and readings, passive health checks, stale chains, the scratch register, resets and the
+ * fast path.
  */
 export default defineConfig({
   test: {
@@ -19,6 +20,12 @@ export default defineConfig({
       "test/kernel/refusals.test.ts",
       "test/kernel/schedulers.test.ts",
       "test/kernel/netlink.test.ts",
+      "test/kernel/netlink-events.test.ts",
+      "test/kernel/netlink-requests.test.ts",
+      "test/kernel/daemon-netlink.test.ts",
+      "test/kernel/daemon-foreign.test.ts",
+      "test/kernel/daemon-passive-health.test.ts",
+      "test/kernel/port-range-addresses.test.ts",
       "test/kernel/stale-chains.test.ts",
       "test/kernel/bridged-pods.test.ts",
       "test/kernel/vanished-set.test.ts",
