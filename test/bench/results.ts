@@ -24,25 +24,31 @@ export async function saveResults(
   names: readonly string[],
 ): Promise<void> {
   savePlot(figures.flatMap(({ points = [] }) => points));
-  await writeResults(figures, load, names);
+  const [before, sections] = readResults();
+  const isPart = names.length > 0;
+  const head = isPart ? partHead(before, load, names) : await wholeHead(load);
+  const table = tableText(figures, isPart ? tableRows(before) : []);
+  writeFileSync(RESULTS, `${head}\n${table}\n${sections}`);
   await updateDocuments();
 }
 
-async function writeResults(
-  figures: readonly Figure[],
-  load: string,
-  names: readonly string[],
-): Promise<void> {
-  const [before, sections] = readResults();
-  if (names.length > 0) {
-    const table = before.indexOf("\n| ");
-    const alone = `- ${names.join(", ")}: measured alone on ${today()}, load ${load} before the run\n`;
-    writeFileSync(
-      RESULTS,
-      `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n${sections}`,
-    );
-    return;
-  }
+/** The lines above the table after a run of some benchmarks: each of them is named in the line of its last run alone. */
+function partHead(before: string, load: string, names: readonly string[]): string {
+  const kept = before
+    .slice(0, before.indexOf("\n| "))
+    .split("\n")
+    .flatMap((line) => {
+      const [, measured, run] = /^- (.*)(: measured alone on .*)$/.exec(line) ?? [];
+      if (measured === undefined) return [line];
+      const others = measured.split(", ").filter((name) => !names.includes(name));
+      return others.length === 0 ? [] : [`- ${others.join(", ")}${run}`];
+    });
+  const alone = `- ${names.join(", ")}: measured alone on ${today()}, load ${load} before the run\n`;
+  return `${kept.join("\n")}${alone}`;
+}
+
+/** The lines above the table after a run of all benchmarks. */
+async function wholeHead(load: string): Promise<string> {
   const nft = (await mustRun(["nft", "--version"])).stdout.trim();
   const processors = `${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}`;
   const lines = [
@@ -57,10 +63,8 @@ async function writeResults(
     `- Machine: ${processors}, ${megabytes(totalmem())}, load ${load} before the run`,
     `- Kernel ${release()}, ${nft}, Node ${process.version}`,
     "",
-    tableText(figures),
-    "",
   ];
-  writeFileSync(RESULTS, `${lines.join("\n")}${sections}`);
+  return lines.join("\n");
 }
 
 /** What scaling.json holds: the points of docs/scaling.svg, and when and on what they were measured. */
