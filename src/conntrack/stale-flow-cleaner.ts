@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { FlowTable, UdpFlow } from "../kernel/conntrack.ts";
+import type { Flow, FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import {
@@ -171,11 +171,11 @@ export class StaleFlowCleaner {
   /** Calls `take` for the stale flows of the table, up to 5000 at a time. @returns their number */
   async #eachStale(
     { wanted, known, hosts, ids }: Judgement,
-    take: (flows: readonly UdpFlow[]) => Promise<void>,
+    take: (flows: readonly Flow[]) => Promise<void>,
   ): Promise<number> {
     const { table, frontends } = this.#parts;
     let count = 0;
-    const pass = async (flows: readonly UdpFlow[]): Promise<void> => {
+    const pass = async (flows: readonly Flow[]): Promise<void> => {
       // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
       const current = withRemoved(frontends(), known);
       const stale = flows.filter((flow) => isStale(flow, current, hosts));
@@ -183,7 +183,7 @@ export class StaleFlowCleaner {
       if (stale.length > 0) await take(stale);
     };
     const listed = withRemoved(wanted, known);
-    const found: UdpFlow[] = [];
+    const found: Flow[] = [];
     for await (const flow of table.udpFlows()) {
       if (ids?.has(flow.id) !== false && isStale(flow, listed, hosts)) found.push(flow);
       if (found.length === FLOWS_AT_ONCE) await pass(found.splice(0));

@@ -1,6 +1,6 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup } from "../base/group-by.ts";
-import type { UdpFlow } from "../kernel/conntrack.ts";
+import type { Flow } from "../kernel/conntrack.ts";
 import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
@@ -109,7 +109,7 @@ export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpF
  * any count as frontends without endpoints.
  */
 export function isStale(
-  { destination, replySource }: UdpFlow,
+  { destination, replySource }: Flow,
   frontends: UdpFrontends,
   hosts: NodeAddresses,
 ): boolean {

@@ -7,8 +7,9 @@ import { familyOf } from "../model/ip.ts";
 import { ProgramError, type StreamLines, streamLines } from "./stream-lines.ts";
 import { familyArguments, parseConnection, type TrackedConnection } from "./tracked-connections.ts";
 
-/** A UDP flow in the kernel's conntrack table. */
-export interface UdpFlow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {
+/** A UDP flow, or a TCP connection that nobody has answered, in the kernel's conntrack table. */
+export interface Flow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {
+  readonly protocol: "tcp" | "udp";
   /**
    * The kernel's number of the entry. A flow that was deleted and created again nearly always has another.
    */
@@ -23,20 +24,29 @@ export interface FlowTable {
    * Yields every UDP flow of both families.
    * @throws AppError HOST if the table cannot be listed
    */
-  udpFlows(): AsyncIterable<UdpFlow>;
+  udpFlows(): AsyncIterable<Flow>;
+  /**
+   * Yields every TCP connection of both families whose SYN nobody has answered.
+   * @throws AppError HOST if the table cannot be listed
+   */
+  unansweredConnections(): AsyncIterable<Flow>;
   /**
    * Expires any number of flows at once. conntrack-tools 1.4.7 does nothing and reports success: only a new
    * listing shows whether they are gone.
    * @throws AppError HOST if conntrack fails, as 1.4.6 does
    */
-  expireFlows(flows: readonly UdpFlow[]): Promise<void>;
+  expireFlows(flows: readonly Flow[]): Promise<void>;
   /**
-   * Deletes every flow with the destination and the reply source of one of these. Works with every version;
-   * costs about one listing for each pair of destination and reply source.
+   * Deletes every flow with the protocol, the destination and the reply source of one of these; of TCP, only
+   * connections that nobody has answered. Works with every version; costs about one listing for each pair of
+   * destination and reply source.
    * @throws AppError HOST if conntrack fails
    */
-  deleteFlowsLike(flows: readonly UdpFlow[]): Promise<void>;
+  deleteFlowsLike(flows: readonly Flow[]): Promise<void>;
 }
+
+const UDP: readonly string[] = ["-p", "udp"];
+const UNANSWERED_TCP: readonly string[] = ["-p", "tcp", "--state", "SYN_SENT"];
 
 /** {@link FlowTable} through conntrack-tools 1.4.6 or newer. */
 export class Conntrack implements FlowTable {
@@ -53,16 +63,18 @@ export class Conntrack implements FlowTable {
    * Listing also makes the kernel delete expired flows. Offloaded ones need this, as none of their packets
    * causes it.
    */
-  async *udpFlows(): AsyncIterable<UdpFlow> {
+  udpFlows(): AsyncIterable<Flow> {
+    return this.#list(UDP);
+  }
+
+  unansweredConnections(): AsyncIterable<Flow> {
+    return this.#list(UNANSWERED_TCP);
+  }
+
+  async *#list(kind: readonly string[]): AsyncIterable<Flow> {
     for (const family of FAMILIES) {
-      for await (const line of this.#stream(this.#path, [
-        "-L",
-        ...familyArguments(family),
-        "-p",
-        "udp",
-        "-o",
-        "id",
-      ])) {
+      const args = ["-L", ...familyArguments(family), ...kind, "-o", "id"];
+      for await (const line of this.#stream(this.#path, args)) {
         const flow = parseFlow(line);
         if (flow !== undefined) yield flow;
       }
@@ -73,7 +85,7 @@ export class Conntrack implements FlowTable {
    * Uses one process that reads a file. With `--load-file -` conntrack opens /dev/stdin, which fails for the
    * socket that Node.js gives to a child process (1.4.8).
    */
-  async expireFlows(flows: readonly UdpFlow[]): Promise<void> {
+  async expireFlows(flows: readonly Flow[]): Promise<void> {
     const directory = await mkdtemp(join(tmpdir(), "nft-proxy-flows-"));
     try {
       const file = join(directory, "flows");
@@ -84,7 +96,7 @@ export class Conntrack implements FlowTable {
     }
   }
 
-  async deleteFlowsLike(flows: readonly UdpFlow[]): Promise<void> {
+  async deleteFlowsLike(flows: readonly Flow[]): Promise<void> {
     for (const args of groupBy(flows.map(deletion), (args) => args.join(" ")).values()) {
       try {
         for await (const _ of this.#stream(this.#path, args[0] ?? []));
@@ -95,13 +107,14 @@ export class Conntrack implements FlowTable {
   }
 }
 
-/** Parses a line of `conntrack -L -o id`. Returns undefined if the line is not a flow. */
-export function parseFlow(line: string): UdpFlow | undefined {
+/** Parses a line of `conntrack -L -o id`. Returns undefined if the line is no TCP or UDP flow. */
+export function parseFlow(line: string): Flow | undefined {
   const connection = parseConnection(line);
-  if (connection === undefined) return undefined;
-  const { client, destination, replySource } = connection;
+  if (connection === undefined || connection.protocol === "sctp") return undefined;
+  const { protocol, client, destination, replySource } = connection;
   const zone = / zone=(\d+)/.exec(line)?.[1];
   return {
+    protocol,
     client,
     destination,
     replySource,
@@ -116,18 +129,22 @@ export function parseFlow(line: string): UdpFlow | undefined {
  * and 17 ms this way (1.4.8). A flow that ended meanwhile is created again, also with timeout 0. 1.4.7
  * ignores `-A` for an existing flow.
  */
-function expiry({ client, destination, zone }: UdpFlow): string[] {
+function expiry({ protocol, client, destination, zone }: Flow): string[] {
   const from = ["-s", client.address, "--sport", String(client.port)];
   const to = ["-d", destination.address, "--dport", String(destination.port)];
   const inZone = zone === undefined ? [] : ["-w", String(zone)];
-  return ["-A", "-p", "udp", ...from, ...to, ...inZone, "-t", "0"];
+  return ["-A", ...kindOf(protocol), ...from, ...to, ...inZone, "-t", "0"];
 }
 
 /** Returns the arguments that delete all flows with a flow's destination and reply source, in any zone. */
-function deletion({ destination, replySource }: UdpFlow): string[] {
+function deletion({ protocol, destination, replySource }: Flow): string[] {
   const to = ["-d", destination.address, "--dport", String(destination.port)];
   const by = ["-r", replySource.address, "--reply-port-src", String(replySource.port)];
-  return ["-D", ...familyArguments(familyOf(destination.address)), "-p", "udp", ...to, ...by];
+  return ["-D", ...familyArguments(familyOf(destination.address)), ...kindOf(protocol), ...to, ...by];
+}
+
+function kindOf(protocol: Flow["protocol"]): readonly string[] {
+  return protocol === "udp" ? UDP : UNANSWERED_TCP;
 }
 
 /** Whether the flows had ended before conntrack could delete them, which it reports as a failure. */

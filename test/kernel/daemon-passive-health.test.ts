@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
-import type { Probe } from "../support/lab/outcome.ts";
+import type { Probe, Tally } from "../support/lab/outcome.ts";
 import type { PodName } from "../support/lab/topology.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
@@ -106,18 +106,17 @@ async function heal(...pods: readonly PodName[]): Promise<void> {
   for (const pod of pods) await lab.lab.mustRun(pod, ["nft", "delete", "table", "inet", "broken"]);
 }
 
-/** How many of some connections to each Service fail, by its name; none for those that are served. */
-async function failures(n: number, names = Object.keys(SERVICES)): Promise<Readonly<Record<string, number>>> {
+/** What answered some connections to each Service, by its name and client, where any of them failed. */
+async function failures(n: number, names = Object.keys(SERVICES)): Promise<Readonly<Record<string, Tally>>> {
   const probes = names.flatMap((name) => {
     const { ip, nodePort, clients } = SERVICES[name] as ServiceKind;
     const [to, port] = nodePort === undefined ? [ip, 80] : [NODE, nodePort];
     return clients.map((from): Probe => ({ id: `${name} ${from}`, from, to, port, proto: "tcp", n }));
   });
-  const failed: Record<string, number> = {};
+  const failed: Record<string, Tally> = {};
   for (const [id, tally] of await lab.lab.observe(probes)) {
     const ok = Object.entries(tally).filter(([answer]) => answer.split(" ").length === 3);
-    const count = n - ok.reduce((sum, [, times]) => sum + times, 0);
-    if (count > 0) failed[id] = count;
+    if (ok.reduce((sum, [, times]) => sum + times, 0) < n) failed[id] = tally;
   }
   return failed;
 }
@@ -191,9 +190,28 @@ describe("an ejected endpoint", () => {
   });
 });
 
+test("a client that waits for a silent endpoint reaches another with the SYN that it sends again", async () => {
+  await fail("pod3", "drop");
+  const { ip, clients } = SERVICES["round-robin"] as ServiceKind;
+  // At once, so that enough of them wait.
+  const probes = [1, 2, 3, 4].flatMap((nth) =>
+    clients.map(
+      (from): Probe => ({ id: `${from} ${nth}`, from, to: ip, port: 80, proto: "tcp", n: 8, wait: 30 }),
+    ),
+  );
+  const waiting = lab.lab.observe(probes);
+  await expect.poll(() => failures(12, ["round-robin"]), PATIENCE).toEqual({});
+  for (const [, tally] of await waiting) expect(tally).not.toHaveProperty("timeout");
+  expect(daemon.said("released connections that wait for ejected endpoints")).not.toEqual([]);
+  await heal("pod3");
+  await expect.poll(ejected, PATIENCE).toBe(0);
+});
+
 test("an endpoint that a policy hides from one client is not ejected: it answers the node", async () => {
   await fail("pod2", "drop", "ip saddr 10.244.1.15");
-  for (let round = 0; round < 4; round++) expect(await failures(12, ["plain"])).toHaveProperty("plain pod5");
+  // Round-robin: every fourth connection goes to it.
+  for (let round = 0; round < 4; round++)
+    expect(await failures(12, ["round-robin"])).toEqual({ "round-robin pod5": expect.any(Object) });
   expect(await ejected()).toBe(0);
   await heal("pod2");
 });

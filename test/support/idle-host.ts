@@ -7,7 +7,12 @@ import { FakeReservedPorts } from "./fake-reserved-ports.ts";
  */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
-    flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
+    flows: {
+      udpFlows: async function* () {},
+      unansweredConnections: async function* () {},
+      expireFlows: async () => {},
+      deleteFlowsLike: async () => {},
+    },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     interfaces: () => async () => ({ devices: [], excluded: [] }),

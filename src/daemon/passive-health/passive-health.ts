@@ -30,6 +30,8 @@ export interface PassiveHealthParts {
   readonly ask: Ask;
   /** Requests a sync. */
   readonly request: () => void;
+  /** Called when endpoints have left the kernel's lists because they were ejected. */
+  readonly onLeft: (endpoints: readonly EjectedEndpoint[]) => unknown;
   readonly onEjected: (endpoint: EjectedEndpoint) => void;
 }
 
@@ -58,6 +60,8 @@ export class PassiveHealth implements SyncSubscriber {
   readonly #known: Record<Family, Map<string, Watched>> = { ip: new Map(), ip6: new Map() };
   readonly #ejections = new Ejections();
   readonly #asking = new Set<string>();
+  /** Ejected endpoints that the kernel's lists may still have. */
+  #leaving: EjectedEndpoint[] = [];
   /** By Service, since this process began to watch it. */
   readonly #connections = new Map<ServiceName, EndpointCounts>();
   readonly #failures: FailureLog;
@@ -92,8 +96,11 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /** Takes over what is watched. An endpoint that is no longer in any list is forgotten: it may return at once. */
-  synced(report: Pick<SyncReport, "rendered" | "nodeContext">): void {
+  synced(report: Pick<SyncReport, "rendered" | "nodeContext" | "startedAt">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);
+    const left = this.#leaving.filter(({ at }) => at <= report.startedAt);
+    this.#leaving = this.#leaving.filter(({ at }) => at > report.startedAt);
+    if (left.length > 0) this.#parts.onLeft(left);
     for (const { family, target } of this.#ejections.all())
       if (!this.#watched.of(family).has(target)) this.#return(family, target);
     for (const family of FAMILIES)
@@ -262,6 +269,7 @@ export class PassiveHealth implements SyncSubscriber {
       { endpoint: targetText(target), services, found: unansweredText(endpoint) },
       "ejected an endpoint that does not answer",
     );
+    this.#leaving.push(endpoint);
     onEjected(endpoint);
     request();
   }

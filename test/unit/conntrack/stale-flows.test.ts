@@ -9,7 +9,7 @@ import {
   udpFrontends,
   withRemoved,
 } from "../../../src/conntrack/stale-flows.ts";
-import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
+import type { Flow } from "../../../src/kernel/conntrack.ts";
 import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
 import {
@@ -20,6 +20,7 @@ import {
 } from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
 import { cacheOf, named, port, service, slice } from "../../support/build.ts";
+import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -32,7 +33,8 @@ function end(text: string): FlowEnd {
   return { address, port: Number(port) };
 }
 
-const flow = (destination: string, replySource: string, id = 1): UdpFlow => ({
+const flow = (destination: string, replySource: string, id = 1): Flow => ({
+  protocol: "udp",
   id,
   client: { address: "10.244.1.9", port: 20002 },
   destination: end(destination),
@@ -196,52 +198,7 @@ describe("udpFrontends", () => {
 });
 
 describe("StaleFlowCleaner", () => {
-  /** As conntrack 1.4.8 and newer. */
-  class FakeTable implements FlowTable {
-    flows: readonly UdpFlow[] = [];
-    listings = 0;
-    deleted: UdpFlow[] = [];
-    /** The numbers of flows in one deletion. */
-    readonly deletions: number[] = [];
-    error: Error | undefined;
-    /** Called before a listing ends. */
-    whileListed: () => void = () => {};
-
-    async *udpFlows(): AsyncIterable<UdpFlow> {
-      this.listings += 1;
-      if (this.error !== undefined) throw this.error;
-      yield* this.flows;
-      this.whileListed();
-    }
-
-    async expireFlows(flows: readonly UdpFlow[]): Promise<void> {
-      this.deleted.push(...flows);
-      this.deletions.push(flows.length);
-      this.remove((flow) => flows.includes(flow));
-    }
-
-    async deleteFlowsLike(_flows: readonly UdpFlow[]): Promise<void> {
-      throw new Error("there is nothing left to delete");
-    }
-
-    protected remove(isGone: (flow: UdpFlow) => boolean): void {
-      this.flows = this.flows.filter((flow) => !isGone(flow));
-    }
-  }
-
-  /** As 1.4.7, which says that it added 0 flows, and ends without an error. */
-  class OldTable extends FakeTable {
-    override async expireFlows(): Promise<void> {}
-
-    override async deleteFlowsLike(flows: readonly UdpFlow[]): Promise<void> {
-      const kind = ({ destination, replySource }: UdpFlow) => JSON.stringify([destination, replySource]);
-      const kinds = new Set(flows.map(kind));
-      this.deletions.push(kinds.size);
-      this.remove((flow) => kinds.has(kind(flow)));
-    }
-  }
-
-  function makeCleaner(table = new FakeTable()) {
+  function makeCleaner(table = new FakeFlowTable()) {
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
     const view = { frontends: frontends({}), hosts: new Set([NODE]) };
@@ -286,10 +243,10 @@ describe("StaleFlowCleaner", () => {
   const KINDS = [TO_DNS, { ...TO_DNS, id: 2 }, flow("10.96.0.10 . 53", "10.244.2.5 . 5300", 3)];
 
   test.each([
-    ["does nothing when it is to end them at once", new OldTable()],
+    ["does nothing when it is to end them at once", new OldFlowTable()],
     [
       "does not know how to end them at once",
-      new (class extends OldTable {
+      new (class extends OldFlowTable {
         override async expireFlows(): Promise<void> {
           throw new Error("unknown option `--load-file'");
         }
@@ -307,7 +264,7 @@ describe("StaleFlowCleaner", () => {
   });
 
   test("keeps a flow that the client started again after the deletion", async () => {
-    const table = new (class extends FakeTable {
+    const table = new (class extends FakeFlowTable {
       override async expireFlows(): Promise<void> {
         this.flows = [{ ...TO_DNS, id: 2 }];
       }
@@ -320,7 +277,7 @@ describe("StaleFlowCleaner", () => {
   });
 
   test("repeats a deletion without effect, with growing pauses, until the flows are gone", async () => {
-    const table = new OldTable();
+    const table = new OldFlowTable();
     const working = table.deleteFlowsLike.bind(table);
     table.deleteFlowsLike = async () => {};
     const { clean, clock, reports, logger } = makeCleaner(table);

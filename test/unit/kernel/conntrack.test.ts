@@ -9,6 +9,9 @@ const TRANSLATED =
 const COUNTED =
   "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1 id=7";
 
+const UNANSWERED =
+  "tcp      6 119 SYN_SENT src=10.244.1.9 dst=10.96.0.10 sport=43034 dport=80 [UNREPLIED] src=10.244.1.5 dst=10.244.1.9 sport=8080 dport=43034 mark=0 use=1 id=4024477128";
+
 const OFFLOADED = TRANSLATED.replace("17 29", "17")
   .replace("[UNREPLIED] ", "")
   .replace("mark", "[OFFLOAD] mark");
@@ -47,6 +50,7 @@ describe("parseFlow", () => {
     [OFFLOADED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 3_405_691_582, undefined],
   ] as const)('reads "%s"', (line, [client, clientPort], [to, port], [from, fromPort], id, zone) => {
     expect(parseFlow(line)).toEqual({
+      protocol: "udp",
       id,
       client: { address: client, port: clientPort },
       destination: { address: to, port },
@@ -70,6 +74,28 @@ describe("Conntrack", () => {
     for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
     expect(flows).toEqual(["10.96.0.10", "10.96.0.10"]);
     expect(calls).toEqual(["-L -f ipv4 -p udp -o id", "-L -f ipv6 -p udp -o id"]);
+  });
+
+  test("lists the TCP connections whose SYN nobody has answered", async () => {
+    const { tool, calls } = fakeTool([UNANSWERED]);
+    const flows = [];
+    for await (const flow of tool.unansweredConnections()) flows.push(flow);
+    expect(flows).toMatchObject([{ protocol: "tcp", replySource: { port: 8080 } }, {}]);
+    expect(calls).toEqual([
+      "-L -f ipv4 -p tcp --state SYN_SENT -o id",
+      "-L -f ipv6 -p tcp --state SYN_SENT -o id",
+    ]);
+  });
+
+  test("changes TCP connections only while nobody has answered them", async () => {
+    const { tool, calls } = fakeTool([]);
+    const waiting = [UNANSWERED].flatMap((line) => parseFlow(line) ?? []);
+    await tool.expireFlows(waiting);
+    await tool.deleteFlowsLike(waiting);
+    expect(calls).toEqual([
+      "-A -p tcp --state SYN_SENT -s 10.244.1.9 --sport 43034 -d 10.96.0.10 --dport 80 -t 0\n",
+      "-D -f ipv4 -p tcp --state SYN_SENT -d 10.96.0.10 --dport 80 -r 10.244.1.5 --reply-port-src 8080",
+    ]);
   });
 
   const flows = [TRANSLATED, COUNTED, ZONED].flatMap((line) => parseFlow(line) ?? []);

@@ -35,6 +35,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   const answers = new Map<string, Answer>();
   const asked: string[] = [];
   const ejections: EjectedEndpoint[] = [];
+  const left: string[] = [];
   let answer: ((address: string) => Promise<Answer>) | undefined;
   const countOf = (set: string, key: string) => {
     const known = counts.get(key) ?? { attempts: 0, answers: 0, resets: 0 };
@@ -60,11 +61,12 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
       return (await answer?.(address)) ?? answers.get(address) ?? "answered";
     },
     request: () => {},
+    onLeft: (endpoints) => left.push(...endpoints.map((one) => one.target)),
     onEjected: (one) => ejections.push(one),
   });
-  const sync = () => {
+  const sync = (startedAt = clock.now()) => {
     renderer.update(cache.takeDirty());
-    health.synced({ rendered: renderer.rendered, nodeContext });
+    health.synced({ rendered: renderer.rendered, nodeContext, startedAt });
   };
   sync();
   const target = (address: string) => `${address} . 8080`;
@@ -76,6 +78,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     health,
     asked,
     ejections,
+    left,
     answers,
     sync,
     /** Has the next connects answered by this. */
@@ -132,6 +135,22 @@ describe("an endpoint that answers no new connections", () => {
     count("10.244.1.2", 2);
     await look();
     expect(asked).toEqual([]);
+  });
+
+  test("is told to have left the lists after the first sync that began with its ejection", async () => {
+    const { look, count, answers, clock, health, sync, left } = node();
+    answers.set("10.244.1.2", "silent");
+    await look();
+    count("10.244.1.2", 3);
+    const before = clock.now();
+    clock.advance(1000);
+    await health.look();
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+    sync(before);
+    expect(left).toEqual([]);
+    sync();
+    sync();
+    expect(left).toEqual(["10.244.1.2 . 8080"]);
   });
 
   test("stays when it answers the daemon, which asks it again only after a while", async () => {

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { releaseUnanswered } from "../../../src/conntrack/unanswered-connections.ts";
+import type { Flow } from "../../../src/kernel/conntrack.ts";
+import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
+
+const EJECTED = [
+  { family: "ip", target: "10.244.1.2 . 8080" },
+  { family: "ip6", target: "fd00::2 . 8080" },
+] as const;
+
+let ids = 0;
+const waitingFor = (address: string, port: number): Flow => ({
+  protocol: "tcp",
+  id: ++ids,
+  client: { address: address.includes(":") ? "fd00::9" : "10.244.1.9", port: 40_000 + ids },
+  destination: { address: address.includes(":") ? "fd00:10::1" : "10.96.0.10", port: 80 },
+  replySource: { address, port },
+  zone: undefined,
+});
+
+describe("releaseUnanswered", () => {
+  const kept = [waitingFor("10.244.1.3", 8080), waitingFor("10.244.1.2", 8081), waitingFor("fd00::3", 8080)];
+  const released = [
+    waitingFor("10.244.1.2", 8080),
+    waitingFor("10.244.1.2", 8080),
+    waitingFor("fd00::2", 8080),
+  ];
+
+  test.each([
+    ["conntrack 1.4.8", new FakeFlowTable()],
+    ["conntrack 1.4.7, which cannot expire flows", new OldFlowTable()],
+  ])("deletes the connections that wait for these endpoints, and no others, with %s", async (_, table) => {
+    table.flows = [...kept, ...released];
+    expect(await releaseUnanswered(table, EJECTED)).toBe(released.length);
+    expect(table.flows).toEqual(kept);
+  });
+
+  test("asks conntrack for nothing else if no connection waits for them", async () => {
+    const table = new FakeFlowTable();
+    table.flows = kept;
+    expect(await releaseUnanswered(table, EJECTED)).toBe(0);
+    expect(table.deletions).toEqual([]);
+  });
+
+  test("deletes them where conntrack fails to expire flows, as 1.4.6 does", async () => {
+    const table = new OldFlowTable();
+    table.flows = released;
+    table.expireFlows = () => Promise.reject(new Error("Operation failed"));
+    expect(await releaseUnanswered(table, EJECTED)).toBe(released.length);
+    expect(table.flows).toEqual([]);
+  });
+});
