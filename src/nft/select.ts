@@ -12,30 +12,25 @@ export function selectElements(table: Table, isWanted: (set: string, key: string
     const wanted = new Map([...elements].filter(([key]) => isWanted(name, key)));
     filled.set(name, { spec, elements: wanted });
   }
-  const chains = reachedChains(table, [...filled.values()].flatMap(targetsOf));
-  const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
-  return {
-    ...withFlowtable(table, looked),
-    chains: new Map(chains.map((chain) => [chain.name, chain])),
-    sets: new Map([...filled].filter(([name, { elements }]) => elements.size > 0 || looked.has(name))),
-  };
+  return reachedPart(table, filled, [...filled.values()].flatMap(targetsOf));
 }
 
 /** The part of a table that makes some chains valid: see {@link selectElements}. Its sets are empty. */
 export function selectChains(table: Table, names: readonly string[]): Table {
-  const chains = reachedChains(table, names);
-  const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
-  const sets = [...table.sets].filter(([name]) => looked.has(name));
-  return {
-    ...withFlowtable(table, looked),
-    chains: new Map(chains.map((chain) => [chain.name, chain])),
-    sets: new Map(sets.map(([name, { spec }]) => [name, { spec, elements: new Map() }])),
-  };
+  const empty = [...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }] as const);
+  return reachedPart(table, new Map(empty), names);
 }
 
-/** A table's name, and its flow table if rules use it. */
-function withFlowtable({ family, name, flowtable }: Table, looked: ReadonlySet<string>) {
-  return { family, name, ...(flowtable !== undefined && looked.has(flowtable.name) && { flowtable }) };
+/** The chains reached from some, the flow table and the sets that these use, and the sets with elements. */
+function reachedPart(table: Table, sets: ReadonlyMap<string, ElementSet>, from: readonly string[]): Table {
+  const { family, name, flowtable } = table;
+  const chains = reachedChains(table, from);
+  const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
+  return {
+    ...{ family, name, ...(flowtable !== undefined && looked.has(flowtable.name) && { flowtable }) },
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+    sets: new Map([...sets].filter(([set, { elements }]) => elements.size > 0 || looked.has(set))),
+  };
 }
 
 function targetsOf({ spec, elements }: ElementSet): string[] {
