@@ -1,7 +1,7 @@
 import { addressNumber } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
-import { TCP_FLAGS } from "../nft/canonical/constant.ts";
+import { bitsOf, TCP_FLAGS } from "../nft/canonical/constant.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";
@@ -82,16 +82,8 @@ function hasBit(value: number, bit: Evaluated): Truth {
 
 /** `tcp flags syn`: some of the bits. */
 function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: AnyExpression): Truth {
-  const members = membersOf(right);
-  const bits = members.map((member) => expressionValue(evaluation, branch, member));
+  const bits = bitsOf(right).map((bit) => expressionValue(evaluation, branch, bit));
   return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
-}
-
-/** The bits of `syn,rst`, as nft lists it, or of `syn | rst`. */
-function membersOf(right: AnyExpression): readonly AnyExpression[] {
-  if (typeof right !== "object") return [right];
-  if ("set" in right) return right.set;
-  return "|" in right ? right["|"].flatMap(membersOf) : [right];
 }
 
 /** Whether one of several matches; unknown if none does and one is unknown. */

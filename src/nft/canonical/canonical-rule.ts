@@ -4,7 +4,7 @@ import type { AnonymousSet, AnyDnat, AnyExpression, AnyStatement, ElementUpdate 
 import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
-import { parseClassid, TCP_FLAGS } from "./constant.ts";
+import { bitsOf, parseClassid, TCP_FLAGS } from "./constant.ts";
 import { readRule } from "./rule.ts";
 import { asFlags, asList, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
@@ -85,12 +85,6 @@ function canonicalBits(right: AnyExpression | AnonymousSet, type: ConstantType):
   const bits = canonicalSet(bitsOf(right), type);
   if (typeof bits !== "object" || !("set" in bits)) return bits;
   return bits.set.reduce((all, bit) => ({ "|": [all, bit] }));
-}
-
-function bitsOf(right: AnyExpression): readonly AnyExpression[] {
-  if (typeof right !== "object") return [right];
-  if ("set" in right) return right.set;
-  return "|" in right ? right["|"].flatMap(bitsOf) : [right];
 }
 
 /** Conntrack's state and status are sets of bits. nft writes plain comparisons with them as `in`. */

@@ -1,4 +1,5 @@
 import { addressText } from "../../base/address-interval.ts";
+import type { AnyExpression } from "../ast/any-table.ts";
 import type { ConstantType } from "../data-types.ts";
 import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
@@ -81,4 +82,11 @@ export function parseProtocol(value: unknown): string {
 /** The number of a transport protocol, by the name from {@link parseProtocol}. */
 export function protocolNumber(name: string): number {
   return PROTOCOL_NUMBERS[name] ?? Number(name);
+}
+
+/** The bits of `syn,rst`, as nft lists it, or of `syn | rst`. */
+export function bitsOf(right: AnyExpression): readonly AnyExpression[] {
+  if (typeof right !== "object") return [right];
+  if ("set" in right) return right.set;
+  return "|" in right ? right["|"].flatMap(bitsOf) : [right];
 }
