@@ -34,6 +34,13 @@ export function scaleHash(hash: number, modulus: number): number {
   return Math.floor((hash * modulus) / 2 ** 32);
 }
 
+/** MurmurHash3's finalizer, which spreads small differences over all 32 bits. */
+export function scatter(value: number): number {
+  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
 interface Words {
   a: number;
   b: number;

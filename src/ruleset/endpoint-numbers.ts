@@ -1,3 +1,4 @@
+import { scatter } from "../base/jhash.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS, parseId } from "./list-ids.ts";
 import { ENDPOINTS } from "./sets.ts";
@@ -79,11 +80,9 @@ export function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<
   return found;
 }
 
-/** FNV-1a with MurmurHash3's finalizer, which spreads small differences over all bits. */
+/** FNV-1a, scattered. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
+  return scatter(hash);
 }

@@ -1,4 +1,4 @@
-import { jhash, scaleHash } from "../base/jhash.ts";
+import { jhash, scaleHash, scatter } from "../base/jhash.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 
 /** Sizes of slot tables: primes just below powers of two, the last below the offset of short-cut lists. */
@@ -179,11 +179,4 @@ function nextTry(candidate: Candidate, heaviest: number, count: number): number 
   if (candidate.credit < 1) return undefined;
   candidate.credit--;
   return scaleHash(scatter(candidate.hash ^ Math.imul(candidate.tries++, 0x9e3779b1)), count);
-}
-
-/** MurmurHash3's finalizer. */
-function scatter(value: number): number {
-  let hash = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
 }
