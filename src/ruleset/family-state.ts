@@ -3,7 +3,7 @@ import { firstSorted } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { Table } from "../nft/ast/ruleset.ts";
+import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
@@ -392,24 +392,23 @@ export class FamilyState {
   #declareRanges(areNeeded: boolean): void {
     if (areNeeded === this.#kinds.includes(RANGES)) return;
     this.#kinds = areNeeded ? FRONTEND_KINDS : [PORTS];
-    for (const spec of rangeSpecs(this.#context)) {
-      if (areNeeded) this.#tracker.putSet(spec);
-      else this.#tracker.deleteSet(spec.name);
-    }
-    this.#putStaticChains();
-    if (!areNeeded) for (const name of Object.values(RANGES.chains)) this.#tracker.deleteChain(name);
+    this.#declare(areNeeded, rangeSpecs(this.#context), Object.values(RANGES.chains));
   }
 
   /** Declares or deletes the sets and chains for watched endpoints. */
   #declareWatching(isNeeded: boolean): void {
     if (isNeeded === this.#isWatching) return;
     this.#isWatching = isNeeded;
-    for (const spec of watchSpecs(this.#context)) {
-      if (isNeeded) this.#tracker.putSet(spec);
+    this.#declare(isNeeded, watchSpecs(this.#context), [COUNT_ATTEMPTS, COUNT_ANSWERS]);
+  }
+
+  #declare(areNeeded: boolean, specs: readonly SetSpec[], chains: readonly string[]): void {
+    for (const spec of specs) {
+      if (areNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
     this.#putStaticChains();
-    if (!isNeeded) for (const name of [COUNT_ATTEMPTS, COUNT_ANSWERS]) this.#tracker.deleteChain(name);
+    if (!areNeeded) for (const name of chains) this.#tracker.deleteChain(name);
   }
 
   #putStaticChains(): void {
