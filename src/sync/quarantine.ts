@@ -127,13 +127,11 @@ async function everyStep(
  * @throws as {@link Nft.check} for other failures
  */
 async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
-  if (transaction.nftables.length === 0) return true;
   try {
-    await nft.check(transaction);
+    await isAccepted(nft, transaction);
     return true;
   } catch (error) {
     if (error instanceof TransactionFailedError) return false;
-    if (isRefusedByKernel(error)) return true;
     throw error;
   }
 }
