@@ -85,7 +85,6 @@ export const OPTIONS = {
     flag: setting("metrics-bind-address", "IP and port of the metrics and the status page"),
     portFlag: "metrics-port",
   }),
-  /** Exit when a port cannot be bound. */
   bindAddressHardFail: boolean({
     path: "bindAddressHardFail",
     preset: false,
@@ -148,7 +147,6 @@ export const OPTIONS = {
       print: nodePortAddressList,
     },
   ),
-  /** Masquerade all traffic to cluster IPs. */
   masqueradeAll: boolean({
     path: "nftables.masqueradeAll",
     preset: (given: Document) => masqueradeSettings(given).masqueradeAll,
@@ -163,7 +161,6 @@ export const OPTIONS = {
     preset: (given: Document) => masqueradeSettings(given).masqueradeBit,
     reload: "restart",
   }),
-  /** Time between background checks and clean-ups. */
   syncPeriodMs: duration({
     path: "nftables.syncPeriod",
     format: "timer-duration",
@@ -183,7 +180,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Time between two full comparisons with the kernel. */
   fullResyncPeriodMs: duration({
     path: "nftProxy.fullResyncPeriod",
     format: "timer-duration-not-zero",
@@ -201,7 +197,6 @@ export const OPTIONS = {
       reload: "restart",
       note: "`nf_conntrack_max` is raised to it, and never lowered",
     }),
-    /** Entries at least, whatever `maxPerCore` comes to. */
     min: integer({
       path: "conntrack.min",
       between: [0, MOST_31_BITS],
@@ -249,7 +244,6 @@ export const OPTIONS = {
       reload: "restart",
     }),
   },
-  /** -1000..1000 */
   oomScoreAdj: integer({
     path: "oomScoreAdj",
     between: [-1000, 1000],
@@ -283,7 +277,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The scheduler of Services without the annotation. */
   scheduler: choice({
     path: "nftProxy.scheduler",
     words: SCHEDULERS,
@@ -326,7 +319,6 @@ export const OPTIONS = {
       print: passiveHealthText,
     },
   ),
-  /** Believe lists of the API server without any known object at once. */
   acceptEmptyLists: boolean({
     path: "nftProxy.acceptEmptyLists",
     preset: false,
@@ -346,7 +338,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of clients that session affinity remembers in each family. */
   affinityMapSize: integer({
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],
@@ -357,7 +348,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum time for which a client keeps its endpoint, whatever its Service asks for. */
   maxAffinityTimeoutMs: duration({
     path: "nftProxy.maxAffinityTimeout",
     format: "affinity-timeout",
@@ -368,9 +358,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /**
-   * Maximum number of refusals, by client and frontend, that the kernel remembers in each family; 0 for none.
-   */
   refusalLogSize: integer({
     path: "nftProxy.refusalLogSize",
     between: [0, MOST_32_BITS],
@@ -381,7 +368,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of elements in the kernel for one Service. */
   maxServiceElements: integer({
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],
@@ -392,7 +378,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Maximum number of elements in the kernel for all Services together. */
   maxElements: integer({
     path: "nftProxy.maxElements",
     between: [1, MOST_ELEMENTS],
@@ -403,7 +388,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Maximum number of elements in the kernel for the Services of one namespace. */
   maxNamespaceElements: integer({
     path: "nftProxy.maxNamespaceElements",
     between: [1, MOST_ELEMENTS],
@@ -414,7 +398,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Maximum number of source ranges of one Service. */
   maxServiceSourceRanges: integer({
     path: "nftProxy.maxServiceSourceRanges",
     between: [1, MOST_32_BITS],
@@ -425,7 +408,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of external and load balancer addresses of one Service. */
   maxServiceAddresses: integer({
     path: "nftProxy.maxServiceAddresses",
     between: [1, MOST_32_BITS],
@@ -436,7 +418,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of port ranges of one Service, counted for each of its addresses. */
   maxServicePortRanges: integer({
     path: "nftProxy.maxServicePortRanges",
     between: [1, MOST_32_BITS],
@@ -447,7 +428,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Maximum number of port ranges of all Services of one family, counted for each address. */
   maxPortRanges: integer({
     path: "nftProxy.maxPortRanges",
     between: [1, MOST_32_BITS],
@@ -458,7 +438,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Reset TCP connections to endpoints that left every EndpointSlice. */
   resetVanished: boolean({
     path: "nftProxy.resetVanished",
     preset: false,
@@ -478,7 +457,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Packets of the client after which, on average, a connection takes the fast path. */
   fastPathAfter: integer({
     path: "nftProxy.fastPathAfter",
     between: [1, MOST_31_BITS],
@@ -507,7 +485,6 @@ export const OPTIONS = {
       print: (list) => list,
     },
   ),
-  /** Reaction to a changed configuration file: apply what is safe, or exit to be restarted. */
   configChange: choice({
     path: "nftProxy.configChange",
     words: ["reload", "exit"],
@@ -526,7 +503,6 @@ export const OPTIONS = {
     },
     reload: "restart",
   }),
-  /** The nft program: a path, or a name to find in PATH. */
   nftPath: text({
     path: "nftProxy.nftPath",
     format: "path",
