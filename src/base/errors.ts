@@ -17,7 +17,7 @@ export type ErrorCode =
 /** The optional parts of an {@link AppError}. */
 export interface ErrorDetails {
   /** How the user can solve the problem, one sentence. */
-  readonly hint?: string;
+  readonly hint?: string | undefined;
   /** The underlying error, for logs at debug level. */
   readonly cause?: unknown;
   /** Evidence for the message: file and path, stderr, the transaction. Short values, as they are printed. */

@@ -77,7 +77,7 @@ export function parseService(text: string, namespace: string | undefined, source
       `${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
     );
   }
-  return { service: serviceName(given, name), ...(port === undefined ? {} : { port }) };
+  return { service: serviceName(given, name), port };
 }
 
 /**

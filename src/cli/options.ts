@@ -33,9 +33,9 @@ export function loadRequest(
   { options, daemon, deniedSocket }: Omit<CommandOptions, "notices">,
 ): LoadRequest {
   return {
-    ...(deniedSocket === undefined ? {} : { deniedSocket }),
+    deniedSocket,
     options: withUserKubeconfig(options, process.env),
-    ...(daemon === undefined ? {} : { daemon }),
+    daemon,
     nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
     paths: listArgument(argv, "from"),
     stdin: process.stdin,

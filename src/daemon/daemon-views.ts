@@ -83,15 +83,7 @@ export function daemonState(
 
 function syncState({ history, health }: Reports): DaemonState["sync"] {
   const { syncs, failures, lastSyncedAt, verifiedAt, problem } = history.snapshot();
-  const { pendingSince } = health;
-  return {
-    syncs,
-    failures,
-    ...(lastSyncedAt === undefined ? {} : { lastSyncedAt }),
-    ...(verifiedAt === undefined ? {} : { verifiedAt }),
-    ...(pendingSince === undefined ? {} : { pendingSince }),
-    ...(problem === undefined ? {} : { problem }),
-  };
+  return { syncs, failures, lastSyncedAt, verifiedAt, pendingSince: health.pendingSince, problem };
 }
 
 /** Returns the current state of the daemon, for the status page. */

@@ -30,7 +30,7 @@ function writeOwn(path: string, flags: number, content: string | Uint8Array, hin
   } catch (error) {
     const reason =
       (error as NodeJS.ErrnoException).code === "ELOOP" ? "it is a symbolic link" : systemReason(error);
-    throw new AppError("HOST", `cannot write ${path}: ${reason}`, hint === undefined ? {} : { hint });
+    throw new AppError("HOST", `cannot write ${path}: ${reason}`, { hint });
   }
 }
 

@@ -137,12 +137,7 @@ function listedElement(family: Family, spec: SetSpec, raw: RawElement): ListedEl
   if (element === undefined) throw notUnderstood(family, spec, "it has an element of another form");
   const { packets, timeoutMs, expiresMs } = raw;
   if (packets === undefined && expiresMs === undefined) return element;
-  return {
-    ...element,
-    ...(packets !== undefined && { packets }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(expiresMs !== undefined && { expiresMs }),
-  };
+  return { ...element, packets, timeoutMs, expiresMs };
 }
 
 function notUnderstood(family: Family, { name }: SetSpec, reason: string): AppError {

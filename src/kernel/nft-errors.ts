@@ -46,7 +46,7 @@ const OF_TRANSACTIONS: ReadonlySet<ErrorCode> = new Set(["NFT_FAILED", "NFT_TIME
  */
 export class TransactionFailedError extends AppError {
   constructor({ code, message, hint, evidence }: AppError) {
-    super(code, message, { ...(hint === undefined ? {} : { hint }), evidence });
+    super(code, message, { hint, evidence });
   }
 }
 

@@ -18,7 +18,7 @@ interface Unreadable {
    */
   readonly isNftAtFault: boolean;
   /** How the user can solve the problem; absent if unknown. */
-  readonly hint?: string;
+  readonly hint?: string | undefined;
 }
 
 /** The contents of nft-proxy's tables in the kernel. */
@@ -147,13 +147,7 @@ function isNftAtFault(error: unknown): boolean {
 
 function unreadable(error: unknown): Unreadable {
   const hint = error instanceof AppError ? error.hint : undefined;
-  const reason = messageOf(error);
-  return {
-    kind: "unreadable",
-    reason,
-    isNftAtFault: isNftAtFault(error),
-    ...(hint === undefined ? {} : { hint }),
-  };
+  return { kind: "unreadable", reason: messageOf(error), isNftAtFault: isNftAtFault(error), hint };
 }
 
 /** Returns a table without elements; undefined if there is none. */

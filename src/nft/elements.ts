@@ -71,10 +71,10 @@ export function addedElements(
 /** An element listed from the kernel. */
 export interface ListedElement extends Element {
   /** With counters: packets that matched since the element was added; in a nat chain, connections. */
-  readonly packets?: number;
+  readonly packets?: number | undefined;
   /** Of an element with a timeout: its own, if not that of the map, and the time left. Milliseconds. */
-  readonly timeoutMs?: number;
-  readonly expiresMs?: number;
+  readonly timeoutMs?: number | undefined;
+  readonly expiresMs?: number | undefined;
 }
 
 /** The command `add element` for an element that packets added to a dynamic map elsewhere. */

@@ -14,7 +14,7 @@ export interface ElementChange {
   readonly family: Family;
   readonly set: string;
   readonly key: string;
-  readonly before?: string;
+  readonly before?: string | undefined;
   readonly after?: string;
 }
 
@@ -25,7 +25,7 @@ export interface PartChange {
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
   /** `namespace/name` of a Service whose source ranges a chain or set holds; absent for the node's own. */
-  readonly service?: string;
+  readonly service?: string | undefined;
 }
 
 /** The differences between two rulesets. */
@@ -45,7 +45,7 @@ export interface FrontendChange {
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   /** `namespace/name` of the Service that has it; absent if not known. */
-  readonly service?: string;
+  readonly service?: string | undefined;
   readonly before: ProgrammedFrontend | undefined;
   readonly after: ProgrammedFrontend | undefined;
 }
@@ -123,7 +123,7 @@ function frontendChanges(
     )
       return [];
     const [service] = namesOf(owners, (of) => of[family]?.ofElement(LISTS, key));
-    return [{ family, key, ...(service === undefined ? {} : { service }), ...change }];
+    return [{ family, key, service, ...change }];
   });
 }
 
@@ -171,8 +171,7 @@ function elementChanges({ family, elements, mode }: TableDelta, before: Ruleset)
         arriving.has(key) ? [] : [{ family, set: spec.name, key, before: values?.get(key) ?? "" }],
       ),
       ...added.map(({ key, value: after }) => {
-        const value = values?.get(key);
-        return { family, set: spec.name, key, ...(value === undefined ? {} : { before: value }), after };
+        return { family, set: spec.name, key, before: values?.get(key), after };
       }),
     ];
   });
@@ -186,7 +185,7 @@ function partChanges(delta: TableDelta, before: Ruleset, owners: readonly Owners
   const chains = before[family]?.chains;
   const part = (kind: PartChange["kind"], name: string, change: PartChange["change"]): PartChange => {
     const [service] = namesOf(owners, (of) => of[family]?.ofPart(name));
-    return { family, kind, name, change, ...(service === undefined ? {} : { service }) };
+    return { family, kind, name, change, service };
   };
   return [
     ...delta.addedSets.map(({ name }) => part("set", name, "added")),

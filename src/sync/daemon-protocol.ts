@@ -160,11 +160,11 @@ export interface DaemonSyncState {
   readonly syncs: number;
   readonly failures: number;
   /** When the kernel was last brought up to date; absent before the first sync. */
-  readonly lastSyncedAt?: number;
+  readonly lastSyncedAt?: number | undefined;
   /** When the kernel's tables were last compared with the desired state; absent before. */
-  readonly verifiedAt?: number;
+  readonly verifiedAt?: number | undefined;
   /** Since when the kernel has lacked a change; absent when it is up to date. */
-  readonly pendingSince?: number;
+  readonly pendingSince?: number | undefined;
   /** Why the last sync failed; absent after a success. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }

@@ -223,6 +223,6 @@ export class Verifier implements SyncSubscriber {
       this.#reports.onUnreadable(reason);
       return;
     }
-    this.#failures.add(reason, hint === undefined ? {} : { hint });
+    this.#failures.add(reason, { hint });
   }
 }

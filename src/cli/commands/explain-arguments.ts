@@ -85,7 +85,7 @@ function flagQueries(argv: Argv): ExplainQuery[] {
             kind: "all" as const,
             problemsOnly: isProblems,
             from: fromOf(argv),
-            ...(namespace === undefined ? {} : { namespace }),
+            namespace,
           },
         ]
       : []),
@@ -110,12 +110,14 @@ function connectionQuery(
 }
 
 function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
-  const address = textArgument(argv, "from-ip");
   const source = readSource(argv);
-  return {
-    ...(address === undefined ? {} : { fromAddress: readAddress("from-ip", address) }),
-    ...(source === undefined ? {} : { source }),
-  };
+  return { fromAddress: addressArgument(argv, "from-ip"), source };
+}
+
+/** A flag's value as an address; undefined without the flag. Throws AppError BAD_ARGUMENT. */
+export function addressArgument(argv: Argv, flag: string): string | undefined {
+  const text = textArgument(argv, flag);
+  return text === undefined ? undefined : readAddress(flag, text);
 }
 
 /** A flag's text as an address. Throws AppError BAD_ARGUMENT. */

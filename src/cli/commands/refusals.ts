@@ -31,7 +31,7 @@ import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
-import { readAddress } from "./explain-arguments.ts";
+import { addressArgument } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
 /**
@@ -92,13 +92,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 function filterOf(argv: Argv): RefusalFilter {
-  const [namespace, service] = [textArgument(argv, "namespace"), serviceArgument(argv)];
-  const client = textArgument(argv, "client");
-  return {
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(service === undefined ? {} : { service }),
-    ...(client === undefined ? {} : { client: readAddress("client", client) }),
-  };
+  const namespace = textArgument(argv, "namespace");
+  return { namespace, service: serviceArgument(argv), client: addressArgument(argv, "client") };
 }
 
 /** Refusals with their causes, at one moment. */

@@ -22,13 +22,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
-  const request = {
-    options,
-    nodeName,
-    version: __VERSION__,
-    ...(daemon === undefined ? {} : { daemon }),
-    ...(socketProblem === undefined ? {} : { socketProblem }),
-  };
+  const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
   const bundle = await collectBundle(request);
   const notices = [...command.notices, ...bundle.notices];
   const isRedacted = isSet(argv, "redact");

@@ -27,7 +27,7 @@ import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { type Progress, printable } from "../terminal.ts";
-import { readAddress, readPort, readProtocol } from "./explain-arguments.ts";
+import { addressArgument, readPort, readProtocol } from "./explain-arguments.ts";
 
 /** `trace`: real packets' ways through the chains of all tables. Removes its own table at the end. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -122,10 +122,9 @@ interface TraceArguments {
 /** Reads the arguments of `trace`. Throws AppError BAD_ARGUMENT. */
 function traceArguments(argv: Argv): TraceArguments {
   const service = serviceArgument(argv);
-  const [to, client, from] = ["to", "client", "from-ip"].map((flag) => {
-    const text = textArgument(argv, flag);
-    return text === undefined ? undefined : readAddress(flag, text);
-  });
+  const to = addressArgument(argv, "to");
+  const client = addressArgument(argv, "client");
+  const fromAddress = addressArgument(argv, "from-ip");
   const hasPort = textArgument(argv, "port") !== undefined;
   if (service !== undefined && (to !== undefined || hasPort)) {
     throw new AppError(
@@ -133,22 +132,16 @@ function traceArguments(argv: Argv): TraceArguments {
       "--service has addresses and ports of its own: leave out --to and --port",
     );
   }
-  if (client !== undefined && from !== undefined) {
+  if (client !== undefined && fromAddress !== undefined) {
     throw new AppError(
       "BAD_ARGUMENT",
       "--from-ip and --client are both the client's address: give one of them",
     );
   }
-  const query: TraceQuery = {
-    ...(service === undefined ? {} : { service }),
-    ...(to === undefined ? {} : { to }),
-    ...(client === undefined ? {} : { client }),
-    ...(from === undefined ? {} : { fromAddress: from }),
-    ...(hasPort ? { port: readPort(textArgument(argv, "port")) } : {}),
-    ...(hasPort || textArgument(argv, "proto") !== undefined
-      ? { protocol: readProtocol(textArgument(argv, "proto") ?? "tcp") }
-      : {}),
-  };
+  const port = hasPort ? readPort(textArgument(argv, "port")) : undefined;
+  const proto = textArgument(argv, "proto") ?? (hasPort ? "tcp" : undefined);
+  const protocol = proto === undefined ? undefined : readProtocol(proto);
+  const query: TraceQuery = { service, to, client, fromAddress, port, protocol };
   return { query, durationMs: readDuration(argv), rate: readRate(argv) };
 }
 

@@ -21,7 +21,7 @@ export type KernelVerdict =
       readonly culprits: readonly ServicePort[];
     }
   /** The kernel could not check it, for this reason; `hint` is the remedy. */
-  | { readonly kind: "not-asked"; readonly reason: string; readonly hint?: string };
+  | { readonly kind: "not-asked"; readonly reason: string; readonly hint?: string | undefined };
 
 /**
  * Lets the kernel check the rules in a new network namespace: this needs no root, and does not depend on the
@@ -86,5 +86,5 @@ function notAsked({ message, hint, evidence }: AppError): KernelVerdict {
       hint: "run as root, or let users make namespaces",
     };
   }
-  return { kind: "not-asked", reason: message, ...(hint === undefined ? {} : { hint }) };
+  return { kind: "not-asked", reason: message, hint };
 }

@@ -17,7 +17,7 @@ export interface DaemonFact {
 export interface DaemonSocketFact {
   readonly path: string;
   /** Why its last sync failed; absent after a success. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
   /** Resources that it does not follow, with the reasons; absent if it follows all. */
   readonly unfollowed?: string;
 }
@@ -34,8 +34,9 @@ export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): H
     hasTables,
     url: health.kind === "off" ? "" : health.url,
     isOff: health.kind === "off",
-    ...(health.kind === "silent" ? { silence: health.reason } : {}),
-    ...(answers === undefined ? {} : { answers, body: readHealth(answers.healthz) }),
+    silence: health.kind === "silent" ? health.reason : undefined,
+    answers,
+    body: answers && readHealth(answers.healthz),
     isOther: answers !== undefined && !isOwnLivez(readHealth(answers.livez)),
   });
 }
@@ -46,10 +47,10 @@ interface Facts extends DaemonFact {
   readonly url: string;
   readonly isOff: boolean;
   /** Why the health checks do not answer; absent if they do, and if they are off. */
-  readonly silence?: string;
-  readonly answers?: { readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
+  readonly silence: string | undefined;
+  readonly answers: { readonly healthz: HttpAnswer; readonly livez: HttpAnswer } | undefined;
   /** Contents of /healthz; undefined if another program than a service proxy answers. */
-  readonly body?: ProxyHealth | undefined;
+  readonly body: ProxyHealth | undefined;
   /** Whether another service proxy answers the health checks. */
   readonly isOther: boolean;
 }

@@ -108,7 +108,7 @@ function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): D
   const reasons = [...new Set(names.map((name) => sources[name].failure))];
   return {
     path: socket,
-    ...(problem === undefined ? {} : { problem }),
+    problem,
     ...(names.length === 0 ? {} : { unfollowed: `${listText(names)} (${reasons.join("; ")})` }),
   };
 }

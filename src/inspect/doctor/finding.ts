@@ -42,9 +42,9 @@ export interface HostFinding {
   /** The fact, at most one sentence, without a full stop. */
   readonly found: string;
   /** Its effect on Services; absent if there is nothing to add. */
-  readonly means?: string;
+  readonly means?: string | undefined;
   /** The action to take; absent when there is none. */
-  readonly action?: string;
+  readonly action?: string | undefined;
 }
 
 /** A text of a result, which may depend on the facts. */
@@ -77,13 +77,12 @@ export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFin
 
 function findingOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): HostFinding {
   const textOf = (text: RowText<Facts> | undefined) => (typeof text === "function" ? text(facts) : text);
-  const [means, action] = [textOf(row.means), textOf(row.action)];
   return {
     check,
     level,
     found: textOf(row.found) ?? "",
-    ...(means === undefined ? {} : { means }),
-    ...(action === undefined ? {} : { action }),
+    means: textOf(row.means),
+    action: textOf(row.action),
   };
 }
 

@@ -28,11 +28,11 @@ export interface ExplainInput {
   /** The node's own addresses. */
   readonly host: Host;
   /** The endpoints whose clients are reset; absent without a daemon, and if resets are off. */
-  readonly vanished?: KnownVanished;
+  readonly vanished?: KnownVanished | undefined;
   /** The endpoints that the daemon ejected; absent without one. */
-  readonly ejected?: KnownEjected;
+  readonly ejected?: KnownEjected | undefined;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
-  readonly live?: LiveRules;
+  readonly live?: LiveRules | undefined;
 }
 
 /** Endpoints that are in no EndpointSlice any more, in the order in which they left. */

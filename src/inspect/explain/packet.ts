@@ -15,8 +15,8 @@ export type Source = Connection["from"]["at"];
  * A connection as the user gave it; missing parts are assumed. All addresses are canonical and of one family.
  */
 export interface Question {
-  readonly fromAddress?: string;
-  readonly source?: Source;
+  readonly fromAddress?: string | undefined;
+  readonly source?: Source | undefined;
   readonly to: string;
   /** 1..65535 */
   readonly port: number;

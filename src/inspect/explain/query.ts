@@ -25,14 +25,14 @@ export type ExplainQuery =
       readonly problemsOnly: boolean;
       readonly from: Pick<Question, "fromAddress" | "source">;
       /** Absent for all namespaces. */
-      readonly namespace?: string;
+      readonly namespace?: string | undefined;
     };
 
 /** A Service or one of its ports, as named by `--service`. */
 export interface ServiceArgument {
   readonly service: ServiceName;
   /** Its name or number. */
-  readonly port?: string;
+  readonly port?: string | undefined;
 }
 
 /** Whether an argument names a service port. */

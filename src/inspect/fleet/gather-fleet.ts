@@ -81,12 +81,7 @@ async function listed<Item>(client: ApiClient, path: string, labelSelector: stri
     return found;
   } catch (error) {
     const { kind, message } = asApiFailure(error);
-    const hint = LIST_HINTS[kind];
-    throw new AppError(
-      "API_UNAVAILABLE",
-      `cannot list ${path}: ${message}`,
-      hint === undefined ? {} : { hint },
-    );
+    throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${message}`, { hint: LIST_HINTS[kind] });
   }
 }
 

@@ -72,7 +72,7 @@ export async function loadExplainInput(
     ignored: unserved.ignored,
     loadBalancers: unserved.loadBalancers,
     objectsKnown,
-    ...(tables === undefined ? {} : { live: await liveRules(request, tables.ruleset, query) }),
+    live: tables && (await liveRules(request, tables.ruleset, query)),
     ...(request.paths.length > 0 ? {} : knownByDaemon(request.daemon)),
   };
   const notices = [...loaded.notices, ...(tables?.notices ?? [])];
@@ -83,8 +83,8 @@ function knownByDaemon(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanis
   const { vanished, ejected, now } = daemon?.state ?? {};
   if (now === undefined) return {};
   return {
-    ...(vanished === undefined ? {} : { vanished: { endpoints: vanished, now } }),
-    ...(ejected === undefined ? {} : { ejected: { endpoints: ejected, now } }),
+    vanished: vanished && { endpoints: vanished, now },
+    ejected: ejected && { endpoints: ejected, now },
   };
 }
 

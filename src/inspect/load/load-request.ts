@@ -6,9 +6,9 @@ import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
 export interface LoadRequest {
   readonly options: ProxyOptions;
   /** The daemon on this host whose options are used. Its objects are used if there are no paths. */
-  readonly daemon?: RunningDaemon;
+  readonly daemon?: RunningDaemon | undefined;
   /** The socket of a daemon on this host that this user must not open; absent if there is none. */
-  readonly deniedSocket?: string;
+  readonly deniedSocket?: string | undefined;
   /** The node whose rules are rendered. */
   readonly nodeName: string;
   /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */
@@ -35,11 +35,11 @@ export interface DaemonFreshness {
   /**
    * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
    */
-  readonly verifiedAgo?: number;
+  readonly verifiedAgo?: number | undefined;
   /** Seconds for which the kernel has lacked a change; absent if it is up to date. */
-  readonly pendingFor?: number;
+  readonly pendingFor?: number | undefined;
   /** Why the last sync failed; absent after a success. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }
 
 /** Returns the origin of the desired state of a request. */
@@ -47,14 +47,15 @@ export function originOf({ paths, daemon }: Pick<LoadRequest, "paths" | "daemon"
   const objects = paths.length > 0 ? "files" : daemon === undefined ? "cluster" : "daemon";
   if (daemon === undefined) return { objects };
   const { nodeName, now, sync } = daemon.state;
-  const secondsSince = (at: number) => Math.max(0, Math.round((now - at) / 1000));
+  const secondsSince = (at: number | undefined) =>
+    at === undefined ? undefined : Math.max(0, Math.round((now - at) / 1000));
   return {
     objects,
     daemon: {
       nodeName,
-      ...(sync.verifiedAt === undefined ? {} : { verifiedAgo: secondsSince(sync.verifiedAt) }),
-      ...(sync.pendingSince === undefined ? {} : { pendingFor: secondsSince(sync.pendingSince) }),
-      ...(sync.problem === undefined ? {} : { problem: sync.problem }),
+      verifiedAgo: secondsSince(sync.verifiedAt),
+      pendingFor: secondsSince(sync.pendingSince),
+      problem: sync.problem,
     },
   };
 }

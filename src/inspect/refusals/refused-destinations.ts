@@ -66,9 +66,9 @@ export interface RefusedDestination {
 
 /** Selects the refusals to report. */
 export interface RefusalFilter {
-  readonly namespace?: string;
-  readonly service?: ServiceArgument;
-  readonly client?: string;
+  readonly namespace?: string | undefined;
+  readonly service?: ServiceArgument | undefined;
+  readonly client?: string | undefined;
 }
 
 /** Maximum number of destinations to explain. More of them mean a port scan, which the latest ones show. */

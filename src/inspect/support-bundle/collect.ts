@@ -24,9 +24,9 @@ export interface BundleRequest {
   /** Name of the node. */
   readonly nodeName: string;
   /** Absent if no daemon answers on this host. */
-  readonly daemon?: RunningDaemon;
+  readonly daemon?: RunningDaemon | undefined;
   /** Why a listener on the daemon's socket gives no usable answer. */
-  readonly socketProblem?: string;
+  readonly socketProblem?: string | undefined;
   /** Version of nft-proxy. */
   readonly version: string;
 }
@@ -50,7 +50,7 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   const { options, daemon, socketProblem } = request;
   const nft = listingNft(options.nftPath);
   // The daemon may have to wait before it can list them; everything else is collected meanwhile.
-  const tables = liveTables({ options, ...(daemon === undefined ? {} : { daemon }) }).catch(() => undefined);
+  const tables = liveTables({ options, daemon }).catch(() => undefined);
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
     ["options.yaml", async () => printConfiguration(options)],

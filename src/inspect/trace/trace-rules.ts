@@ -14,13 +14,13 @@ import { isNamed, type ServiceArgument } from "../explain/query.ts";
 /** Selects packets to trace. All given fields must match. */
 export interface PacketSelection {
   readonly family: Family;
-  readonly source?: string;
+  readonly source?: string | undefined;
   /** An address; `node` for any of this host's own. */
   readonly destination?: string | "node";
-  readonly protocol?: Protocol;
-  readonly destinationPort?: number;
+  readonly protocol?: Protocol | undefined;
+  readonly destinationPort?: number | undefined;
   /** The last port of a range that starts at `destinationPort`. */
-  readonly lastPort?: number;
+  readonly lastPort?: number | undefined;
 }
 
 /** The chain in a trace's table that limits the rate and enables the trace for a packet. */
@@ -146,13 +146,13 @@ function familiesOf(selections: readonly PacketSelection[]): Family[] {
 
 /** The packets that `trace` is asked for. All given fields must match. */
 export interface TraceQuery {
-  readonly to?: string;
-  readonly port?: number;
-  readonly protocol?: Protocol;
-  readonly service?: ServiceArgument;
-  readonly fromAddress?: string;
+  readonly to?: string | undefined;
+  readonly port?: number | undefined;
+  readonly protocol?: Protocol | undefined;
+  readonly service?: ServiceArgument | undefined;
+  readonly fromAddress?: string | undefined;
   /** Packets from this address and, without a destination, those to it. */
-  readonly client?: string;
+  readonly client?: string | undefined;
 }
 
 /** Maximum number of selections. Every packet of the family is compared with each of them. */
@@ -182,7 +182,7 @@ function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[]
   const destinations = destinationsOf(query, state);
   const selections = destinations
     .filter(({ family }) => source === undefined || familyOf(source) === family)
-    .map((destination) => ({ ...destination, ...(source === undefined ? {} : { source }) }));
+    .map((destination) => ({ ...destination, source }));
   if (selections.length === 0) throw new AppError("BAD_ARGUMENT", "the addresses are of different families");
   const isOpen = query.to === undefined && query.service === undefined;
   if (query.client === undefined || !isOpen || query.port !== undefined) return selections;
@@ -192,10 +192,7 @@ function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[]
 function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
   const { to, service, protocol, port, fromAddress, client } = query;
   if (service !== undefined) return frontends(service, state);
-  const ports = {
-    ...(protocol === undefined ? {} : { protocol }),
-    ...(port === undefined ? {} : { destinationPort: port }),
-  };
+  const ports = { protocol, destinationPort: port };
   if (to !== undefined) return [{ family: familyOf(to), destination: to, ...ports }];
   if (port === undefined && fromAddress === undefined && client === undefined) {
     throw new AppError(
@@ -225,6 +222,5 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
 
 function selectionOf(family: Family, key: string): PacketSelection {
   const { address = "node", protocol, port, lastPort } = parseFrontendKey(key);
-  const selection = { family, destination: address, protocol: protocol as Protocol, destinationPort: port };
-  return lastPort === undefined ? selection : { ...selection, lastPort };
+  return { family, destination: address, protocol: protocol as Protocol, destinationPort: port, lastPort };
 }

@@ -131,11 +131,7 @@ async function contextOf(path: string): Promise<CurrentContext> {
 }
 
 function invalid(path: string, reason: string, hint?: string): AppError {
-  return new AppError(
-    "BAD_CONFIG",
-    `the kubeconfig ${path} cannot be used: ${reason}`,
-    hint === undefined ? {} : { hint },
-  );
+  return new AppError("BAD_CONFIG", `the kubeconfig ${path} cannot be used: ${reason}`, { hint });
 }
 
 /**

@@ -35,7 +35,7 @@ export function unreadable(file: string, reason: string, position?: Position, hi
   const name = inputName(file);
   const place = position === undefined ? name : `${name}:${position.line}:${position.column}`;
   return new AppError("UNREADABLE_INPUT", `cannot read ${place}: ${reason}`, {
-    ...(hint === undefined ? {} : { hint }),
+    hint,
     evidence: { file, ...(position === undefined ? {} : { line: String(position.line) }), reason },
   });
 }
