@@ -29,8 +29,8 @@ export interface OtherListings {
  * cannot list it.
  */
 interface OtherListing extends TableName {
-  readonly json?: string;
-  readonly text?: string;
+  readonly json?: string | undefined;
+  readonly text?: string | undefined;
   readonly problem?: string;
 }
 
@@ -61,9 +61,7 @@ async function listingOf(
   list: (as: "json" | "text") => Promise<string | undefined>,
 ): Promise<Omit<OtherListing, keyof TableName>> {
   try {
-    const json = await list("json");
-    const text = await list("text");
-    return { ...(json === undefined ? {} : { json }), ...(text === undefined ? {} : { text }) };
+    return { json: await list("json"), text: await list("text") };
   } catch (error) {
     return { problem: messageOf(error) };
   }

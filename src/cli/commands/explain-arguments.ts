@@ -121,7 +121,7 @@ export function addressArgument(argv: Argv, flag: string): string | undefined {
 }
 
 /** A flag's text as an address. Throws AppError BAD_ARGUMENT. */
-export function readAddress(flag: string, text: string): string {
+function readAddress(flag: string, text: string): string {
   const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
   if (address !== undefined) return address;
   const hint = "by its name: --service namespace/name";
