@@ -2,13 +2,14 @@ import { defineConfig } from "vitest/config";
 import { namespacePool } from "./test/support/namespace-pool.ts";
 
 /**
- * Three projects: `unit` needs Node and, for the manifests, Debian's kubectl, which it fetches; `kernel` needs the network namespace that scripts/in-namespace.sh
- * makes, a built bundle and an nft that can load our JSON; `browser` needs a Chromium, and is left out without one.
+ * Defines three projects. `unit` needs Node and, for the manifests, Debian's kubectl, which it fetches.
+ * `kernel` needs the network namespace that scripts/in-namespace.sh makes, a built bundle and an nft that can
+ * load our JSON. `browser` needs Chromium, and is skipped without it.
  */
 export default defineConfig({
   define: { __VERSION__: JSON.stringify("0.0.0-test") },
   test: {
-    // Vitest's default leaves one processor to itself; of two that is half.
+    // By default Vitest keeps one processor for itself, which is half of two.
     maxWorkers: "100%",
     reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
@@ -17,9 +18,9 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
-          // A process for each file would take as long as the tests.
+          // Starting a process for each file would take as long as the tests themselves.
           isolate: false,
-          // Vitest's 5 seconds, and one second for polls, would make a slow machine fail.
+          // Vitest's defaults, 5 seconds and one second for polls, are too short for a slow machine.
           testTimeout: 60_000,
           expect: { poll: { timeout: 30_000 } },
         },
@@ -31,9 +32,9 @@ export default defineConfig({
           include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],
           globalSetup: "test/support/private-namespace.ts",
           pool: namespacePool,
-          // Unit tests never wait: beside them, daemons would be slow.
+          // Runs after the unit tests, which use all processors and would slow the daemons down.
           sequence: { groupOrder: 1 },
-          // Vitest's one second would make a slow machine fail.
+          // Vitest's default of one second is too short for a slow machine.
           expect: { poll: { timeout: 60_000 } },
           testTimeout: 120_000,
           hookTimeout: 120_000,

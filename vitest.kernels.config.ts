@@ -1,10 +1,10 @@
 import { defineConfig } from "vitest/config";
 
 /**
- * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded
- * packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other programs, restart,
- * quarantine, netlink messages and readings, passive health checks, stale chains, the scratch register, resets and the
- * fast path.
+ * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower:
+ * recorded packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other
+ * programs, restart, quarantine, netlink messages and readings, passive health checks, stale chains, the
+ * scratch register, resets and the fast path.
  */
 export default defineConfig({
   test: {
@@ -35,10 +35,11 @@ export default defineConfig({
     globalSetup: "test/support/private-namespace.ts",
     fileParallelism: false,
     reporters: ["verbose", ["json", { outputFile: ".cache/test-results.json" }]],
-    // Less than the hour that kernels.sh gives a kernel: what hangs is to fail by itself, and the others still count.
+    // 15 minutes, less than the hour that kernels.sh gives a kernel: a test that hangs then fails alone, and
+    // the other tests still run.
     testTimeout: 900_000,
     hookTimeout: 900_000,
-    // As NFT_PROXY_TEST_PATIENCE_MS in scripts/kernels-guest.sh.
+    // The same as NFT_PROXY_TEST_PATIENCE_MS in scripts/kernels-guest.sh.
     expect: { poll: { timeout: 600_000 } },
   },
 });

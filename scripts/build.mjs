@@ -1,5 +1,5 @@
-// Bundles src/cli/program/main.ts into one file, dist/nft-proxy.js, which is also the package's bin, and writes the licences
-// of what it contains beside it.
+// Bundles src/cli/program/main.ts into one file, dist/nft-proxy.js, which is also the package's bin. Writes
+// the licences of the bundled packages beside it.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { precompileSchemas } from "./precompile-schemas.mjs";
@@ -20,7 +20,7 @@ const { metafile } = await build({
   legalComments: "none",
   metafile: true,
   plugins: [precompileSchemas, slimClientNode],
-  // Its main entry is a UMD module, whose parts esbuild does not find.
+  // The package's main entry is a UMD module, whose parts esbuild does not find.
   alias: { "jsonc-parser": "jsonc-parser/lib/esm/main.js" },
   define: { __VERSION__: JSON.stringify(version) },
   banner: {

@@ -1,7 +1,7 @@
-# Functions that fetch Debian packages without touching the system and without being root; to be sourced. Needs Debian's
-# apt and dpkg-deb. Every function writes its reason to standard error and returns 1 when it fails.
+# Functions that fetch Debian packages, to be sourced. They do not change the system and do not need root, but
+# need Debian's apt and dpkg-deb. A function that fails writes the reason to standard error and returns 1.
 
-# The machine's own Debian mirror, from its apt sources.
+# Prints the machine's own Debian mirror, taken from its apt sources.
 debian_mirror() {
   local mirror
   mirror=$(grep -rhsE '^(URIs:|deb )' /etc/apt/sources.list /etc/apt/sources.list.d | grep -i debian | grep -vi security |
@@ -10,8 +10,9 @@ debian_mirror() {
   echo "$mirror"
 }
 
-# unpack_packages RELEASE DIR PACKAGE...: downloads the packages and all that they depend on from that Debian release and
-# unpacks them into DIR/root. apt gets a state of its own with no package installed, so that it resolves the C library too.
+# unpack_packages RELEASE DIR PACKAGE...: downloads the packages and their dependencies from that Debian
+# release and unpacks them into DIR/root. apt gets a separate state without installed packages, so it also
+# downloads the C library.
 unpack_packages() {
   local release=$1 dir=$2 mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   shift 2
@@ -21,7 +22,7 @@ unpack_packages() {
   mkdir -p "$dir"/apt/{lists,cache/archives}/partial "$dir/root"
   : >"$dir/apt/status"
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\nSigned-By: %s\n' "$mirror" "$release" "$keyring" >"$dir/apt/debian.sources"
-  # Accepts a mirror that was not updated for two weeks; signatures are still checked.
+  # Check-Valid-Until=false accepts a mirror that was not updated for two weeks. apt still checks signatures.
   local -a private=(
     -qq -o "Dir::Etc::sourcelist=$dir/apt/debian.sources" -o Dir::Etc::sourceparts=/dev/null
     -o "Dir::State::Lists=$dir/apt/lists" -o "Dir::State::status=$dir/apt/status" -o "Dir::Cache=$dir/apt/cache"
@@ -36,11 +37,11 @@ unpack_packages() {
   rm -rf "$dir/apt"
 }
 
-# wrap_program DIR NAME: writes DIR/bin/NAME, a script that runs the program of that name in DIR/root with its own C library
-# and shared libraries. It moves with DIR.
+# wrap_program DIR NAME: writes DIR/bin/NAME, a script that runs the program of that name in DIR/root with the
+# C library and shared libraries there. DIR can be moved.
 wrap_program() {
   local dir=$1 name=$2 program ld
-  # A link to another name counts, too: socat is one to socat1.
+  # The program may be a symbolic link: socat is a link to socat1.
   program=$(cd "$dir/root" && find usr -path "*bin/*" -name "$name" ! -type d | head -n 1)
   # Releases before the merge of /usr (bookworm) keep the C library in /lib.
   ld=$(cd "$dir/root" && find . -path './usr/lib/*-linux-*/ld-linux*.so.*' -o -path './lib/*-linux-*/ld-linux*.so.*' | head -n 1)

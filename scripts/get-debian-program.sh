@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# get-debian-program.sh RELEASE PACKAGE PROGRAM: fetches a program of a Debian release (bookworm, trixie, sid) into
-# .cache/debian/RELEASE-PACKAGE, without touching the system and without being root, and prints the path that runs it.
-# Exits with 1 and a reason if that fails.
+# get-debian-program.sh RELEASE PACKAGE PROGRAM: fetches a program of a Debian release (bookworm, trixie, sid)
+# into .cache/debian/RELEASE-PACKAGE, and prints the path of a script that runs it. Does not change the system
+# and does not need root. On failure, prints the reason and exits with 1.
 set -euo pipefail
 
 (($# == 3)) || { echo "usage: get-debian-program.sh RELEASE PACKAGE PROGRAM" >&2; exit 1; }

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# get-release.sh [cut-ranges]: builds the bundle of an earlier version that upgrades are tried from, with the packages of its own
-# lock file, into .cache/releases, and prints its path. Needs this repository's history. Exit 1 with a reason when it cannot be
-# built.
+# get-release.sh [cut-ranges]: builds the bundle of an earlier version in .cache/releases and prints its path.
+# Tests upgrade from this version. The packages are those of its own lock file. Needs this repository's
+# history. If the build fails, prints the reason and exits with 1.
 set -euo pipefail
 
 case ${1-} in
-  # The last one with the layout of one endpoint list per frontend: from it, both tables are made anew.
+  # The last version with one endpoint list per frontend. An upgrade from it recreates both tables.
   "") commit=0f35c7c ;;
-  # The last one in which explicit ports cut ranges of ports, and ranges without endpoints were in a map of their own.
+  # The last version in which explicit ports split port ranges, and which had a map of its own for ranges
+  # without endpoints.
   cut-ranges) commit=ee93bc4 ;;
   *) echo "usage: get-release.sh [cut-ranges]" >&2; exit 1 ;;
 esac

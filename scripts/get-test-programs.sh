@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# get-test-programs.sh: fetches what some tests run, before they run: their network namespaces reach no mirror. Earlier
-# versions of nft-proxy itself, and Debian's programs: the nft of Debian 12 and the newest one, which read and write our
-# tables, the conntrack of both, both kinds of iptables, Prometheus, and kubectl.
+# get-test-programs.sh: fetches programs that some tests run. It must run before the tests, whose network
+# namespaces reach no mirror. It builds earlier versions of nft-proxy and fetches Debian's programs: nft and
+# conntrack of Debian 12 and of sid, both kinds of iptables, Prometheus, and kubectl.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Puts nft, ip, conntrack and socat into .cache/tools/bin, without touching the system and without being root.
+# Puts nft, ip, conntrack and socat into .cache/tools/bin. Does not change the system and does not need root.
 #
-# A tool that the system has is linked; one that it lacks is downloaded from the machine's own Debian mirror (release
-# trixie), unpacked and run with its own C library. nft 1.0.6 (bookworm) cannot load our JSON, so the system's nft
-# counts only if it accepts a map with concatenated values and a dynamic map; trixie's 1.1.3 does.
-# Needs Debian's apt and dpkg-deb if a tool is missing. Exits with 1 and a reason if a tool cannot be fetched.
+# Tools of the system are linked. Missing tools are downloaded from the machine's own Debian mirror (release
+# trixie), unpacked and run with their own C library. nft 1.0.6 (bookworm) cannot load our JSON, so the
+# system's nft is used only if it accepts a map with concatenated values and a dynamic map; trixie's 1.1.3
+# does.
+# Needs Debian's apt and dpkg-deb if a tool is missing. If a tool cannot be fetched, prints the reason and
+# exits with 1.
 set -euo pipefail
 
 project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
@@ -18,7 +20,8 @@ fail() {
   exit 1
 }
 
-# The feature check runs in a network namespace of its own: it needs no root there and sees no rules of the host.
+# The feature check runs in a network namespace of its own, where it needs no root and sees no rules of the
+# host.
 nft_loads_our_json() {
   local -a private=(unshare -n)
   ((EUID == 0)) || private=(unshare -r -n)

@@ -1,10 +1,12 @@
-// Checks in which directions the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each import
-// that goes another way, and each circle of folders or of files, type imports included; exits 1 when there is one.
-// Usage: node scripts/import-directions.mjs [folder of sources]
+// Checks in which directions the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each
+// import in a wrong direction, and each circle of folders or files. Type imports count, too. Exits with 1 if
+// it finds one. Usage: node scripts/import-directions.mjs [folder of sources]
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
 
-/** Permitted imports of each layer besides itself: other layers, Node's modules and packages; "*" is all. */
+/**
+ * Permitted imports of each layer besides itself: other layers, Node's modules and packages. "*" permits all.
+ */
 const LAYERS = {
   base: { layers: [], packages: ["leven"] },
   model: { layers: ["base"], packages: [] },
@@ -53,7 +55,10 @@ const complaints = [...imports.flatMap(wrongDirection), ...circles(dirname), ...
 for (const complaint of complaints) console.error(complaint);
 process.exit(complaints.length === 0 ? 0 : 1);
 
-/** Every import, export from and dynamic import of a file; `target` is a file of the sources, or undefined. */
+/**
+ * Returns each import, re-export and dynamic import of a file. `target` is a file of the sources, or
+ * undefined.
+ */
 function importsOf(file) {
   const text = readFileSync(join(root, file), "utf8");
   return [...text.matchAll(/(?:^(?:import|export|\}).*? from |^import |\bimport\()"([^"]+)"/gm)].map(
@@ -71,7 +76,7 @@ function wrongDirection({ file, name, target }) {
     return [`${file}: src/${layer} is no known folder (scripts/import-directions.mjs)`];
   if (target === undefined) return refuse(file, name, allowed.packages);
   const to = layerOf(target);
-  // The schemas stand beside the sources, for all of them.
+  // The schemas are beside the sources, and every layer may import them.
   return to === layer || to === ".." ? [] : refuse(file, to, allowed.layers);
 }
 
@@ -85,8 +90,8 @@ function layerOf(file) {
 }
 
 /**
- * Files, or folders with their sub-folders, that import each other, directly or around others.
- * @param placeOf a file's folder, or the file itself
+ * Returns a message for each circle of imports among files, or among folders and their sub-folders.
+ * @param placeOf maps a file to its folder, or to itself
  */
 function circles(placeOf) {
   const edges = new Map();

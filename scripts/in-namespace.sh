@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# in-namespace.sh CMD...: runs CMD in network, mount and process namespaces of its own, with the tools from get-tools.sh
-# and node_modules/.bin first in PATH. Network namespaces that CMD makes (`ip netns add`), its rules and its processes
-# vanish with it; the host's stay as they are. As an ordinary user it becomes root of a user namespace first.
-# Exit status: CMD's; 125 when the namespaces cannot be made.
+# in-namespace.sh CMD...: runs CMD in network, mount and process namespaces of its own, with the tools from
+# get-tools.sh and node_modules/.bin first in PATH. CMD's network namespaces (`ip netns add`), rules and
+# processes vanish when it ends; the host's do not change. An ordinary user becomes root in a user namespace
+# first. Exit status: that of CMD, or 125 if the namespaces cannot be created.
 set -euo pipefail
 
 project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
@@ -12,7 +12,7 @@ if [[ ${1-} == --inside ]]; then
   # `ip netns` keeps its names under /run: a private one hides the host's.
   mount -t tmpfs tmpfs /run
   ip link set lo up
-  # Not exec: this shell is process 1 and reaps; the kernel ends all the others with it.
+  # Without exec, this shell remains process 1 and reaps processes. When it ends, the kernel kills all others.
   "$@"
   exit
 fi
@@ -30,8 +30,8 @@ if ! reason=$("${new[@]}" true 2>&1); then
   exit 125
 fi
 
-# unshare ignores SIGTERM and SIGINT while it waits, so they are turned into the kill that --kill-child passes on;
-# --pdeathsig does the same should this shell itself be killed.
+# unshare ignores SIGTERM and SIGINT while it waits. The trap turns them into SIGKILL, which --kill-child
+# passes on. --pdeathsig does the same if this shell itself is killed.
 setpriv --pdeathsig KILL "${new[@]}" --kill-child "${BASH_SOURCE[0]}" --inside "$@" <&0 &
 child=$!
 trap 'kill -KILL "$child" 2>/dev/null' TERM INT HUP

@@ -1,9 +1,12 @@
-// instruction-results.mjs DIR RELEASE...: prints tables of the instructions that kernels.sh left in DIR. Exit code 1 when a
-// budget is exceeded, or when a release counted nothing.
+// instruction-results.mjs DIR RELEASE...: prints tables of the instructions that kernels.sh counted, from its
+// files in DIR. Exits with 1 if a budget is exceeded or a release has no counts.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Thousands of instructions that nft-proxy may take on one kernel; another kernel's own work is another. */
+/**
+ * Budgets of nft-proxy in thousands of instructions. They hold for one kernel, as kernels differ in their own
+ * work.
+ */
 const BUDGETS = [
   { release: "trixie", rules: "nft-proxy", way: "UDP, ClusterIP", flow: "new", thousands: 56.4 },
   { release: "trixie", rules: "nft-proxy", way: "UDP, ClusterIP", flow: "established", thousands: 35.0 },

@@ -1,5 +1,5 @@
-// kernel-results.mjs DIR RELEASE...: prints a table of the results that kernels.sh left in DIR, and each failed test; of a
-// kernel that did not end, what it had printed.
+// kernel-results.mjs DIR RELEASE...: prints a table of the results that kernels.sh wrote to DIR, and each
+// failed test. For a kernel that did not end, takes the results from its log.
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 
@@ -16,7 +16,7 @@ const files = [
   ...new Set(rows.flatMap(({ results }) => (results?.testResults ?? []).map(({ name }) => basename(name)))),
 ].sort();
 
-/** What had been printed for each test when the kernel was stopped. */
+/** Returns the results that the log has for each test of a kernel that was stopped. */
 function printed(release) {
   const files = new Map();
   const line = /^ ([✓×]) \|kernels\| (\S+) > (.*?)(?: \d+ms)?$/gm;
@@ -31,7 +31,9 @@ function printed(release) {
   return { testResults: [...files].map(([name, assertionResults]) => ({ name, assertionResults })) };
 }
 
-/** Passed and all tests of one file, and whether it failed outside its tests. */
+/**
+ * Returns the numbers of passed and of all tests of one file, and whether the file failed outside its tests.
+ */
 function cell(results, file) {
   const found = results?.testResults.find(({ name }) => basename(name) === file);
   if (found === undefined) return "-";

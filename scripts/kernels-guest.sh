@@ -1,6 +1,6 @@
 #!/bin/bash
-# The first process of a guest of kernels.sh: runs the tests, or counts instructions where the kernel's command line says by
-# which rules (instructions=none,kube-proxy), and writes the results to the second disk.
+# The first process of a guest of kernels.sh. Runs the tests, or counts instructions if the kernel's command
+# line names the rules to count with (instructions=none,kube-proxy). Writes the results to the second disk.
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t tmpfs tmp /tmp
@@ -13,7 +13,7 @@ ip link set lo up
 uname -r
 cd /project || exit
 
-# The value of a parameter of the kernel's command line.
+# Prints the value of a parameter of the kernel's command line.
 parameter() {
   sed -nE "s/.*\b$1=([^ ]+).*/\1/p" /proc/cmdline
 }
@@ -22,9 +22,10 @@ run_tests() {
   local start=$SECONDS
   local -a tests
   IFS=, read -r -a tests <<<"$(parameter tests)"
-  # A module of Debian's kernels, whose settings exist once it is loaded.
+  # br_netfilter is a module in Debian's kernels, and its settings exist only once it is loaded.
   modprobe br_netfilter
-  # Older kernels have one limit of ICMP errors for all namespaces, 1,000 a second, and the lab's refusals come at once.
+  # Older kernels limit the ICMP errors of all namespaces together to 1,000 a second. The lab causes more, all
+  # at once.
   echo 100000 >/proc/sys/net/ipv4/icmp_msgs_per_sec
   echo 100000 >/proc/sys/net/ipv4/icmp_msgs_burst
   scripts/in-namespace.sh vitest run --config vitest.kernels.config.ts "${tests[@]}"

@@ -1,25 +1,27 @@
 #!/bin/bash
-# kernels-instructions.sh RULES...: counts the instructions of round trips in a guest of kernels.sh whose clock moves by 1 ns
-# with each instruction, and prints them as JSON. This guest is the node of the recorded town; endpoints of some Services, a
-# client pod and a client outside are network namespaces beside it, and what both ends execute is counted too. RULES are
-# none, kube-proxy (its own, as recorded) or names of transactions in /instructions; of fast-path the flow tables get the
-# interfaces here, as the daemon puts them in. Exit 1 when a packet is lost.
+# kernels-instructions.sh RULES...: counts the instructions of round trips and prints them as JSON. Runs in a
+# guest of kernels.sh whose clock advances by 1 ns with each instruction. The guest is the node of the
+# recorded town. Endpoints of some Services, a client pod and a client outside are network namespaces of the
+# guest, and the instructions of both ends count, too. RULES are none, kube-proxy (its recorded rules) or
+# names of transactions in /instructions. For fast-path, this script puts the interfaces into the flow tables,
+# as the daemon does. Exits with 1 if a packet is lost.
 set -euo pipefail
 
 ROUND_TRIPS=3000
-# Before the first, a short one is made that does not count: it pays for what the kernel does once after its start.
+# A short round before the first is not counted, because it includes work that the kernel does once after its
+# start.
 ROUNDS=2
 
 folder=/instructions
 
-# namespace NAME NODE4 NODE6 ADDRESS4 ADDRESS6: a namespace whose way to everything is the node, with the lengths of both
-# networks in the node's addresses.
+# namespace NAME NODE4 NODE6 ADDRESS4 ADDRESS6: makes a namespace whose default route is the node. The node's
+# addresses have the prefix lengths of both networks.
 namespace() {
   local name=$1 node4=$2 node6=$3
   ip netns add "$name"
   ip link add "$name" type veth peer name eth0 netns "$name"
-  # Addresses serve at once. Without time-wait buckets, connections leave no sockets behind among which later ones would
-  # have to find a free port.
+  # Without duplicate address detection, addresses work at once. Without time-wait buckets, closed connections
+  # leave no sockets behind, so later connections find a free port at once.
   sysctl -qw "net.ipv6.conf.$name.accept_dad=0"
   ip netns exec "$name" sysctl -qw net.ipv6.conf.eth0.accept_dad=0 net.ipv4.tcp_max_tw_buckets=0
   ip addr add "$node4" dev "$name"
@@ -54,12 +56,14 @@ make_town() {
   answer serve udp 5353 10.244.1.15 10.244.2.13 fd00:244:1::15 fd00:244:2::13
   answer serve udp 7777 10.244.1.12 10.244.2.16
   sleep 1
-  # Before the kernel has gathered randomness, older ones take thousands of instructions for each random number.
+  # Waits until the kernel has gathered randomness. Until then, older kernels take thousands of instructions
+  # for each random number.
   head -c 1 /dev/random >/dev/null
 }
 
-# load RULES: no other rules are left, and without rules no connection tracking either. kube-proxy's sets are looked through
-# for what expired once a day: once a second, that is 30 million instructions more, which fall on one way or another.
+# load RULES: replaces all rules with these. Without rules there is no connection tracking either. The kernel
+# looks for expired elements of kube-proxy's sets only once a day here. Once a second would take 30 million
+# instructions more, and add them to whichever round trip is counted at that time.
 load() {
   nft flush ruleset
   case $1 in
@@ -72,8 +76,9 @@ load() {
   done
 }
 
-# count RULES WAY FLOW NAMESPACE PROTOCOL FRONTEND PORT ENDPOINT PORT: without rules, the client takes the endpoint itself.
-# A round trip of 256 KiB takes as long as dozens of others.
+# count RULES WAY FLOW NAMESPACE PROTOCOL FRONTEND PORT ENDPOINT PORT: without rules, the client connects to
+# the endpoint itself. Bulk flows make fewer round trips, because one of 256 KiB takes as long as dozens of
+# others.
 count() {
   local rules=$1 way=$2 flow=$3 namespace=$4 protocol=$5 address=$6 port=$7 round_trips=$round_trips instructions
   [[ $flow != bulk ]] || round_trips=$((round_trips / 10))
@@ -84,7 +89,7 @@ count() {
   printf '{"rules": "%s", "way": "%s", "flow": "%s", "instructions": %s}\n' "$rules" "$way" "$flow" "$instructions"
 }
 
-# count_all RULES: Services dns/kube-dns, shop/frontend, shop/multi and games/arena of the town.
+# count_all RULES: counts with Services dns/kube-dns, shop/frontend, shop/multi and games/arena of the town.
 count_all() {
   local flow
   load "$1"
@@ -97,13 +102,13 @@ count_all() {
   done
   count "$1" "UDP, ClusterIP with session affinity" new pod udp 10.96.5.1 7777 10.244.1.12 7777
   count "$1" "TCP, ClusterIP, 256 KiB" bulk pod tcp 10.96.1.1 80 10.244.1.11 8080
-  # Without segmentation offload, as where a network card has none.
+  # Switches segmentation offload off, as on a network card without it.
   ip -n pod link set eth0 gso_max_segs 1
   count "$1" "TCP, ClusterIP, 256 KiB in packets of 1,500 bytes" bulk pod tcp 10.96.1.1 80 10.244.1.11 8080
   ip -n pod link set eth0 gso_max_segs 65535
 }
 
-# A TCP segment that is sent again is a packet that was lost.
+# A retransmitted TCP segment means that a packet was lost.
 check_retransmissions() {
   local name
   for name in pod endpoints outside; do

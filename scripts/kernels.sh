@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# kernels.sh [RELEASE...]: boots the cloud kernel of each Debian release (all of them: bullseye 5.10, bookworm 6.1,
-# trixie 6.12 and sid's) in qemu without hardware virtualisation, runs the tests of vitest.kernels.config.ts there, and
-# prints a table of what passed. Then it boots trixie's again and counts the instructions of round trips, without rules, with
-# kube-proxy's and with this checkout's, these without and with the fast path (scripts/kernels-instructions.sh). Needs no root; Debian's apt, dpkg-deb, e2fsprogs,
-# cpio and xz, gcc to count, some 3 GB in .cache, a built bundle (npm run build), 10 to 20 minutes a kernel on 2 cores, and 3
-# to count. Exit 1 when a test failed, a kernel did not end or a budget of scripts/instruction-results.mjs is exceeded.
-# KERNELS_MINUTES is how long one kernel may take, 60 unless set.
-# KERNELS_TESTS chooses test files by parts of their names, such as towns,affinity; all unless set. With the word instructions
-# among them it counts, on each RELEASE; KERNELS_TESTS=instructions does nothing else.
-# KERNELS_TRANSACTION is a file with another version's rules, as make_instructions dumps them, to be counted too, as "other".
+# kernels.sh [RELEASE...]: runs the tests of vitest.kernels.config.ts on the cloud kernels of Debian releases,
+# and prints a table of passed tests. The default is all releases: bullseye (5.10), bookworm (6.1), trixie
+# (6.12) and sid. The kernels run in qemu without hardware virtualisation.
+# Then it boots trixie's kernel again and counts the instructions of round trips
+# (scripts/kernels-instructions.sh): without rules, with kube-proxy's, and with this checkout's, without and
+# with the fast path.
+# Needs Debian's apt, dpkg-deb, e2fsprogs, cpio and xz, some 3 GB in .cache, and a built bundle (npm run
+# build); gcc to count. Needs no root. Takes 10 to 20 minutes for a kernel on 2 cores, and 3 minutes to count.
+# Exits with 1 if a test failed, a kernel did not end, or a budget of scripts/instruction-results.mjs is
+# exceeded.
+# KERNELS_MINUTES limits the time of one kernel, 60 by default.
+# KERNELS_TESTS selects test files by parts of their names, such as towns,affinity; all by default. If it
+# contains "instructions", instructions are counted on each RELEASE. KERNELS_TESTS=instructions only counts.
+# KERNELS_TRANSACTION names a file with another version's rules, as make_instructions dumps them. They are
+# counted as "other".
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}/.."
@@ -30,7 +35,7 @@ fetch() {
   [[ -d $2/complete ]] || { rm -rf "$2" && unpack_packages "$1" "$2" "${@:3}" && mkdir "$2/complete"; } || fail "cannot fetch ${*:3}"
 }
 
-# The packages are unpacked, not installed: what their scripts would have made is made here.
+# The packages are unpacked, not installed, so this function does the work of their scripts.
 make_guest() {
   local root=$cache/guest/root
   fetch trixie "$cache/guest" base-files bash coreutils dash findutils grep sed mawk util-linux mount kmod procps \
@@ -44,7 +49,7 @@ make_guest() {
   install -m 0755 scripts/kernels-guest.sh "$root/init"
 }
 
-# The project as it is now, and every kernel's modules, in one image that no guest changes.
+# Puts the project and every kernel's modules into one image, which no guest changes.
 make_image() {
   local staging=$cache/staging release
   rm -rf "$staging"
@@ -66,7 +71,7 @@ modules_of() {
   fail "no modules in the kernel package of $1"
 }
 
-# Debian's packages have it in /boot, newer ones (7.2) beside the modules.
+# Debian's packages have the kernel in /boot, and newer ones (7.2) beside the modules.
 kernel_of() {
   local file
   for file in "$cache/kernel-$1"/root/boot/vmlinuz-* "$(modules_of "$1")/vmlinuz"; do
@@ -75,7 +80,8 @@ kernel_of() {
   fail "no kernel in the package of $1"
 }
 
-# An initramfs that mounts the image: busybox, and the modules that the cloud kernels need for it.
+# Makes an initramfs that mounts the image. It has busybox, and the modules that the cloud kernels need to
+# mount it.
 make_initramfs() {
   local release=$1 staging=$cache/initramfs modules version names name file
   modules=$(modules_of "$release")
@@ -109,7 +115,7 @@ INIT
   (cd "$staging" && find . | cpio -o -H newc -R 0:0 --quiet) >"$cache/initramfs-$release"
 }
 
-# What round trips are made with, and the rules that this checkout makes of the recorded town.
+# Makes the program for round trips, and the rules of the recorded town with this checkout.
 make_instructions() {
   command -v gcc >/dev/null || fail "gcc is missing (packages gcc and libc6-dev); KERNELS_TESTS can choose tests without counting"
   mkdir -p "$instructions"
@@ -121,21 +127,23 @@ make_instructions() {
   [[ -z ${KERNELS_TRANSACTION:-} ]] || cp "$KERNELS_TRANSACTION" "$instructions/other.json"
 }
 
-# run_tests RELEASE: qemu before 10 is too slow at several guest processors.
+# run_tests RELEASE: uses two guest processors, for which qemu before version 10 is too slow.
 run_tests() {
   boot "$1" "$1" "tests=${KERNELS_TESTS:-}" -accel tcg,thread=multi -smp 2
 }
 
-# count_instructions RELEASE: -icount moves the guest's clock by 1 ns (2^0) with each instruction, and asks for one thread.
+# count_instructions RELEASE: -icount advances the guest's clock by 1 ns (2^0) with each instruction, and
+# needs one thread.
 count_instructions() {
   local rules=none,kube-proxy,nft-proxy,fast-path
   [[ -z ${KERNELS_TRANSACTION:-} ]] || rules+=,other
   boot "instructions-$1" "$1" "instructions=$rules" -accel tcg,thread=single -icount shift=0,sleep=off -smp 1
 }
 
-# boot NAME RELEASE PARAMETER OPTION...: what the guest's serial port says goes to NAME.log, its results to NAME.json.
-# PARAMETER tells kernels-guest.sh what to do. KVM is not asked for: most build machines have none, and where it is there for
-# guests with its own drivers alone (PVM), it opens, and Debian's kernels stop at their first AVX or BMI instruction.
+# boot NAME RELEASE PARAMETER OPTION...: writes the guest's serial output to NAME.log, and its results to
+# NAME.json. PARAMETER tells kernels-guest.sh what to do. This does not use KVM, because most build machines
+# lack it. On machines that offer it only to guests with its own drivers (PVM), KVM opens, but Debian's
+# kernels stop at their first AVX or BMI instruction.
 boot() {
   local name=$1 release=$2 parameter=$3 kernel disk=$results/$1.disk
   kernel=$(kernel_of "$release")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# make-image-root.sh DIR: makes in DIR the root file system that the Dockerfile describes, without a container engine: a
-# Debian 13 by mmdebstrap in DIR-build with the packages that the Dockerfile installs, from which image-files.sh copies
-# what the image holds, and the files that the Dockerfile copies. Needs root, mmdebstrap and a built bundle (npm run
-# build); DEBIAN_MIRROR names another mirror than mmdebstrap's. An existing root gets the newest bundle only.
+# make-image-root.sh DIR: makes the root file system of the Dockerfile in DIR, without a container engine.
+# mmdebstrap makes a Debian 13 in DIR-build with the packages that the Dockerfile installs, and image-files.sh
+# copies the image's files from there. Needs root, mmdebstrap and a built bundle (npm run build).
+# DEBIAN_MIRROR overrides mmdebstrap's mirror. If DIR exists already, only its bundle is replaced.
 set -euo pipefail
 
 root=${1:?usage: make-image-root.sh DIR}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs the kubectl plugin and writes its krew manifest: scripts/make-krew.sh VERSION BASE_URL DIRECTORY
-# needs dist/nft-proxy.js (npm run build). BASE_URL is where the archive will be downloaded from.
+# make-krew.sh VERSION BASE_URL DIRECTORY: packs the kubectl plugin and writes its krew manifest to DIRECTORY.
+# Needs dist/nft-proxy.js (npm run build). Users will download the archive from BASE_URL.
 set -euo pipefail
 version=$1 base_url=$2 directory=$3
 cd "$(dirname "$0")/.."

@@ -1,12 +1,12 @@
-// Compiles schemas at build time: a small command would spend a third of its time on it.
+// Compiles schemas at build time, because a small command would spend a third of its time on it.
 import { Ajv } from "ajv";
 import standalone from "ajv/dist/standalone/index.js";
 import { transform } from "esbuild";
 import { tsImport } from "tsx/esm/api";
 
 /**
- * An esbuild plugin. A module NAME.validator.ts exports functions that compile a schema; the bundle has functions of
- * the same names that return what these make.
+ * An esbuild plugin. A module NAME.validator.ts exports functions that compile a schema. The bundle has
+ * functions of the same names that return the compiled validators.
  */
 export const precompileSchemas = {
   name: "precompile-schemas",
@@ -21,9 +21,12 @@ export const precompileSchemas = {
   },
 };
 
-/** A function that holds the code of a validator and returns it; the engine parses it when it is called. */
+/**
+ * Returns the source of a function that returns a validator. The engine parses the validator only at the
+ * call.
+ */
 async function compiledFunction(name, validate) {
-  // Only what the instance says of the code's form matters: the code is that of the validator.
+  // Only the instance's code options matter here: the code itself comes from the validator.
   const code = standalone(new Ajv({ code: { source: true } }), validate);
   const body = `export function ${name}() { const module = {}; ${code}; return module.exports; }`;
   return (await transform(body, { minify: true })).code;

@@ -1,6 +1,6 @@
-// release-check.mjs [--notes] [vVERSION]: whether the project in this folder is ready to be released as its version (and
-// that version is the tag's, where one is given). --notes prints the changelog's section of the version instead of "ready".
-// Exit code 1, with one line for each reason, when it is not ready.
+// release-check.mjs [--notes] [vVERSION]: checks that the project in this folder is ready for the release of
+// its version, and that the tag, if given, has the same version. --notes prints the changelog's section of
+// the version instead of "ready". If it is not ready, prints one line for each reason and exits with 1.
 import { readFileSync } from "node:fs";
 
 const args = process.argv.slice(2);
@@ -22,7 +22,7 @@ if (faults.length > 0) {
   );
 }
 
-/** Every place that names the version besides package.json. */
+/** Returns a message for each place that names another version than package.json. */
 function versionFaults() {
   const places = [
     ["package-lock.json", /^ {2}"version": "([^"]*)"/m],
@@ -37,7 +37,10 @@ function versionFaults() {
   });
 }
 
-/** A release has a dated section with entries, and nothing is left under Unreleased. */
+/**
+ * Checks that the changelog has a dated section with entries for the version, and no entries under
+ * Unreleased.
+ */
 function changelogFaults() {
   const own = section(version);
   const isDated = new RegExp(`^## ${version.replaceAll(".", "\\.")} - \\d{4}-\\d\\d-\\d\\d$`, "m").test(
@@ -50,7 +53,10 @@ function changelogFaults() {
   ];
 }
 
-/** The text below a heading of the changelog's second level, without empty subsections; "" without that heading. */
+/**
+ * Returns the text of a second-level section of the changelog without empty subsections, or "" if there is
+ * none.
+ */
 function section(heading) {
   const sections = read("CHANGELOG.md").split(/^## /m);
   const found =

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # render-manifests.sh KUBECTL IMAGE FOLDER: writes FOLDER/nft-proxy-OVERLAY.yaml for every overlay, with IMAGE
-# (NAME@sha256:DIGEST) in place of the tag. The control plane's address in them is the one of control-plane.env.example,
-# 192.0.2.1: it has to be replaced before they are applied.
+# (NAME@sha256:DIGEST) in place of the tag. The control plane's address in them is 192.0.2.1, from
+# control-plane.env.example. Users must replace it before they apply the manifests.
 set -euo pipefail
 
 kubectl=$1 image=$2 folder=$3

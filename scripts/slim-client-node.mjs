@@ -1,7 +1,8 @@
-// Excludes modules from the bundle that client-node's KubeConfig imports and nft-proxy never calls: the generated API with some
-// 850 classes, providers of credentials that are refused (they run a shell), agents for proxies and node-fetch.
+// Excludes modules from the bundle that client-node's KubeConfig imports but nft-proxy never calls: the
+// generated API with some 850 classes, providers of credentials that nft-proxy refuses because they run a
+// shell, agents for proxies, and node-fetch.
 
-/** The modules that KubeConfig imports, with what it takes from them. */
+/** The excluded modules, and the names that KubeConfig imports from each. */
 const UNUSED = {
   "./gen/index.js": ["createConfiguration", "ServerConfiguration"],
   "./azure_auth.js": ["AzureAuth"],
@@ -12,7 +13,10 @@ const UNUSED = {
   "socks-proxy-agent": ["SocksProxyAgent"],
 };
 
-/** An esbuild plugin, which puts a class in place of each: KubeConfig asks providers whether they serve a user. */
+/**
+ * An esbuild plugin that replaces each name with a class. KubeConfig only asks providers whether they serve a
+ * user.
+ */
 export const slimClientNode = {
   name: "slim-client-node",
   setup(build) {

@@ -1,7 +1,7 @@
-// Writes the licences of everything that a bundle contains, taken from the packages themselves.
+// Collects the licences of all packages in a bundle, from the packages themselves.
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Licences of code that may be bundled. Any other licence stops the build until a person has reviewed it. */
+/** Licences of code that may be bundled. Any other licence fails the build until a person has reviewed it. */
 const ALLOWED = [
   "0BSD",
   "Apache-2.0",
@@ -14,7 +14,7 @@ const ALLOWED = [
 ];
 
 /**
- * The licences of the packages that a bundle contains, as one text.
+ * Returns the licences of the packages in a bundle, as one text.
  *
  * @param metafile esbuild's, with input paths relative to the working directory
  * @throws Error naming a package whose licence is missing or not allowed
@@ -26,7 +26,7 @@ export function thirdPartyLicenses(metafile) {
   return `${[head, ...sections].join(`\n\n${"=".repeat(80)}\n\n`)}\n`;
 }
 
-/** Folders of the packages that files in the bundle come from. The same package may lie in several. */
+/** Returns the folders of the packages whose files are in the bundle. A package may have several folders. */
 function bundledPackages({ inputs }) {
   const folders = Object.keys(inputs).flatMap((path) => {
     const [folder] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [];

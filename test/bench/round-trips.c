@@ -1,13 +1,15 @@
 /*
- * round-trips.c: both ends of the round trips that scripts/kernels-instructions.sh counts. C, so that the ends cost few
- * instructions and always the same; kernels.sh compiles it with gcc, statically.
- *   round-trips serve udp|tcp ADDRESS PORT              sends back what it gets, one TCP connection after the other
+ * round-trips.c: both ends of the round trips that scripts/kernels-instructions.sh counts. It is written in
+ * C, so that the ends take few instructions, and always the same number. kernels.sh compiles it statically
+ * with gcc.
+ *   round-trips serve udp|tcp ADDRESS PORT              echoes the data of one TCP connection after the other
  *   round-trips take tcp ADDRESS PORT                   sends back one byte for each 256 KiB
- *   round-trips new|established udp|tcp ADDRESS PORT N  makes N round trips of one byte, each in a flow of its own or all in
- *                                                       one, and prints the nanoseconds of one of them
- *   round-trips bulk tcp ADDRESS PORT N                 the same in one flow, with 256 KiB for each byte that comes back
- * A new TCP flow is connected and closed in its round trip. Exit 1 when anything fails; an answer that takes 2 s is lost.
- * The time is the mean of the middle 5 of 15 parts: what the kernel does now and then for itself falls on few of them.
+ *   round-trips new|established udp|tcp ADDRESS PORT N  makes N round trips of one byte, each in a flow of its own or
+ *                                                       all in one, and prints the nanoseconds of one of them
+ *   round-trips bulk tcp ADDRESS PORT N                 the same in one flow, with 256 KiB for each byte sent back
+ * A round trip in a new TCP flow includes connecting and closing. Exits with 1 if anything fails, or if an answer takes
+ * longer than 2 s. The time is the mean of the middle 5 of 15 parts, so that the kernel's occasional other work, which
+ * falls on few parts, does not count.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@ enum { WARM_UP = 100, PARTS = 15, EXTREMES = 5, BULK = 1 << 18 };
 
 static int type;
 static char bytes[BULK];
-/* What is sent in one round trip. */
+/* The number of bytes sent in one round trip. */
 static size_t size = 1;
 static struct sockaddr_storage peer;
 static socklen_t peer_length;
@@ -55,7 +57,7 @@ static void read_peer(const char *protocol, const char *address, const char *por
   }
 }
 
-/* answer: sends back what is to be for these bytes. */
+/* answer: echoes the received bytes or, if it takes bulk data, sends one byte for each 256 KiB. */
 static ssize_t answer(int connection, ssize_t length, int takes) {
   static ssize_t taken;
   if (!takes) return send(connection, bytes, length, 0);
@@ -100,7 +102,7 @@ static void round_trip(int s) {
   if (recv(s, bytes, sizeof bytes, 0) != 1) fail("an answer is lost");
 }
 
-/* The server closes before this does: the last packets of a connection belong to its round trip. */
+/* Waits until the server has closed, so that the last packets of a connection belong to its round trip. */
 static void close_flow(int s) {
   if (type == SOCK_STREAM && (shutdown(s, SHUT_WR) < 0 || recv(s, bytes, sizeof bytes, 0) != 0)) fail("close");
   close(s);
