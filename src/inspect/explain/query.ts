@@ -99,18 +99,30 @@ function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView)
   return outcome !== "served" || owner?.key !== port.key;
 }
 
+/** The port to ask for: of a range, the first that is not an explicit port of its Service, which would win. */
+function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: ServicePort): number {
+  const isExplicit = (number: number) =>
+    service.ports.some((own) => own.port === number && own.protocol === spec.protocol);
+  let asked = port;
+  while (asked < lastPort && isExplicit(asked)) asked++;
+  return asked;
+}
+
 function connectionTo(
-  { origin, address, port }: FrontendView,
-  { port: { spec, family } }: ServicePortView,
+  frontend: FrontendView,
+  { port: servicePort }: ServicePortView,
   from: Pick<Question, "fromAddress" | "source">,
   input: ExplainInput,
 ): Connection[] {
+  const { origin, address } = frontend;
+  const { spec, family } = servicePort;
   const to = origin === "node-port" ? nodePortAddress(family, input) : address;
   if (to === undefined) return [];
   const isAsked = from.fromAddress !== undefined || from.source !== undefined;
   const source = isAsked
     ? from
     : { source: origin === "cluster-ip" ? ("pod" as const) : ("outside" as const) };
+  const port = origin === "node-port" ? frontend.port : askedPort(frontend, servicePort);
   return [connectionOf({ ...source, to, port, protocol: spec.protocol }, input)];
 }
 

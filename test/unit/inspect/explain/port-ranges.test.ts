@@ -2,9 +2,22 @@ import { expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
+import { serviceConnections } from "../../../../src/inspect/explain/query.ts";
+import type { ObjectCache } from "../../../../src/model/object-cache.ts";
 import { PORT_RANGE_ADDRESSES } from "../../../../src/model/service.ts";
+import type { FamilyContext } from "../../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, port, service, slice, testNodeContext } from "../../../support/build.ts";
+import { cacheOf, named, port, service, slice, testNodeContext } from "../../../support/build.ts";
+
+function inputOf(cache: ObjectCache, nodeContext: readonly FamilyContext[]): ExplainInput {
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty());
+  const host = hostOf(nodeContext, []);
+  return {
+    ...{ cache, nodeContext, state: renderer.state, host, objectsKnown: true },
+    ...{ ignored: [], loadBalancers: [] },
+  };
+}
 
 test.each(PORT_RANGE_ADDRESSES)(
   "a range at the API server's address leaves it its port, with --port-ranges %s",
@@ -13,13 +26,7 @@ test.each(PORT_RANGE_ADDRESSES)(
     const services = [service({ externalIPs: ["198.51.100.9"], ports })];
     const cache = cacheOf({ services, slices: [slice({ endpoints: ["10.244.2.11"] })] });
     const nodeContext = testNodeContext({ portRanges, apiServers: ["198.51.100.9 . tcp . 6443"] });
-    const renderer = new Renderer(cache, nodeContext);
-    renderer.update(cache.takeDirty());
-    const host = hostOf(nodeContext, []);
-    const input: ExplainInput = {
-      ...{ cache, nodeContext, state: renderer.state, host, objectsKnown: true },
-      ...{ ignored: [], loadBalancers: [] },
-    };
+    const input = inputOf(cache, nodeContext);
     const explained = (number: number) => {
       const question = { to: "198.51.100.9", port: number, protocol: "tcp", source: "node" } as const;
       const { verdict, frontend } = explain(connectionOf(question, input), input);
@@ -30,3 +37,13 @@ test.each(PORT_RANGE_ADDRESSES)(
     expect(explained(6444)).toEqual(portRanges === "off" ? unserved : ["served", "served", "default/web"]);
   },
 );
+
+test("a Service's range is explained at a port that no explicit port takes from it", () => {
+  const range = { first: 10_000, last: 10_999 };
+  const ports = [port(10_000, { name: "rtp", ranges: [range] }), port(10_001, { name: "rtcp" })];
+  const cache = cacheOf({ services: [service({ ports })], slices: [slice({ endpoints: ["10.244.2.11"] })] });
+  const input = inputOf(cache, testNodeContext());
+  const [first] = serviceConnections({ service: named("default/web"), port: "rtp" }, {}, input);
+  const keys = first?.connections.map((connection) => explain(connection, input).frontend?.key);
+  expect(keys).toEqual([expect.stringMatching(/ 10000$/), expect.stringMatching(/ 10000-10999$/)]);
+});
