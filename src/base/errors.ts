@@ -52,6 +52,11 @@ export function messageOf(error: unknown): string {
   return error instanceof AggregateError ? error.errors.map(messageOf).join("; ") || error.name : error.name;
 }
 
+/** The evidence and the hint of an {@link AppError}, as fields of a line in the log; {} for other errors. */
+export function evidenceOf(error: unknown): Readonly<Record<string, string | undefined>> {
+  return error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
+}
+
 /**
  * Makes an unhandled member of a closed union a compile error. @throws Error if such a value occurs at run
  * time

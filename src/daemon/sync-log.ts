@@ -1,5 +1,5 @@
 import type { Clock } from "../base/clock.ts";
-import { AppError, messageOf } from "../base/errors.ts";
+import { evidenceOf, messageOf } from "../base/errors.ts";
 import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
@@ -61,8 +61,7 @@ export class SyncLog implements SyncSubscriber {
   }
 
   failed({ error }: SyncFailure): void {
-    const fields = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
-    this.#failures.add(messageOf(error), fields);
+    this.#failures.add(messageOf(error), evidenceOf(error));
   }
 
   cleanUpFailed(error: unknown): void {

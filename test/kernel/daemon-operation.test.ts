@@ -172,8 +172,10 @@ describe("a configuration that changes", () => {
     put("more", "10.96.7.5");
     expect(await daemon.saying("synced")).toMatchObject({ level: "debug" });
 
-    await writeFile(file, config(`${base}nodePortAddresses: [`));
-    await daemon.saying("the changed configuration cannot be used; the old one stays");
+    await writeFile(file, config(base.replace("10.244.0.0/16", "10.244.0.0/99")));
+    expect(await daemon.saying("the changed configuration cannot be used; the old one stays")).toMatchObject({
+      clusterCIDR: expect.stringContaining('not "10.244.0.0/99,fd00:244::/32"'),
+    });
     const all = base.replace("primary", '0.0.0.0/0, "::/0"');
     await writeFile(
       file,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { messageOf } from "../../base/errors.ts";
+import { evidenceOf, messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
@@ -47,10 +47,15 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   const log = new RecentLog(process.stderr);
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
-  for (const notice of notices) logger.warn({}, notice);
+  logNotices(notices, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, () => log.lines());
   if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
   return { exitCode: EXIT.ok };
+}
+
+/** Logs the warnings of a command line, whose level replaces their first word. */
+function logNotices(notices: readonly string[], logger: Logger): void {
+  for (const notice of notices) logger.warn({}, notice.replace(/^warning: /, ""));
 }
 
 /**
@@ -185,12 +190,15 @@ function planned(
       logger.info({}, "the configuration was read again; nothing changed");
       return undefined;
     }
-    for (const notice of notices) logger.warn({}, notice);
+    logNotices(notices, logger);
     logger.info({ taken }, "the configuration changed");
     if (needRestart.length > 0) logger.warn({ needRestart }, "some changes take effect only after a restart");
     return next;
   } catch (error) {
-    logger.error({ error: messageOf(error) }, "the changed configuration cannot be used; the old one stays");
+    logger.error(
+      { error: messageOf(error), ...evidenceOf(error) },
+      "the changed configuration cannot be used; the old one stays",
+    );
     return undefined;
   }
 }
