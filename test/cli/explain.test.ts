@@ -140,11 +140,15 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: "80" }] }
   });
 });
 
-test("explain names the nodes among the objects if its own node is missing", async () => {
-  const flags = ["--from", townObjects("town"), "--hostname-override=node-9", ...TO_DNS];
-  const { exitCode, stderr } = await nftProxy(["explain", ...flags]);
+test.each([
+  ["explain", TO_DNS, 0],
+  ["dump", [], 0],
+  ["diff", [], 1],
+])("%s names the nodes among the objects if its own node is missing", async (command, args, code) => {
+  const flags = ["--from", townObjects("town"), "--hostname-override=node-9", ...args];
+  const { exitCode, stderr } = await nftProxy([command, ...flags]);
   expect({ exitCode, stderr }).toEqual({
-    exitCode: 0,
+    exitCode: code,
     stderr: expect.stringContaining("warning: node node-9 is not among the objects; there are node-1"),
   });
 });

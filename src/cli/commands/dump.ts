@@ -23,7 +23,7 @@ import { validateTransaction } from "../../nft/validate.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { diagnosticText, hasErrors, originText, pendingNotices } from "../notices.ts";
+import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
 
@@ -44,6 +44,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const notices = [
     ...command.notices,
     ...desired.notices,
+    ...missingNodeNotices(desired.missingNode),
     ...pendingNotices(desired.origin),
     ...desired.diagnostics.map(diagnosticText),
   ];

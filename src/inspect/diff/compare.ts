@@ -2,7 +2,7 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
 import { keepVanished, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
-import type { DesiredOrigin, LoadRequest } from "../load/load-request.ts";
+import type { DesiredOrigin, LoadRequest, MissingNode } from "../load/load-request.ts";
 
 /** A difference, and the diagnostics of the objects behind it. */
 export interface Comparison {
@@ -12,6 +12,8 @@ export interface Comparison {
   readonly notices: readonly string[];
   /** The origin of the desired state that the kernel was compared with; absent for a comparison of files. */
   readonly origin?: DesiredOrigin;
+  /** Present if the node is not among the objects that the kernel was compared with. */
+  readonly missingNode?: MissingNode | undefined;
 }
 
 const PLACEHOLDERS =
@@ -34,6 +36,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
     diagnostics,
     notices: [...desired.notices, ...live.notices],
     origin,
+    missingNode: desired.missingNode,
   };
 }
 
