@@ -67,7 +67,9 @@ function unexpectedArgument(command: Command, word: string): AppError {
   const isBoolean = word === "true" || word === "false";
   const hint = isBoolean
     ? `a boolean option takes its value after an equals sign: --name=${word}`
-    : helpOf(command);
+    : command.positional === undefined && command.flags.includes("from")
+      ? `-f names files: -f ${word}; ${helpOf(command)}`
+      : helpOf(command);
   return badArgument(`unexpected argument: ${word}`, hint);
 }
 

@@ -13,6 +13,15 @@ const KNOWN_KINDS: Readonly<
   ServiceCIDR: { group: "networking.k8s.io", versions: ["v1", "v1beta1"] },
 };
 
+/** Why an object is not read that a user may expect to be, by `group/kind`. */
+const UNREAD_KINDS: ReadonlyMap<string, string> = new Map([
+  ["/Endpoints", "is legacy: EndpointSlices are read instead"],
+  [
+    "kubeproxy.config.k8s.io/KubeProxyConfiguration",
+    "is not an object of the API: nft-proxy config --validate FILE checks it",
+  ],
+]);
+
 /** The deepest nesting of lists in lists. kubectl accepts these, too. */
 const DEEPEST_LIST = 4;
 
@@ -62,17 +71,8 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   const [group, version] = splitVersion(apiVersion);
   const toItems = inheritance(kind, apiVersion);
   if (toItems !== undefined) return itemsOf(value, path, toItems, depth);
-  if (kind === "Endpoints" && group === "") {
-    return [
-      {
-        kind: "ignored",
-        path,
-        object: value,
-        of: kind,
-        reason: "is legacy: EndpointSlices are read instead",
-      },
-    ];
-  }
+  const reason = UNREAD_KINDS.get(`${group}/${kind}`);
+  if (reason !== undefined) return [{ kind: "ignored", path, object: value, of: kind, reason }];
   if (!isKnown(kind, group)) return [{ kind: "other" }];
   const { versions } = KNOWN_KINDS[kind];
   if (versions.includes(version)) return [{ kind: "object", of: kind, path, object: value }];

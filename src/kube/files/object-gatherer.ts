@@ -96,6 +96,12 @@ const DECODERS: Readonly<
   ServiceCIDR: decodeServiceCIDR,
 };
 
+/**
+ * kustomize's own file, whose kind and apiVersion may be missing
+ * (https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/).
+ */
+const KUSTOMIZATION = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/;
+
 interface Kept {
   readonly of: ObjectKind;
   readonly origin: Origin;
@@ -134,7 +140,8 @@ export class ObjectGatherer {
 
   /** Adds all objects of a document. */
   addDocument(file: string, document: InputDocument): void {
-    for (const found of objectsIn(document)) this.#addFound(found, file, document);
+    if (KUSTOMIZATION.test(file)) this.#otherKinds += 1;
+    else for (const found of objectsIn(document)) this.#addFound(found, file, document);
   }
 
   #addFound(found: FoundObject, file: string, document: InputDocument): void {

@@ -193,17 +193,31 @@ describe("readFiles", () => {
     expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
   });
 
-  test("counts objects of other kinds, and names Endpoints as ignored", async () => {
+  test("counts a kustomization without a kind, which kustomize allows, among other kinds", async () => {
+    const text = stringify({ resources: ["service.yaml"] });
+    const found = await Promise.all([
+      read(write("kustomization.yaml", text)),
+      read(write("other.yaml", text)),
+    ]);
+    expect(found.map(({ otherKinds, diagnostics }) => [otherKinds, diagnostics.length])).toEqual([
+      [1, 0],
+      [0, 1],
+    ]);
+  });
+
+  test("counts objects of other kinds, and names those that a user may expect to be read", async () => {
     const texts = [
       stringify({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a" } }),
       stringify({ apiVersion: "serving.knative.dev/v1", kind: "Service", metadata: { name: "a" } }),
       stringify({ apiVersion: "v1", kind: "PodList", items: [{}] }),
       stringify({ apiVersion: "v1", kind: "Endpoints", metadata: { name: "a", namespace: "town" } }),
+      stringify({ apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" }),
     ];
     const { otherKinds, ignored, diagnostics } = await read(write("a.yaml", texts.join("---\n")));
     expect([otherKinds, diagnostics]).toEqual([3, []]);
     expect(ignored).toMatchObject([
       { object: "Endpoints town/a", reason: expect.stringContaining("legacy") },
+      { reason: expect.stringContaining("config --validate") },
     ]);
   });
 });
