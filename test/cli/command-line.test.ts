@@ -47,12 +47,18 @@ describe("the command line", () => {
     expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
+  test("wraps its help to COLUMNS", async () => {
+    const { stdout } = await execa(process.execPath, [bundle, "--help"], { env: { COLUMNS: "60" } });
+    expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(60);
+  });
+
   test.each([
     [["--hlep"], "unknown option: --hlep", "did you mean --help?"],
     [["--masquerade"], "unknown option: --masquerade", "nft-proxy --help shows the commands"],
     [["explan"], "unknown command: explan", "did you mean explain?"],
     [["explain", "--form=x", "1.2.3.4:5"], "explain has no option --form", "did you mean --from?"],
     [["check", "--draining"], "check has no option --draining", "it is an option of connections"],
+    [["check", "web.yaml"], "unexpected argument: web.yaml", "-f names files: -f web.yaml"],
     [["explain", "a", "b"], "unexpected argument: b", "nft-proxy explain --help"],
     [
       ["run", "--masquerade-all", "false"],
