@@ -163,7 +163,7 @@ export interface DaemonSyncState {
   readonly lastSyncedAt?: number | undefined;
   /** When the kernel's tables were last compared with the desired state; absent before. */
   readonly verifiedAt?: number | undefined;
-  /** Since when the kernel has lacked a change; absent when it is up to date. */
+  /** Since when the rules have been out of date; absent when they are not. */
   readonly pendingSince?: number | undefined;
   /** Why the last sync failed; absent after a success. */
   readonly problem?: string | undefined;

@@ -86,7 +86,7 @@ const MINUTE = 60_000;
 /** One minute. */
 export interface TimelineMinute {
   readonly syncs: number;
-  /** Time in which the kernel lacked a change, milliseconds. */
+  /** Time in which the rules were out of date, milliseconds. */
   readonly outOfSyncMs: number;
 }
 
@@ -106,7 +106,7 @@ export class SyncTimeline implements SyncSubscriber {
   /** End of the counted time out of sync. */
   #countedUntil = 0;
 
-  /** @param health knows since when the kernel has lacked a change; must subscribe to syncs after this */
+  /** @param health knows since when the rules have been out of date; must subscribe to syncs after this */
   constructor(health: Pick<HealthTracker, "pendingSince">) {
     this.#health = health;
   }

@@ -36,7 +36,7 @@ export interface DaemonFreshness {
    * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
    */
   readonly verifiedAgo?: number | undefined;
-  /** Seconds for which the kernel has lacked a change; absent if it is up to date. */
+  /** Seconds for which the rules have been out of date; absent if they are not. */
   readonly pendingFor?: number | undefined;
   /** Why the last sync failed; absent after a success. */
   readonly problem?: string | undefined;
