@@ -17,13 +17,7 @@ import { createReports, daemonState, daemonStatus, type Reports, stateSnapshot }
 import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
-import {
-  passiveHealthEvents,
-  portRangeEvents,
-  schedulerEvents,
-  syncEvents,
-  unservedRangeEvents,
-} from "./events/sync-events.ts";
+import { annotationEvents, syncEvents, unservedRangeEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes, type SyncProgress } from "./health/health-routes.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
@@ -173,9 +167,7 @@ function reporters(
     new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
     syncEvents(cache, events),
-    schedulerEvents(cache, events),
-    portRangeEvents(cache, events),
-    passiveHealthEvents(cache, events),
+    annotationEvents(cache, events),
     unservedRangeEvents(cache, events, localAddresses),
     history,
   ];

@@ -6,7 +6,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
-import { quarantinedText } from "../../sync/quarantine-changes.ts";
+import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
@@ -39,16 +39,13 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
         events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
       }
       for (const each of [...begun, ...again]) {
-        const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);
-        events.record(quarantineEvent(service, servicePorts, cache.node.name, each.reason));
+        events.record(quarantineEvent(service, portsText(each), cache.node.name, each.reason));
       }
       for (const feature of FEATURES) {
         for (const each of featureChanges[feature].begun) {
-          const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
-          events.record(
-            reducedEvent(feature, serviceSubject(cache, each.service), servicePorts, each.reason),
-          );
+          const service = serviceSubject(cache, each.service);
+          events.record(reducedEvent(feature, service, portsText(each), each.reason));
         }
       }
       for (const [name, lost] of lostByService(conflicts.begun)) {
@@ -59,29 +56,39 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
   };
 }
 
-/** Records an Event for each unknown scheduler in the annotation of a Service. */
-export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  return annotationEvents(cache, events, ({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent);
+/** The service ports without their IP family. */
+function portsText(each: QuarantinedService): string {
+  return quarantinedText(each).replace(/^ip6? /, "");
 }
 
-/** Records an Event for each reason why the ranges of ports in an annotation are invalid. */
-export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  return annotationEvents(
-    cache,
-    events,
-    ({ invalidPortRanges }) => invalidPortRanges,
-    invalidPortRangesEvent,
-  );
-}
+/** The errors in annotations of a Service, and the Events about them. */
+const ANNOTATIONS: readonly (readonly [
+  wrongOf: (service: Service) => string | undefined,
+  eventOf: (subject: EventSubject, wrong: string) => EventNote,
+])[] = [
+  [({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent],
+  [({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent],
+  [({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck, invalidPassiveHealthEvent],
+];
 
-/** Reports Services whose annotation of passive health checks is ignored, once for each reason. */
-export function passiveHealthEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  return annotationEvents(
-    cache,
-    events,
-    ({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck,
-    invalidPassiveHealthEvent,
-  );
+/** Records an Event for each error in an annotation of a Service, once until the error changes. */
+export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  const judges = ANNOTATIONS.map((row) => [...row, new Map<ServiceName, string>()] as const);
+  return {
+    synced({ rendered }: Pick<SyncReport, "rendered">): void {
+      for (const [wrongOf, eventOf, reported] of judges) {
+        for (const name of rendered) {
+          const service = cache.service(name);
+          const wrong = service && wrongOf(service);
+          if (wrong === undefined) reported.delete(name);
+          else if (reported.get(name) !== wrong) {
+            reported.set(name, wrong);
+            events.record(eventOf(serviceSubject(cache, name), wrong));
+          }
+        }
+      }
+    },
+  };
 }
 
 /**
@@ -134,30 +141,6 @@ function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): rea
     ...externalIPs[family],
     ...loadBalancerIPs[family],
   ]);
-}
-
-/** @param wrongOf returns the error in an annotation of a Service; undefined for none */
-function annotationEvents(
-  cache: ObjectCache,
-  events: Recorder,
-  wrongOf: (service: Service) => string | undefined,
-  eventOf: (subject: EventSubject, wrong: string) => EventNote,
-): SyncSubscriber {
-  const reported = new Map<ServiceName, string>();
-  return {
-    synced({ rendered }: Pick<SyncReport, "rendered">): void {
-      for (const name of rendered) {
-        const service = cache.service(name);
-        const wrong = service && wrongOf(service);
-        if (wrong === undefined) {
-          reported.delete(name);
-        } else if (reported.get(name) !== wrong) {
-          reported.set(name, wrong);
-          events.record(eventOf(serviceSubject(cache, name), wrong));
-        }
-      }
-    },
-  };
 }
 
 /** Groups lost frontends by the Service that lost them. */

@@ -1,10 +1,6 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
-import {
-  portRangeEvents,
-  schedulerEvents,
-  unservedRangeEvents,
-} from "../../../../src/daemon/events/sync-events.ts";
+import { annotationEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
@@ -12,7 +8,7 @@ import { cacheOf, named, port, service, testNodeContext } from "../../../support
 test("an unknown scheduler is reported once for each value, and again after it was corrected", () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
-  const events = schedulerEvents(cache, { record: (note) => void notes.push(note) });
+  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
   const sync = (unknownScheduler?: string) => {
     cache.putService({ ...service({}), ...(unknownScheduler === undefined ? {} : { unknownScheduler }) });
     events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
@@ -34,7 +30,7 @@ test("an unknown scheduler is reported once for each value, and again after it w
 test("ranges of ports that cannot be served are reported once for each reason", () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
-  const events = portRangeEvents(cache, { record: (note) => void notes.push(note) });
+  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
   for (const invalidPortRanges of ["must be one thing", "must be one thing", "must be another"]) {
     cache.putService({ ...service({}), invalidPortRanges });
     events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
