@@ -2,12 +2,7 @@ import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import {
-  decodedElement,
-  decodedIntervals,
-  encodedElement,
-  hasEndElements,
-} from "../netlink/element-bytes.ts";
+import { decodedElement, decodedIntervals, encodedParts, hasEndElements } from "../netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
 import type { RawElement } from "../netlink/raw-element.ts";
 import { dumpRequest, generationRequest, getRequest } from "../netlink/requests.ts";
@@ -92,8 +87,7 @@ async function requestedElement(
   spec: SetSpec,
   key: string,
 ): Promise<ListedElement | undefined> {
-  const { value: _, ...keySpec } = spec;
-  const wanted = encodedElement(keySpec, key, "", endianness());
+  const wanted = { key: encodedParts(spec.key, key, endianness()), isEnd: false };
   const request = getRequest({ family, table: TABLE_NAME, set: spec.name }, [wanted], endianness());
   let found: ListedElement | undefined;
   for await (const messages of requests.ask(request, answerReader())) {

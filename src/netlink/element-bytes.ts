@@ -1,13 +1,7 @@
-import {
-  type AddressInterval,
-  addressText,
-  addressWidth,
-  intervalText,
-  parseInterval,
-} from "../base/address-interval.ts";
+import { type AddressInterval, addressWidth, intervalText } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
 import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
-import type { DataType, ElementSet, SetSpec } from "../nft/ast/ruleset.ts";
+import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
 import { parseProtocol, protocolNumber } from "../nft/canonical/constant.ts";
 import { type Element, SEPARATOR } from "../nft/elements.ts";
 import { type Endianness, padded } from "./attributes.ts";
@@ -31,42 +25,6 @@ const PADDING = ["", "\0", "\0\0", "\0\0\0"];
 /** Whether the kernel has two elements for each interval: one at its start and one behind its end. */
 export function hasEndElements({ interval, key }: SetSpec): boolean {
   return interval === true && key.length === 1;
-}
-
-/** The kernel's elements for those of one of our sets or maps, unordered. */
-export function* encodedSet(
-  { spec, elements }: ElementSet,
-  endianness: Endianness,
-): Generator<EncodedElement> {
-  if (hasEndElements(spec)) yield* encodedIntervals(spec, elements.keys());
-  else for (const [key, value] of elements) yield encodedElement(spec, key, value, endianness);
-}
-
-/**
- * Encodes an element as the kernel has it. Not for sets with end elements ({@link hasEndElements}), for which
- * {@link encodedSet} needs all intervals.
- * @param key, value canonical text (see ruleset.ts)
- */
-export function encodedElement(
-  spec: SetSpec,
-  key: string,
-  value: string,
-  endianness: Endianness,
-): EncodedElement {
-  const encodedValue =
-    spec.value === undefined || spec.value === "verdict"
-      ? value
-      : encodedParts(spec.value, value, endianness);
-  if (!spec.interval)
-    return { key: encodedParts(spec.key, key, endianness), isEnd: false, value: encodedValue };
-  const dash = key.lastIndexOf("-");
-  const last = key.slice(0, key.lastIndexOf(" ") + 1) + key.slice(dash + 1);
-  return {
-    key: encodedParts(spec.key, key.slice(0, dash), endianness),
-    keyEnd: encodedParts(spec.key, last, endianness),
-    isEnd: false,
-    value: encodedValue,
-  };
 }
 
 /**
@@ -113,7 +71,8 @@ function decodedValue({ value: types }: SetSpec, bytes: string, endianness: Endi
   return /^(?:(?:goto|jump) .+|drop|accept|return)$/.test(bytes) ? bytes : undefined;
 }
 
-function encodedParts(types: readonly DataType[], text: string, endianness: Endianness): string {
+/** Encodes a key or a value as the kernel has it. @param text canonical (see ruleset.ts) */
+export function encodedParts(types: readonly DataType[], text: string, endianness: Endianness): string {
   if (types.length === 1) return encodedPart(types[0] as DataType, text, endianness);
   let bytes = "";
   let from = 0;
@@ -208,26 +167,6 @@ function decodedHost32(bytes: string, at: number, endianness: Endianness): numbe
   return low + (bytes.charCodeAt(at + 2) + bytes.charCodeAt(at + 3) * 256) * 65536;
 }
 
-// Sets with end elements have only addresses, in network byte order.
-
-function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Generator<EncodedElement> {
-  const family = familyOf(type);
-  let isEmpty = true;
-  let hasFirst = false;
-  for (const text of keys) {
-    const { first, last } = parseInterval(family, text);
-    isEmpty = false;
-    if (first === 0n) hasFirst = true;
-    yield { key: encodedAddress(family, first), isEnd: false, value: "" };
-    // The last address of all has no end element.
-    if (last + 1n < 1n << BigInt(addressWidth(family))) {
-      yield { key: encodedAddress(family, last + 1n), isEnd: true, value: "" };
-    }
-  }
-  // nft also adds an end element before the first interval.
-  if (!isEmpty && !hasFirst) yield { key: encodedAddress(family, 0n), isEnd: true, value: "" };
-}
-
 /**
  * Decodes the intervals of a set with end elements to canonical text, ascending; undefined if no set of ours
  * can have them. The elements may be in any order, with or without the end element before the first interval.
@@ -263,10 +202,7 @@ function familyOf(type: DataType | undefined): Family {
   return type === "ipv6_addr" ? "ip6" : "ip";
 }
 
-function encodedAddress(family: Family, number: bigint): string {
-  return encodedPart(family === "ip" ? "ipv4_addr" : "ipv6_addr", addressText(family, number), "BE");
-}
-
+/** The address of a set with end elements, which has no other parts. */
 function decodedAddress(key: string): bigint {
   let number = 0n;
   for (let at = 0; at < key.length; at += 2) number = (number << 16n) | BigInt(decoded16(key, at));

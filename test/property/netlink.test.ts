@@ -6,8 +6,6 @@ import {
   decodedElement,
   decodedIntervals,
   type EncodedElement,
-  encodedElement,
-  encodedSet,
   hasEndElements,
 } from "../../src/netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../../src/netlink/message.ts";
@@ -16,6 +14,7 @@ import { dumpRequest, getRequest } from "../../src/netlink/requests.ts";
 import type { ElementSet } from "../../src/nft/ast/ruleset.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { renderAll } from "../support/build.ts";
+import { encodedElement, encodedSet } from "../support/encoded-elements.ts";
 
 const endianness = fc.constantFrom<Endianness>("LE", "BE");
 

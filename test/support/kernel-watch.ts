@@ -3,9 +3,9 @@ import { messageOf } from "../../src/base/errors.ts";
 import type { Family } from "../../src/base/family.ts";
 import { type NetlinkListener, netlinkListener } from "../../src/kernel/netlink-listener.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
-import { encodedElement } from "../../src/netlink/element-bytes.ts";
 import type { NetlinkMessage } from "../../src/netlink/message.ts";
 import { type SetSpec, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
+import { encodedElement } from "./encoded-elements.ts";
 
 /** For how long something was missing, milliseconds; undefined while it is missing, or has not been missing yet. */
 export type Absence = () => number | undefined;

@@ -5,13 +5,13 @@ import {
   decodedElement,
   decodedIntervals,
   type EncodedElement,
-  encodedSet,
   hasEndElements,
 } from "../../src/netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../../src/netlink/message.ts";
 import type { RawElement } from "../../src/netlink/raw-element.ts";
 import { dumpRequest } from "../../src/netlink/requests.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { encodedSet } from "./encoded-elements.ts";
 
 /** The notifications of nftables (NFNLGRP_NFTABLES is group 7). */
 const CHANGES = 0x40;
