@@ -33,6 +33,7 @@ import {
   PORTS,
   RANGES,
   rangeSpecs,
+  type SetName,
   setSpecs,
   VANISHED,
   watchSpecs,
@@ -111,11 +112,8 @@ export class FamilyState {
     this.#context = context;
     for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
     this.#putStaticChains();
-    const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
-    const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
-    for (const address of [...known.keys()])
-      if (!wanted.has(address)) this.#tracker.deleteElement(NODEPORT_IPS, address);
-    for (const address of [...wanted].sort()) this.#tracker.putElement(NODEPORT_IPS, address, "");
+    const addresses = context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : [];
+    this.#setKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
   }
 
   /**
@@ -123,11 +121,7 @@ export class FamilyState {
    * @param targets `address . port`
    */
   setVanished(targets: ReadonlySet<string>): void {
-    const known = this.table.sets.get(VANISHED)?.elements;
-    if (known === undefined) return;
-    for (const target of [...known.keys()])
-      if (!targets.has(target)) this.#tracker.deleteElement(VANISHED, target);
-    for (const target of targets) this.#tracker.putElement(VANISHED, target, "");
+    this.#setKeys(VANISHED, targets);
   }
 
   /** Replaces the rules of a service port. Call {@link FamilyState.cutRanges} afterwards. */
@@ -409,6 +403,14 @@ export class FamilyState {
     }
     this.#putStaticChains();
     if (!areNeeded) for (const name of chains) this.#tracker.deleteChain(name);
+  }
+
+  /** Replaces the keys of a set; does nothing without the set. */
+  #setKeys(set: SetName, wanted: ReadonlySet<string>): void {
+    const known = this.table.sets.get(set)?.elements;
+    if (known === undefined) return;
+    for (const key of [...known.keys()]) if (!wanted.has(key)) this.#tracker.deleteElement(set, key);
+    for (const key of wanted) this.#tracker.putElement(set, key, "");
   }
 
   #putStaticChains(): void {
