@@ -15,7 +15,8 @@ import type { ProbeSource } from "../support/lab/topology.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
-// The affinity map is everybody's: what one tenant's clients leave there, and what becomes of the clients of others.
+// All tenants share the affinity map. These tests fill it with one tenant's clients and check the clients of
+// others.
 
 const STICKY = {
   sessionAffinity: "ClientIP",
@@ -62,7 +63,7 @@ async function forge(name: Name, count: number): Promise<number> {
   return servicePort;
 }
 
-/** How many entries each Service port has, by id. */
+/** Counts the entries of each service port, by its id. */
 async function entries(): Promise<ReadonlyMap<number, number>> {
   const counts = new Map<number, number>();
   for (const { key } of affinityEntries(await lab.nft("-j", "list", "map", "ip", "nft-proxy", AFFINITY))) {
@@ -72,14 +73,14 @@ async function entries(): Promise<ReadonlyMap<number, number>> {
   return counts;
 }
 
-/** The endpoints that answered each client of the neighbour, in some connections. */
+/** Returns the endpoints that answered 8 connections of each of the neighbour's clients. */
 async function answers(): Promise<readonly string[]> {
   const tcp = { to: ADDRESSES.neighbour, port: 80, proto: "tcp", n: 8 } as const;
   const tallies = await lab.lab.observe(CLIENTS.map((from) => ({ id: from, from, ...tcp })));
   return CLIENTS.map((client) => Object.keys(tallies.get(client) ?? {}).join());
 }
 
-test("the kernel forgets clients whose time is over already, and none that got another endpoint meanwhile", async () => {
+test("the kernel deletes clients whose entry has expired already, and no client that has got another endpoint meanwhile", async () => {
   daemon = lab.start();
   await daemon.saying("full sync");
   await lab.converged();
@@ -101,7 +102,7 @@ test("the kernel forgets clients whose time is over already, and none that got a
   expect(await entries()).toEqual(new Map([[neighbour, 1]]));
 });
 
-test("a full map of a tenant that is gone costs the clients of others no stickiness", async () => {
+test("entries of a deleted Service make room for the clients of others, who stay sticky", async () => {
   daemon = lab.start(["--affinity-map-size=5000"]);
   await daemon.saying("full sync");
   await lab.converged({ affinityMapSize: 5000 });
@@ -116,17 +117,17 @@ test("a full map of a tenant that is gone costs the clients of others no stickin
   lab.cluster.put("endpointslices", apiSlice("next", ENDPOINTS));
   await lab.converged({ affinityMapSize: 5000 });
   expect(await entries()).toEqual(new Map([[neighbour, CLIENTS.length]]));
-  // For the next test.
+  // The next test needs this Service again.
   lab.cluster.put("services", apiService("attacked", { clusterIP: ADDRESSES.attacked, spec: STICKY }));
 });
 
-test("in a map that is nearly full, the Service with the most gives room to the clients of others, and is told", async () => {
+test("in a nearly full map, the Service with the most entries loses some to the clients of others, and gets an Event", async () => {
   const flags = ["--affinity-map-size=100"];
   daemon = lab.start(flags);
   await daemon.saying("full sync");
   await lab.converged({ affinityMapSize: 100 });
   const attacked = await forge("attacked", 100 - CLIENTS.length + 1);
-  // One client finds no room any more.
+  // There is no room for one of the clients.
   expect((await answers()).some((each) => each.includes(","))).toBe(true);
   await daemon.stop();
   daemon = lab.start(flags);

@@ -17,7 +17,8 @@ import {
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Session affinity with real connections, where only a kernel can tell: who keeps which endpoint, and for how long.
+// Session affinity with real connections, for questions that only a kernel can answer: which clients keep
+// which endpoint, and for how long.
 
 /** The addresses of a Service, and those of its endpoints elsewhere and on the node. */
 interface Addresses {
@@ -56,7 +57,7 @@ const ADDRESSES: ByFamily<Addresses> = {
 };
 const NODE_PORT = 30_050;
 const CLIENTS: readonly ProbeSource[] = ["pod1", "pod2", "pod3", "pod4", "pod5", "pod6", "ext", "ext2"];
-/** How a node's rules come to follow the objects. */
+/** Two ways to bring a node's rules up to date with the objects. */
 const CHANGES = [
   ["a restart", "program"],
   ["events", "follow"],
@@ -92,7 +93,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     return { services: [service({ ...web, ...options })], slices: [slice({ endpoints: given, family })] };
   }
 
-  /** The one endpoint that answers all connections of each client. */
+  /** Returns the endpoint that answers each client. Fails if several endpoints answer one client. */
   async function endpointsOf(
     clients = CLIENTS,
     to = clusterIP,
@@ -112,13 +113,13 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
 
   const endpointOf = async (from: ProbeSource) => (await endpointsOf([from])).get(from) ?? "";
 
-  /** What the kernel remembers of clients. */
+  /** Returns the entries of the affinity map. */
   async function remembered() {
     return affinityEntries(await node.nft("-j", "list", "map", family, "nft-proxy", AFFINITY));
   }
 
   describe("a client", () => {
-    test("has one endpoint by all addresses of a Service port", async () => {
+    test("has the same endpoint at all addresses of a service port", async () => {
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
       for (const [name, to, toPort] of EXTERNAL_WAYS) {
@@ -127,7 +128,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await remembered()).toHaveLength(CLIENTS.length);
     });
 
-    test("has an endpoint for each port of a Service", async () => {
+    test("has an endpoint of its own for each port of a Service", async () => {
       const names = ["a", "b"];
       await node.program({
         services:
@@ -142,10 +143,10 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     });
   });
 
-  describe.each(CHANGES)("a client, with rules that change by %s,", (_, how) => {
+  describe.each(CHANGES)("after rules changed by %s, a client", (_, how) => {
     const change = (objects: Objects) => node[how](objects);
 
-    test("keeps its endpoint when others come and go", async () => {
+    test("keeps its endpoint when other endpoints come and go", async () => {
       await node.program(sticky(elsewhere.slice(0, 3)));
       const before = await endpointsOf();
       await change(sticky(elsewhere));
@@ -155,7 +156,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointsOf()).toEqual(before);
     });
 
-    test("gets another endpoint when its endpoint goes; other clients keep theirs", async () => {
+    test("gets another endpoint when its own goes, and other clients keep theirs", async () => {
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
       const gone = before.get("ext") ?? "";
@@ -170,7 +171,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointsOf()).toEqual(after);
     });
 
-    test("is refused when the last endpoint goes, and served again when one comes", async () => {
+    test("is refused when the last endpoint goes, and is served again when one comes", async () => {
       const [first, second] = elsewhere as [string, string];
       await node.program(sticky([first]));
       expect(await endpointOf("pod1")).toBe(first);
@@ -180,7 +181,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointOf("pod1")).toBe(second);
     });
 
-    test("keeps its endpoint when Services before and after it in the order of names come and go", async () => {
+    test("keeps its endpoint when Services whose names sort before and after come and go", async () => {
       const [first] = elsewhere as [string];
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
@@ -205,7 +206,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
   describe("with external Local policy, a client", () => {
     const local: ServiceOptions = { external: "Local" };
 
-    test("from outside that has a local endpoint by an external address has it by the cluster IP, too", async () => {
+    test("from outside with a local endpoint at an external address has this endpoint at the cluster IP, too", async () => {
       await node.program(sticky([...elsewhere, ...here], local));
       for (const [name, to, toPort] of EXTERNAL_WAYS) {
         await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
@@ -215,7 +216,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       }
     });
 
-    test("from outside whose endpoint is not local gets a local one by an external address, and keeps its own by the cluster IP", async () => {
+    test("from outside with a remote endpoint gets a local one at an external address, and keeps its own at the cluster IP", async () => {
       for (const [name, to, toPort] of EXTERNAL_WAYS) {
         await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
         await node.program(sticky(elsewhere, local));
@@ -229,7 +230,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       }
     });
 
-    test("of this cluster has one endpoint, of this node or not, by all addresses", async () => {
+    test("of this cluster has the same endpoint at all addresses, local or remote", async () => {
       const pods = CLIENTS.filter((client) => !OUTSIDE.includes(client));
       await node.program(sticky(elsewhere, local));
       const before = await endpointsOf(pods);
@@ -238,7 +239,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
         expect(await endpointsOf(pods, to, toPort), name).toEqual(before);
     });
 
-    test("from outside is dropped without a local endpoint, and keeps its endpoint by the cluster IP", async () => {
+    test("from outside is dropped without a local endpoint, and keeps its endpoint at the cluster IP", async () => {
       await node.program(sticky(elsewhere, local));
       const before = await endpointsOf(OUTSIDE);
       const probe = { to: externalIP, port: 80, proto: "tcp", n: 2 } as const;
@@ -249,8 +250,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     });
   });
 
-  describe("a client that comes by turns", () => {
-    /** The endpoints that answered clients outside by each address, over 15 turns. */
+  describe("a client that uses all addresses in turn", () => {
+    /** Returns the endpoints that answered clients outside at each address, in 15 turns. */
     async function byTurns(): Promise<readonly ReadonlySet<string>[]> {
       const ways = [
         [clusterIP, 80],
@@ -269,7 +270,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     test.each([
       ["external Local policy and a local endpoint that terminates", { external: "Local" }, 1],
       ["internal Local policy and a local endpoint that terminates", { internal: "Local" }, 0],
-    ] as const)("keeps an endpoint by each policy, with %s", async (_, options, firstLocal) => {
+    ] as const)("keeps one endpoint for each policy, with %s", async (_, options, firstLocal) => {
       const [draining = ""] = here;
       await node.program({
         services: sticky([], options).services ?? [],
@@ -282,18 +283,18 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
         for (const each of answers)
           expect(isLocal(index) ? [draining] : elsewhere).toContain(each.split(" ")[1]);
       }
-      // By all addresses of one policy there is one endpoint.
+      // All addresses of one policy have the same endpoint.
       expect(new Set(seen.map((answers) => [...answers].sort().join())).size).toBe(2);
       expect(await remembered()).toHaveLength(2 * OUTSIDE.length);
     });
   });
 
   describe.each(CHANGES)(
-    "a policy that becomes Local by %s leaves no client on an endpoint that is not local",
+    "a policy that becomes Local by %s leaves no client on a remote endpoint",
     (_, how) => {
       const change = (objects: Objects) => node[how](objects);
 
-      test.each(EXTERNAL_WAYS)("by the %s", async (_way, to, toPort) => {
+      test.each(EXTERNAL_WAYS)("at the %s", async (_way, to, toPort) => {
         await node.program(sticky(elsewhere));
         for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values())
           expect(elsewhere).toContain(endpoint);
@@ -302,7 +303,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
           expect(here).toContain(endpoint);
       });
 
-      test("by the cluster IP", async () => {
+      test("at the cluster IP", async () => {
         await node.program(sticky(elsewhere));
         const before = await endpointsOf();
         for (const endpoint of before.values()) expect(elsewhere).toContain(endpoint);
@@ -314,7 +315,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     },
   );
 
-  describe("the time", () => {
+  describe("the timeout of an entry", () => {
     test("restarts with every connection", async () => {
       await node.program(sticky(elsewhere));
       const endpoint = await endpointOf("pod1");
@@ -328,11 +329,11 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect((await remembered()).map(({ expiresMs = 0 }) => expiresMs > 300_000)).toEqual([true]);
     });
 
-    test("that changes is each client's from its next connection on, and clients keep their endpoints", async () => {
+    test("applies to each client from its next connection on when it changes, and clients keep their endpoints", async () => {
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
       await node.program(sticky(elsewhere, { affinitySeconds: 300 }));
-      // The kernel lists the first timeout of an element for ever, whatever it has left.
+      // The kernel always lists the first timeout of an element, so this compares the time left.
       const left = async () => (await remembered()).map(({ expiresMs = 0 }) => expiresMs / 1000);
       for (const seconds of await left()) expect(seconds).toBeGreaterThan(300);
       expect(await endpointsOf()).toEqual(before);
@@ -340,12 +341,12 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await remembered()).toHaveLength(CLIENTS.length);
     });
 
-    test("ends: the client's entry is deleted, and it is balanced again", async () => {
+    test("expires: the entry is deleted, and the client is balanced again", async () => {
       await node.program(sticky(elsewhere, { affinitySeconds: 1 }));
       const connect = () => node.answers({ from: "pod1", to: clusterIP, port: 80, proto: "tcp", n: 1 });
       const [first] = await connect();
       const others: string[] = [];
-      // One of six at random again and again: less likely than 1 in 10^7.
+      // The chance that one of six is drawn ten more times in a row is less than 1 in 10^7.
       for (let round = 0; round < 10 && others.length === 0; round++) {
         await expect.poll(remembered, { timeout: 30_000 }).toEqual([]);
         others.push(...(await connect()).filter((each) => each !== first));
@@ -354,8 +355,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     });
   });
 
-  test("with a full map costs stickiness, not connections", async () => {
-    // The size is a part of the map's declaration, which a transaction cannot change in place.
+  test("with a full map makes clients lose stickiness, not connections", async () => {
+    // A new node context, because a transaction cannot change the size of an existing map.
     await node.program(sticky(elsewhere), testNodeContext({ affinityMapSize: 2 }));
     const before = await endpointsOf(["pod1", "pod2"]);
     for (const [from, to] of [

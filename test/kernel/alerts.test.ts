@@ -7,18 +7,21 @@ import { parse, stringify } from "yaml";
 import { debianProgram } from "../support/debian-program.ts";
 import { DEPLOY } from "../support/overlays.ts";
 
-// Each alert in a real Prometheus rule engine (promtool test rules): series that make it fire, and the same series of a
-// healthy daemon, over which it stays silent.
+// Runs each alert in a real Prometheus rule engine (promtool test rules), with series that make it fire and
+// with the series of a healthy daemon.
 
 const RULES = parse(readFileSync(join(DEPLOY, "monitoring/prometheus-rule.yaml"), "utf8")).spec;
 
-/** The values of a series, one a minute, in promtool's notation: `0+1x60` grows by 1 each minute for an hour. */
+/**
+ * The values of a series at intervals of a minute, in promtool's notation: `0+1x60` grows by 1 each minute
+ * for an hour.
+ */
 interface Case {
   readonly alert: string;
   /** Series by name and labels, without those of the target. */
   readonly failing: Readonly<Record<string, string>>;
   readonly healthy: Readonly<Record<string, string>>;
-  /** When the alert fires, and is silent over the healthy series. */
+  /** The minutes at which the alert fires for the failing series. It stays silent for the healthy ones. */
   readonly at: string;
 }
 
@@ -39,7 +42,7 @@ const CASES: readonly Case[] = [
       nft_proxy_container_memory_working_set_bytes: "700000000x30",
       nft_proxy_container_memory_limit_bytes: "1342177280x30",
     },
-    // A full sync that takes as much for some minutes.
+    // A full sync that uses as much memory for some minutes.
     healthy: {
       nft_proxy_container_memory_working_set_bytes: "300000000x15 900000000x3 300000000x12",
       nft_proxy_container_memory_limit_bytes: "1342177280x30",
@@ -84,7 +87,8 @@ const CASES: readonly Case[] = [
   },
   {
     alert: "NftProxyRefusalsRising",
-    // A Service that was not refused before; one that was refused as often an hour ago, and one that hardly is.
+    // One Service that was not refused before, one that was refused as often an hour ago, and one with few
+    // refusals.
     failing: { 'nft_proxy_refused_packets_total{namespace="shop", service="cart"}': "_x70 0+120x50" },
     healthy: {
       'nft_proxy_refused_packets_total{namespace="shop", service="cart"}': "0+120x120",
@@ -175,12 +179,15 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** A series with the labels of the target. */
+/** Returns a series with the labels of the target. */
 function series(name: string): string {
   return name.endsWith("}") ? `${name.slice(0, -1)}, ${NODE}}` : `${name}{${NODE}}`;
 }
 
-/** What promtool says of the series, "" when exactly the alerts expected fire; labels and annotations do not count. */
+/**
+ * Returns promtool's output, or "" if exactly the expected alerts fire. Labels and annotations are not
+ * compared.
+ */
 async function judge({ alert, at }: Case, values: Case["failing"], fires: boolean): Promise<string> {
   const firing = `count(ALERTS{alertname="${alert}", alertstate="firing"}) or vector(0)`;
   const file = join(directory, `${alert}-${fires}.yaml`);
@@ -211,20 +218,20 @@ async function judge({ alert, at }: Case, values: Case["failing"], fires: boolea
   return exitCode === 0 ? "" : all;
 }
 
-test("every alert of the manifest has a case here", () => {
+test("every alert of the manifest has a case in this file", () => {
   const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) =>
     rules.map(({ alert }) => alert),
   );
   expect(CASES.map(({ alert }) => alert).sort()).toEqual(alerts.sort());
 });
 
-test("NftProxyMemoryNearLimit is silent where memory is not limited", async () => {
+test("NftProxyMemoryNearLimit stays silent on a node without a memory limit", async () => {
   const memory = CASES.find(({ alert }) => alert === "NftProxyMemoryNearLimit") as Case;
   const unlimited = { nft_proxy_container_memory_working_set_bytes: "9000000000x30" };
   expect(await judge(memory, unlimited, false)).toBe("");
 });
 
-test.each(CASES)("$alert fires over failing series and is silent over healthy ones", async (one) => {
+test.each(CASES)("$alert fires for failing series and stays silent for healthy ones", async (one) => {
   expect(await judge(one, one.failing, true)).toBe("");
   expect(await judge(one, one.healthy, false)).toBe("");
 });

@@ -51,7 +51,7 @@ test.each([
   ["docker", ["ip filter", "ip nat"]],
   ["calico", ["ip calico"]],
 ])(
-  "the tables of %s are read the same from the nft of these tests and from the newest one",
+  "the tables of %s are parsed alike from the listings of the tests' nft and of the newest one",
   async (name, tables) => {
     await execa("nft", ["-f", "-"], { input: fixture(`other-tables/${name}.nft`) });
     const newest = await listed(debianNft("sid"), tables);

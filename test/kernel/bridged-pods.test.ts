@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { renderAll, service, slice, testNodeContext } from "../support/build.ts";
 
-// Two pods on one bridge whose packets pass the IP hooks (br_netfilter): the bridge forwards what is translated to a
-// pod on it, and IP forwarding, which would set the packet's priority anew, is not involved. Resets leave by the bridge, past
-// connection tracking, which would translate them.
+// Two pods on one bridge whose packets pass the IP hooks (br_netfilter). The bridge forwards packets that are
+// translated to one of its pods, so IP forwarding does not reset their priority. Resets leave through the
+// bridge and bypass connection tracking, which would translate them.
 
 const FAMILIES = ["ip", "ip6"] as const;
 const CLUSTER_IPS = { ip: "10.96.6.1", ip6: "fd00:10:96::6:1" };
@@ -38,7 +38,10 @@ function addPod(name: keyof typeof PODS): void {
   netns(name, "ip", "route", "add", "default", "via", GATEWAY.ip6);
 }
 
-/** TCP packets that left the bridge with a priority; the kernel itself gives its neighbour discovery one. */
+/**
+ * Counts TCP packets that left the bridge with a priority. It ignores others, because the kernel gives its
+ * own neighbour discovery a priority.
+ */
 function leaks(): number {
   const { stdout } = netns("bridged", "nft", "reset", "counter", "bridge", "watch", "leaks");
   return Number(/packets (\d+)/.exec(stdout)?.[1]);
@@ -102,14 +105,14 @@ const connect = async (family: "ip" | "ip6"): Promise<number | undefined> =>
   ).exitCode;
 
 test.each(FAMILIES)(
-  "a packet that is balanced within a bridge leaves it without our priority (%s)",
+  "a packet balanced within a bridge leaves the bridge without our priority (%s)",
   async (family) => {
     expect(await connect(family)).toBe(0);
     expect(leaks()).toBe(0);
   },
 );
 
-test.each(FAMILIES)("a client on a bridge is reset when its endpoint vanished (%s)", async (family) => {
+test.each(FAMILIES)("a client on a bridge is reset after its endpoint vanished (%s)", async (family) => {
   const connection = execa("ip", [
     "netns",
     "exec",
@@ -135,7 +138,7 @@ test.each(FAMILIES)("a client on a bridge is reset when its endpoint vanished (%
 });
 
 test.each(FAMILIES)(
-  "our priority is seen on the bridge when no chain resets it, so that the check can fail (%s)",
+  "without the chain that resets it, our priority is seen on the bridge, so this check can fail (%s)",
   async (family) => {
     netns("bridged", "nft", "flush", "chain", family, "nft-proxy", "filter-forward");
     expect(await connect(family)).toBe(0);

@@ -12,7 +12,7 @@ const town = JSON.parse(
   readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8"),
 ) as Transaction;
 
-/** Runs nft in the namespace that the tests have to themselves. */
+/** Runs nft in the tests' own namespace. */
 function nft(args: readonly string[], input = ""): string {
   return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
 }
@@ -30,22 +30,19 @@ afterEach(() => {
 });
 
 describe("the canonical ruleset", () => {
-  test.each(["ip", "ip6"] as const)(
-    "read from nft's listing equals that of the transaction (%s)",
-    (family) => {
-      nft(["-j", "-f", "-"], JSON.stringify(town));
-      expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
-    },
-  );
+  test.each(["ip", "ip6"] as const)("of nft's listing equals that of the transaction (%s)", (family) => {
+    nft(["-j", "-f", "-"], JSON.stringify(town));
+    expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
+  });
 
-  test("differs after a change by somebody else", () => {
+  test("differs after a change by another program", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy cluster-ips { 10.96.9.9 }"]);
     const wanted = applyTransaction({}, town).ip;
     expect(parseListing(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(wanted?.sets.get("cluster-ips"));
   });
 
-  test("excludes the elements of dynamic maps, which are read apart", () => {
+  test("excludes the elements of dynamic maps, which are read separately", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     const servicePort = 0xc000_8000;
     const entry = `${affinityKey("192.0.2.1", servicePort)} timeout 600s : c000:b1bc`;

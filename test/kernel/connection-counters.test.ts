@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab?.close());
 
-test("every connection is counted once, by its frontend and by its endpoint", async () => {
+test("every connection is counted once at its frontend and once at its endpoint", async () => {
   const objects = {
     services: [
       service({

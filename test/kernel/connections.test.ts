@@ -16,7 +16,7 @@ const PODS = ["10.244.1.11", "10.244.1.12"];
 let lab: Lab;
 let directory: string;
 
-/** Runs the built program on the node, with the objects of the given EndpointSlices. */
+/** Runs the built program on the node, with the given EndpointSlices. */
 async function command(name: string, flags: readonly string[], slice: StubObject): Promise<string> {
   const path = join(directory, "objects.json");
   const service = apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] });
@@ -59,7 +59,7 @@ afterAll(async () => {
 });
 
 describe("connections", () => {
-  test("counts the kernel's connections by Service and endpoint, by whichever frontend they came", async () => {
+  test("counts the kernel's connections by Service and endpoint, for every kind of frontend", async () => {
     const { services, unmanaged } = await report([], bothPods);
     expect(unmanaged).toBe(0);
     expect(services).toMatchObject([
@@ -84,11 +84,11 @@ describe("connections", () => {
         ],
       },
     ]);
-    // They are in use ten times a second.
+    // Each connection is used ten times a second.
     for (const { idleSeconds } of services[0]?.endpoints ?? []) expect(idleSeconds?.longest).toBeLessThan(60);
   });
 
-  test("--draining names the clients of an endpoint that no EndpointSlice has any more", async () => {
+  test("--draining names the clients of an endpoint that is no longer in any EndpointSlice", async () => {
     const { services } = await report(["--draining"], apiSlice("echo", PODS.slice(1), [ECHO]));
     const clients = ["10.244.1.13", "192.0.2.1"].map((address) => ({ address, connections: 1 }));
     expect(services.flatMap(({ endpoints }) => endpoints)).toMatchObject([
@@ -96,7 +96,7 @@ describe("connections", () => {
     ]);
   });
 
-  test("--client counts the connections of one client alone", async () => {
+  test("--client counts only the connections of one client", async () => {
     const { services } = await report(["--client=10.244.1.14"], bothPods);
     expect(services).toMatchObject([{ connections: 1, endpoints: [{ address: "10.244.1.12" }] }]);
   });

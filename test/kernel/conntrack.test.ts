@@ -31,7 +31,7 @@ async function serve(type: "udp4" | "udp6", address: string, name: string): Prom
   socket.on("message", (_, from) => socket.send(name, from.port, from.address));
 }
 
-/** Who answers, or "nobody" within a time that is ample on loopback. */
+/** Returns the name of the server that answers, or "nobody" after a time that is long for loopback. */
 function ask(client: Socket, address: string): Promise<string> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve("nobody"), 1000);
@@ -84,7 +84,7 @@ function flowIds(vip: string): string[] {
 beforeEach(() => {
   for (const { vip, a, b } of families) {
     for (const address of [vip, a, b]) {
-      // The frontends have a way out: what is not translated is sent, and tracked.
+      // The frontends have a route, so untranslated packets are sent and tracked.
       execaSync("ip", ["addr", "replace", `${address}/${address.includes(":") ? 128 : 32}`, "dev", "lo"]);
     }
   }
@@ -103,7 +103,7 @@ afterEach(() => {
   execaSync("conntrack", ["-F"], { reject: false });
 });
 
-/** Versions differ in what they do with a flow that is there: see `FlowTable`. */
+/** Versions differ in their treatment of an existing flow: see `FlowTable`. */
 const programs = [
   ["this host's conntrack", () => "conntrack"],
   ["Debian 12's conntrack", () => debianProgram("bookworm", "conntrack", "conntrack")],
@@ -117,7 +117,7 @@ const rows = programs.flatMap(([version, program]) =>
 describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
 
-  test("of a removed endpoint are deleted, so that the client moves to another one, and other clients stay", async () => {
+  test("of a removed endpoint are deleted, so the client moves to another endpoint and other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
     const { clean, reports } = makeCleaner(program());
@@ -139,7 +139,7 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
     expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
   });
 
-  test("of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
+  test("of a removed Service, and of a client that sent before there was an endpoint, are deleted", async () => {
     await serve(type, a, "a");
     const { clean, reports } = makeCleaner(program());
     const client = await bind(type, undefined, 0);
@@ -161,7 +161,7 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
   });
 });
 
-test("stale UDP flows are deleted, without any further change, once a conntrack that failed works again", async () => {
+test("stale UDP flows are deleted without another change, once a failing conntrack works again", async () => {
   const [{ family, type, vip, a, b }] = families;
   await serve(type, a, "a");
   await serve(type, b, "b");
@@ -183,7 +183,7 @@ test("stale UDP flows are deleted, without any further change, once a conntrack 
   rmSync(directory, { recursive: true });
 });
 
-test("stale UDP flows cause one warning, and no failure, without the conntrack program", async () => {
+test("stale UDP flows cause one warning and no failure without the conntrack program", async () => {
   const { clean, logger } = makeCleaner("/nonexistent/conntrack");
   await clean(frontend("10.96.0.10"));
   await clean(frontend("10.96.0.10"));

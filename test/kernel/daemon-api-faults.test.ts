@@ -41,7 +41,9 @@ function find(name: string) {
   return found;
 }
 
-/** What a client that lost its watch must not miss: one more, one less, one changed, one made again elsewhere. */
+/**
+ * Makes changes that a client without a watch must not miss: adds, removes, changes and recreates an object.
+ */
 function change(): void {
   lab.cluster.put("services", apiService("d", { clusterIP: "10.96.7.13" }));
   lab.cluster.remove("services", find("a"));
@@ -54,7 +56,7 @@ const forAll = (act: (watch: OpenWatch) => void) => () => {
   for (const watch of [...lab.cluster.watches("services"), ...lab.cluster.watches("endpointslices")])
     act(watch);
 };
-/** The watch does not bring the changes; what comes after it must. */
+/** Makes changes that the watch does not send, then acts. The client must get them after that. */
 const missing = (act: () => void) => () => {
   forAll((watch) => watch.mute())();
   change();
@@ -66,7 +68,7 @@ const forget = () => {
   lab.cluster.compact("endpointslices");
 };
 
-/** A fault of the first requests, and one of the watches that follow. */
+/** A fault of the first requests, and a fault of the later watches. */
 interface Row {
   readonly first: readonly [name: string, verb: Verb, fault: InjectedFault];
   readonly next: readonly [name: string, act: () => void];
@@ -104,7 +106,7 @@ const rows: readonly Row[] = [
   {
     first: ["a reset in the body", "list", { kind: "cut", body: '{"kind":"List","items":[' }],
     next: [
-      "an object twice",
+      "a repeated object",
       () => {
         change();
         forAll((watch) => watch.send({ type: "ADDED", object: find("d") }))();
@@ -114,7 +116,7 @@ const rows: readonly Row[] = [
   {
     first: ["half a body", "list", { kind: "body", body: '{"kind":"List","items":[' }],
     next: [
-      "a deletion that no watch tells of",
+      "a deletion without an event",
       () => {
         lab.cluster.removeSilently("services", find("c"));
         forget();
@@ -123,9 +125,9 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    first: ["somebody else's page", "list", { kind: "body", body: "<html>welcome</html>" }],
+    first: ["an HTML page", "list", { kind: "body", body: "<html>welcome</html>" }],
     next: [
-      "a history that is forgotten",
+      "an expired history",
       missing(() => {
         forget();
         forAll((watch) => watch.reset())();
@@ -147,7 +149,7 @@ const rows: readonly Row[] = [
 
 describe("an API server", () => {
   test.each(rows.map((row) => [row.first[0], row.first[1], row.next[0], row] as const))(
-    "that answers with %s on %s, and then with %s, leaves the right rules in the end",
+    "that answers with %s on %s, and then with %s, causes the right rules in the end",
     async (_name, verb, _then, { first, next }) => {
       lab.api.addFault({ resource: "services", verb, fault: first[2] });
       lab.api.addFault({ resource: "endpointslices", verb, fault: first[2] });
@@ -159,7 +161,7 @@ describe("an API server", () => {
     },
   );
 
-  test("that refuses the token is followed again with a new token", async () => {
+  test("that rejects the token is followed again with a new token", async () => {
     lab.api.tokens.add("old");
     const tokenFile = await lab.file("token", "old");
     const kubeconfig = await lab.file(
@@ -183,7 +185,7 @@ describe("an API server", () => {
     await lab.converged();
   });
 
-  test("that goes away leaves the rules unchanged, and is followed again when it is back", async () => {
+  test("that goes away leaves the rules unchanged, and is followed again after its return", async () => {
     daemon = lab.start();
     await lab.converged();
     const before = await lab.kernelText();
@@ -196,7 +198,7 @@ describe("an API server", () => {
     await lab.converged();
   });
 
-  test("that is away at the start leaves the rules of an earlier run until everything is listed", async () => {
+  test("that is away at the start leaves an earlier run's rules in place until everything is listed", async () => {
     daemon = lab.start();
     await lab.converged();
     await daemon.stop();

@@ -17,7 +17,7 @@ afterAll(async () => {
   await lab?.close();
 });
 
-/** A Service of the year, with some ports and a slot table of 251 for each. */
+/** Adds a Service created in that year, with some ports and a table of 251 slots for each. */
 function put(name: string, year: number, ports: number): void {
   const numbers = Array.from({ length: ports }, (_, i) => ({ port: 1000 + i }));
   const { metadata, ...rest } = apiService(name, { clusterIP: addressOf(year), ports: numbers });
@@ -29,11 +29,12 @@ function put(name: string, year: number, ports: number): void {
 
 const addressOf = (year: number) => `10.96.20.${year - 2000}`;
 
-test("beyond the budget of a namespace its newest Services are quarantined, by name, until older ones go", async () => {
+test("a namespace over its budget has its newest Services quarantined by name, until older ones go", async () => {
   put("old", 2001, 1);
   for (const year of [2004, 2003, 2005, 2002]) put(`huge-${year}`, year, 20);
   put("small", 2006, 1);
-  // 20 ports of 251 slots, a frontend, a balancer and a hairpin each, and the cluster IP: 5,081 elements.
+  // Each of the 20 ports has 251 slots, a frontend, a balancer and a hairpin. With the cluster IP these are
+  // 5,081 elements.
   daemon = lab.start(["--max-namespace-elements=12000"]);
   const has = (year: number) => expect.stringContaining(`${addressOf(year)} . tcp . 1000`);
   await expect.poll(() => lab.kernelText(), { timeout: 20_000 }).toEqual(has(2006));

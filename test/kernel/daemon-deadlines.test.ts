@@ -11,7 +11,7 @@ import { StubApi } from "../support/stub-api/stub-api.ts";
 import { townList } from "../support/stub-api/town.ts";
 import { cacheOfApi, rulesetOfCache } from "../support/town-ruleset.ts";
 
-// What an API server's silence does, with the deadlines as they are and the clock in the test's hands.
+// An API server that does not answer, with the real deadlines and a clock that the test controls.
 
 const nft = new NftProgram({ path: "nft" });
 let api: StubApi;
@@ -35,7 +35,7 @@ afterEach(async () => {
 });
 
 async function start(options: Partial<InProcessOptions> = {}): Promise<InProcessDaemon> {
-  // An nft of its own: one that was stopped reads no more.
+  // Each daemon gets an nft of its own, because a stopped nft reads no more input.
   daemon = await InProcessDaemon.start({ api, nft: new NftProgram({ path: "nft" }), ...options });
   return daemon;
 }
@@ -57,7 +57,7 @@ async function isRight(): Promise<boolean> {
   return (await kernelText()) === textWithoutPlacement(wanted());
 }
 
-/** One more, one less, one changed; the chains in use stay the same. */
+/** Adds, removes and changes a Service. The chains in use stay the same. */
 function change(): void {
   api.cluster.put("services", apiService("c", { clusterIP: "10.96.7.9" }));
   api.cluster.remove("services", apiService("a", { clusterIP: "10.96.7.0" }));
@@ -71,7 +71,7 @@ describe("an API server that falls silent", () => {
     ["a watch that is never answered", "watch", { kind: "hang" }],
   ];
 
-  test.each(rows)("makes %s be asked again after a minute", async (_name, verb, fault) => {
+  test.each(rows)("has %s repeated after a minute", async (_name, verb, fault) => {
     api.addFault({ resource: "services", verb, fault });
     const running = await start();
     await running.until(() =>
@@ -86,7 +86,7 @@ describe("an API server that falls silent", () => {
     expect(running.clock.now() - began).toBeLessThan(30_000);
   });
 
-  test("ends a half-open watch after three minutes, and missed changes are found", async () => {
+  test("has a half-open watch ended after three minutes, and missed changes found", async () => {
     const running = await start();
     await running.until(isRight);
     await running.until(

@@ -23,7 +23,7 @@ beforeEach(() => lab.converged());
 
 const repaired = "another program changed the rules, repaired";
 
-/** Repairs in several steps as one: the sums, by table. */
+/** Returns the repairs of several steps as one, with the sums of each table. */
 function summed(found: readonly string[]): string {
   const totals = new Map<string, [chains: number, sets: number, elements: number]>();
   for (const text of found.flatMap((one) => one.split("; "))) {
@@ -43,8 +43,8 @@ function summed(found: readonly string[]): string {
 }
 
 /**
- * Interferes, waits until it is repaired, and checks that the log, a metric and an Event tell of it. A change may come
- * between the listings of two tables or of two sets, and is then found in several steps.
+ * Changes the rules, waits for the repair, and checks that the log, a metric and an Event report it. A change
+ * between the listings of two tables or of two sets is found in several steps.
  */
 async function repairs(
   kind: "table" | "element",
@@ -64,12 +64,13 @@ async function repairs(
   if (expected !== undefined) await expect.poll(() => summed(found())).toBe(expected);
   await expect.poll(async () => (await metric()) - before - found().length).toBe(0);
   for (const text of new Set(found())) {
-    // Who made the change is told where the kernel told it: one Event with the name, one without.
+    // An Event has the name of the program if the kernel reported it, so there may be one Event with and one
+    // without.
     const told = () =>
       lab.api.events
         .map(({ note }) => String(note))
         .filter((note) => note.replace(/, by \S+$/, "").endsWith(`have been repaired: ${text}`));
-    // An Event that the API server does not take in time is dropped.
+    // An Event that the API server does not accept in time is dropped.
     await expect
       .poll(async () => told().length + (await lab.metric("nft_proxy_events_dropped_total")))
       .toBeGreaterThan(0);
@@ -77,8 +78,8 @@ async function repairs(
   }
 }
 
-describe("a change of our rules by somebody else", () => {
-  test("such as nft flush ruleset stops packets for less than 2 s, the median of five times, and breaks no idle connection", async () => {
+describe("a change of our rules by another program", () => {
+  test("such as nft flush ruleset stops packets for less than 2 s (median of five) and breaks no idle connection", async () => {
     const probe = {
       id: "echo",
       from: "pod2",
@@ -90,7 +91,8 @@ describe("a change of our rules by somebody else", () => {
     } as const;
     await serveEcho(lab.lab, "pod1", 7000);
     const held = await HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000);
-    // An answer that the flush leaves untranslated reaches the client as somebody else's, and it resets the connection.
+    // An answer that stays untranslated after the flush reaches the client from another address, and the
+    // client resets the connection.
     await held.rest();
     await expect
       .poll(() => lab.lab.mustRun("pod1", ["ss", "-Hti", "sport = :7000"]))
@@ -104,7 +106,7 @@ describe("a change of our rules by somebody else", () => {
           timeout: 20_000,
           interval: 20,
         })
-        // An echo server says nothing by itself: a connection that is open and silent is one that was made.
+        // An echo server sends nothing by itself, so an open and silent connection means success.
         .toEqual(["timeout"]);
       times.push(performance.now() - began);
     }
@@ -129,7 +131,7 @@ describe("a change of our rules by somebody else", () => {
     );
   });
 
-  test("an element of a range of ports that somebody deleted is repaired", async () => {
+  test("such as a deleted element of a port range is repaired", async () => {
     const ports = [{ port: 21 }];
     const { metadata, ...ftp } = apiService("ftp", { clusterIP: "10.96.7.8", ports });
     const annotations = { "nft-proxy.io/port-ranges": "tcp-21=40000-40009" };
@@ -171,7 +173,7 @@ describe("a change of our rules by somebody else", () => {
     );
   });
 
-  test("such as objects of kinds that we never make is removed", async () => {
+  test("such as objects of kinds that we never use is removed", async () => {
     await lab.nft("add", "counter", "ip", "nft-proxy", "spy");
     await lab.nft("add", "rule", "ip", "nft-proxy", "filter-input", "counter", "name", "spy");
     await daemon.saying(repaired, daemon.said(repaired).length + 1);
@@ -182,7 +184,7 @@ describe("a change of our rules by somebody else", () => {
     expect(daemon.said(repaired), "repaired once and for all").toHaveLength(afterwards);
   });
 
-  test("is repaired without a change to tables of other software", async () => {
+  test("is repaired without changing tables of other software", async () => {
     await lab.nft("add", "table", "inet", "other");
     await lab.nft("add", "chain", "inet", "other", "mine");
     await daemon.saying("full sync", daemon.said("full sync").length + 2);
@@ -201,8 +203,8 @@ describe("a change of our rules by somebody else", () => {
   });
 });
 
-describe("a daemon whose next full sync is far in the future", () => {
-  test("repairs a single deleted element, and tells when it verified the rules", async () => {
+describe("a daemon whose next full sync is far away", () => {
+  test("repairs a single deleted element, and reports the time of its last verification", async () => {
     await daemon.stop();
     daemon = lab.start(["--full-resync-period=10h"]);
     await daemon.saying("full sync");
@@ -214,7 +216,7 @@ describe("a daemon whose next full sync is far in the future", () => {
     await expect.poll(verified).toBeGreaterThan(since);
   });
 
-  test("names who changed the rules, in its log and in an Event", async () => {
+  test("names the program that changed the rules, in its log and in an Event", async () => {
     const changing = "another program changed the rules: repairing";
     const changes = daemon.said(changing).length;
     await lab.nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.7.7 . tcp . 7000 }");

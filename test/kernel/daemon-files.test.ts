@@ -33,7 +33,7 @@ function wanted(town: "town" | "town-after"): string {
   return lab.wantedText({}, cluster);
 }
 
-/** Swaps the directory as the kubelet does it. */
+/** Swaps the directory as the kubelet does. */
 async function swapTo(directory: string): Promise<void> {
   await symlink(directory, join(mount, "..data_tmp"));
   await rename(join(mount, "..data_tmp"), join(mount, "..data"));
@@ -52,7 +52,7 @@ describe("objects from files", () => {
     await lab.converging(wanted("town-after"));
   });
 
-  test("stay in force when the files contain none at all", async () => {
+  test("stay in force when the files contain no objects at all", async () => {
     await mkdir(join(mount, "..none"));
     for (const name of ["services", "endpointslices", "nodes", "servicecidrs"]) {
       await writeFile(
@@ -69,7 +69,7 @@ describe("objects from files", () => {
     await swapTo("..second");
   });
 
-  test("stay in force while a file is half written", async () => {
+  test("stay in force while a file is only half written", async () => {
     await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
     await daemon.saying("cannot read the objects; the last known objects stay in use (logged once)", 2);
     expect(await lab.kernelText()).toBe(wanted("town-after"));

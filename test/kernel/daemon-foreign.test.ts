@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(() => lab.converged());
 
-/** Changes endpoints 20 times a second until it is told to end. */
+/** Changes endpoints 20 times a second, until the returned function is called. */
 function churn(): () => Promise<void> {
   let isOver = false;
   const changes = (async () => {
@@ -43,7 +43,7 @@ function churn(): () => Promise<void> {
 const inTable = (verb: string, kind: string, name: string, ...rest: readonly string[]) =>
   lab.nft(verb, kind, "ip", "nft-proxy", name, ...rest);
 
-/** The id of the list of endpoints of a frontend. */
+/** Returns the list id of the frontend. */
 const listId = async () =>
   / : ([0-9a-f]+:[0-9a-f]+)/.exec(await inTable("get", "element", "lists", `{ ${FRONTEND} }`))?.[1] ?? "";
 
@@ -85,7 +85,10 @@ const KINDS: readonly (readonly [what: string, interfere: () => Promise<unknown>
   ],
 ];
 
-/** Drift within 10 s of the last repair, for the sixth time in a row, is repaired later. */
+/**
+ * The daemon delays the repair of the sixth drift in a row within 10 s of the last repair. Milliseconds until
+ * it no longer does.
+ */
 const SOON = 10_500;
 let prompt = 0;
 beforeEach(async () => {
@@ -99,7 +102,10 @@ const fullSyncs = () =>
     ),
   );
 
-/** Interferes, and waits until the daemon, which the kernel told who did it, has repaired it. */
+/**
+ * Changes the rules, and waits until the daemon has repaired them and named the program, which the kernel
+ * told it.
+ */
 async function repairs(interfere: () => Promise<unknown>, found: RegExp): Promise<void> {
   const said = daemon.said(repaired).length;
   await interfere();
@@ -111,7 +117,7 @@ async function repairs(interfere: () => Promise<unknown>, found: RegExp): Promis
     .toContainEqual(expect.stringMatching(new RegExp(`have been repaired: ${text}, by \\S+$`)));
 }
 
-describe("a change of our rules by somebody else, of which the kernel tells", () => {
+describe("a change of our rules by another program, which the kernel notifies,", () => {
   test.each(KINDS)("such as %s is repaired without a full sync", async (_what, interfere, found) => {
     const before = await fullSyncs();
     await repairs(interfere, found);

@@ -8,7 +8,8 @@ import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
-// The helper through which the kernel tells of changes: what the daemon does while it is gone, hangs, or was never there.
+// The helper programs that read from the kernel, and the daemon's behaviour if one is killed, hangs or is
+// missing.
 
 const PORT = { port: 7000, targetPort: 7000 };
 const ELEMENT = "ip nft-proxy lists { 10.96.7.7 . tcp . 7000 }";
@@ -31,7 +32,7 @@ afterEach(async () => {
   await lab.nft("flush", "ruleset");
 });
 
-/** The helpers on the node: those that listen, or those that ask. */
+/** Returns the process ids of the helpers on the node: those that listen, or those that send requests. */
 function helpers(areListeners: boolean): readonly number[] {
   return readdirSync("/proc").flatMap((name) => {
     try {
@@ -53,7 +54,7 @@ async function theListener(): Promise<number> {
   return listeners()[0] ?? 0;
 }
 
-/** What the daemon warned of that has to do with reading the kernel. */
+/** Returns the daemon's warnings about reading the kernel. */
 const warnings = () =>
   daemon.log.filter(({ level, msg }) => level !== "info" && /netlink|notifications/.test(msg));
 
@@ -65,7 +66,7 @@ describe("the helper that listens to the kernel", () => {
     await lab.converged();
   });
 
-  /** A change is told by the helper that listens now. */
+  /** Checks that the present helper reports a change. */
   async function isTold(): Promise<void> {
     const told = daemon.said(repairing).length;
     await lab.nft(`delete element ${ELEMENT}`);
@@ -73,7 +74,7 @@ describe("the helper that listens to the kernel", () => {
     await lab.converged();
   }
 
-  test("is started again when it was killed, and what changed meanwhile is repaired", async () => {
+  test("is restarted after it was killed, and changes in the meantime are repaired", async () => {
     const killed = await theListener();
     process.kill(killed, "SIGKILL");
     await lab.nft(`delete element ${ELEMENT}`);
@@ -84,12 +85,12 @@ describe("the helper that listens to the kernel", () => {
     expect(warnings()).toEqual([]);
   });
 
-  test("is replaced when it hangs, and what changed meanwhile is repaired", async () => {
+  test("is replaced when it hangs, and changes in the meantime are repaired", async () => {
     const hanging = await theListener();
     process.kill(hanging, "SIGSTOP");
     await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.68 }");
     await lab.nft("flush chain ip nft-proxy services");
-    // A daemon that waits for an answer serves all the same.
+    // The daemon keeps programming changes while it waits for an answer.
     lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.12"], [PORT]));
     await expect.poll(() => lab.nft("list map ip nft-proxy endpoints")).toContain(" : 10.244.1.12 . 7000");
     expect(await isLive()).toBe(true);
@@ -99,7 +100,7 @@ describe("the helper that listens to the kernel", () => {
     await isTold();
   });
 
-  test("ends with the daemon, also when that is killed", async () => {
+  test("ends with the daemon, even if the daemon is killed", async () => {
     await theListener();
     daemon.signal("SIGKILL");
     await daemon.ended;
@@ -107,8 +108,8 @@ describe("the helper that listens to the kernel", () => {
   });
 });
 
-describe("the helper that asks the kernel", () => {
-  test("is started again when it was killed, and no full resync fails", async () => {
+describe("the helper that sends requests to the kernel", () => {
+  test("is restarted after it was killed, and no full resync fails", async () => {
     daemon = lab.start(["--full-resync-period=1s"]);
     await lab.converged();
     const same = () => lab.metric("nft_proxy_full_resyncs_total", 'result="same"');
@@ -122,7 +123,7 @@ describe("the helper that asks the kernel", () => {
     expect(warnings()).toEqual([]);
   });
 
-  test("is replaced when it hangs, and holds up no change and no repair for long", async () => {
+  test("is replaced when it hangs, and does not delay changes and repairs for long", async () => {
     daemon = lab.start(["--full-resync-period=2s"]);
     await lab.converged();
     await expect.poll(() => helpers(false)).toHaveLength(1);
@@ -142,7 +143,7 @@ describe("the helper that asks the kernel", () => {
 });
 
 describe("without the helper's program", () => {
-  /** A directory with the other programs. */
+  /** A directory with all other programs. */
   let path: string;
   beforeAll(async () => {
     for (const name of ["nft", "ip", "conntrack", "prlimit"]) {
@@ -159,7 +160,7 @@ describe("without the helper's program", () => {
 
   const start = (...flags: readonly string[]) => lab.start(flags, undefined, undefined, path);
 
-  test("a deleted table is made again, of which one warning tells", async () => {
+  test("a deleted table is recreated, with one warning", async () => {
     daemon = start("--full-resync-period=10h");
     await lab.converged();
     expect(warnings()).toMatchObject([
@@ -174,7 +175,7 @@ describe("without the helper's program", () => {
     expect(listeners()).toEqual([]);
   });
 
-  test("other changes by others are repaired at a full resync", async () => {
+  test("all other changes by other programs are repaired at the next full resync", async () => {
     daemon = start("--full-resync-period=2s");
     await lab.converged();
     await lab.nft(`delete element ${ELEMENT}`);
@@ -186,7 +187,7 @@ describe("without the helper's program", () => {
     expect(daemon.said(repaired).map(({ reason }) => reason)).toContain("periodic");
   });
 
-  test("commands read and change the kernel all the same", async () => {
+  test("commands still read and change the kernel", async () => {
     const command = (name: string) => {
       const program = ["env", `PATH=${path}`, process.execPath, bundle] as const;
       return lab.lab.mustRun("node", [...program, name, "--from", townObjects("town"), ...townFlags]);

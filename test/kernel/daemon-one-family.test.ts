@@ -5,7 +5,7 @@ import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { RunningDaemon } from "../support/running-daemon.ts";
 
-/** Hides IPv6 from a program: /proc/net has no file of it, as after a boot with `ipv6.disable=1`. */
+/** Hides IPv6 from a program: /proc/net has no file for IPv6, as after a boot with `ipv6.disable=1`. */
 const WITHOUT_IPV6 = [
   "unshare",
   "--mount",
@@ -33,7 +33,10 @@ afterEach(async () => {
   await lab.nft("flush", "ruleset");
 });
 
-/** Starts the daemon of a cluster with one family and a Service `shop/echo`. @param through starts other programs */
+/**
+ * Starts the daemon of a cluster with one family and a Service `shop/echo`. @param through starts other
+ * programs
+ */
 async function start(family: Family, through: readonly [string, ...string[]] = ["env"]): Promise<void> {
   const { service, endpoint, node, pods } = ADDRESSES[family];
   const status = { addresses: [{ type: "InternalIP", address: node }] };
@@ -51,7 +54,7 @@ async function start(family: Family, through: readonly [string, ...string[]] = [
   await daemon.saying("full sync");
 }
 
-/** What a command prints on the node. */
+/** Runs a command on the node and returns its output. */
 async function printed(
   args: readonly string[],
   through: readonly [string, ...string[]] = ["env"],
@@ -59,7 +62,10 @@ async function printed(
   return (await lab.lab.exec([...through, process.execPath, bundle, ...args])).stdout;
 }
 
-/** Deletes the element of the Service's address, and waits until the daemon has repaired and compared everything. */
+/**
+ * Deletes the element of the Service's address, and waits until the daemon has repaired it and compared
+ * everything.
+ */
 async function repairsAndVerifies(family: Family): Promise<void> {
   const element = `${family} nft-proxy lists { ${ADDRESSES[family].service} . tcp . 80 }`;
   await lab.nft(`delete element ${element}`);
@@ -72,7 +78,7 @@ const tables = async () => (await lab.nft("list", "tables")).trim().split("\n");
 const ipv6Finding = /^.*ipv6: this kernel .*$/m;
 
 describe("a host without IPv6", () => {
-  test("gets the table of IPv4 alone, whose changes are repaired, and doctor finds nothing missing", async () => {
+  test("gets only the IPv4 table, changes to it are repaired, and doctor finds nothing missing", async () => {
     await start("ip", WITHOUT_IPV6);
     await repairsAndVerifies("ip");
     expect(await tables()).toEqual(["table ip nft-proxy"]);
@@ -81,7 +87,7 @@ describe("a host without IPv6", () => {
     expect((await printed(["doctor"], WITHOUT_IPV6)).match(ipv6Finding)?.[0]).toMatch(/^ok .*no IPv6/);
   });
 
-  test("in a cluster of IPv6 is a fault that doctor reports and explain names", async () => {
+  test("is reported as a fault by doctor and by explain if the cluster has IPv6", async () => {
     await start("ip6", WITHOUT_IPV6);
     expect(await tables()).toEqual(["table ip nft-proxy"]);
     expect((await printed(["doctor"], WITHOUT_IPV6)).match(ipv6Finding)?.[0]).toMatch(/^FAULT .*no IPv6/);
@@ -90,7 +96,7 @@ describe("a host without IPv6", () => {
   });
 });
 
-test("in a cluster of IPv6 alone, changes of its table are repaired, and doctor finds no fault", async () => {
+test("in an IPv6 cluster, changes to the IPv6 table are repaired, and doctor finds no fault", async () => {
   await start("ip6");
   await repairsAndVerifies("ip6");
   expect(await printed(["doctor"])).toMatch(/^0 faults,/m);

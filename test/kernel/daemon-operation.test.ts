@@ -30,7 +30,7 @@ function put(name: string, clusterIP: string, spec = {}): void {
   lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
 }
 
-/** Has the ports of a kube-proxy, on loopback alone. */
+/** Listens on kube-proxy's ports, on loopback only. */
 const KUBE_PROXY_OF_K3S = `
   const servers = [10249, 10256].map((port) => require("node:net").createServer().listen(port, "127.0.0.1"));
   Promise.all(servers.map((server) => new Promise((listens) => server.once("listening", listens)))).then(() =>
@@ -40,7 +40,7 @@ const KUBE_PROXY_OF_K3S = `
 describe("health", () => {
   test("/healthz is 503 with the reason while nft fails, and 200 afterwards", async () => {
     const flag = await lab.file("nft-works", "");
-    // One that waits for its input has yet to fail.
+    // A spare nft that waits for its input fails only at its first transaction.
     const path = await wrappedNft(
       lab,
       "nft-broken",
@@ -53,7 +53,7 @@ describe("health", () => {
     expect((await lab.get(10256, "/healthz")).status).toBe(200);
     await lab.lab.exec(["rm", flag]);
     put("more", "10.96.7.3");
-    // Before nft has failed, a slow sync is reason enough.
+    // Until nft has failed, the reason is the slow sync.
     await expect
       .poll(async () => JSON.parse((await lab.get(10256, "/healthz")).body).reasons?.join())
       .toMatch(/the rules have been out of date for \d+ s: .*No buffer space/);
@@ -70,7 +70,7 @@ describe("health", () => {
     await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(200);
   });
 
-  test("a node about to be deleted is not eligible for new connections, but live", async () => {
+  test("a node about to be deleted is live, but not eligible for new connections", async () => {
     daemon = lab.start();
     await lab.converged();
     await lab.watched();
@@ -117,7 +117,7 @@ describe("health", () => {
     await expect.poll(status).toBe(0);
   });
 
-  test("a daemon beside the kube-proxy of k3s or RKE2 is ready on a port of its own, and not on kube-proxy's", async () => {
+  test("a daemon beside the kube-proxy of k3s or RKE2 is ready on its own port, but not on kube-proxy's", async () => {
     const kubeProxy = lab.lab.start("node", [process.execPath, "--eval", KUBE_PROXY_OF_K3S]);
     const statusOf = async (port: number, path: string) =>
       (await lab.get(port, path).catch(() => undefined))?.status;
@@ -126,7 +126,7 @@ describe("health", () => {
       daemon = lab.start(["--healthz-bind-address=0.0.0.0:10266"]);
       await expect.poll(() => statusOf(10266, "/readyz")).toBe(200);
       expect(await statusOf(10266, "/livez")).toBe(200);
-      // The same for 10256: nobody can listen on all addresses beside one that listens on loopback.
+      // The same for 10256: a program cannot listen on all addresses while another one listens on loopback.
       expect(await statusOf(10249, "/metrics")).toBeUndefined();
     } finally {
       kubeProxy.kill("SIGKILL");
@@ -141,7 +141,7 @@ describe("a configuration that changes", () => {
     `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmetricsBindAddress: 0.0.0.0:10249\n${lines}`;
   const base = "clusterCIDR: 10.244.0.0/16,fd00:244::/32\nnodePortAddresses: [primary]\n";
 
-  test("takes effect where that is safe, and needs a restart elsewhere", async () => {
+  test("takes effect at once where that is safe, and otherwise needs a restart", async () => {
     const healthPort = 32_124;
     put("local", "10.96.7.7", {
       type: "LoadBalancer",
@@ -186,7 +186,7 @@ describe("a configuration that changes", () => {
     await expect.poll(isServed, { message: "health check node ports follow the addresses" }).toBe(200);
   });
 
-  test("is read again on SIGHUP, with a line in the log also when nothing changed or the file is invalid", async () => {
+  test("is read again on SIGHUP, with a log line even if nothing changed or the file is invalid", async () => {
     const file = await lab.file("again.yaml", config(base));
     daemon = lab.start([`--config=${file}`]);
     await lab.converged();
@@ -216,7 +216,7 @@ describe("a configuration that changes", () => {
   });
 });
 
-describe("a run that ends by itself", () => {
+describe("a daemon that ends by itself", () => {
   const ADDRESS_IN_USE = ["--bind-address-hard-fail", "--healthz-bind-address=0.0.0.0:10249"];
   const tooOld = () =>
     wrappedNft(
@@ -230,7 +230,7 @@ describe("a run that ends by itself", () => {
     return { exitCode, stdout, stderr };
   };
 
-  test("with --init-only has nft check the rules, which loads kernel modules, sets up the host and programs nothing", async () => {
+  test("with --init-only lets nft check the rules, which loads kernel modules, sets up the host and programs nothing", async () => {
     await lab.nft("flush", "ruleset");
     const asked = await lab.file("nft-arguments", "");
     const nft = await wrappedNft(lab, "recording-nft", `echo "$@" >>${asked}`);
@@ -240,7 +240,7 @@ describe("a run that ends by itself", () => {
     expect(lab.api.requests).toEqual([]);
   });
 
-  test("with --write-config-to writes a file that is read back, and with --cleanup removes the tables", async () => {
+  test("with --write-config-to writes a file that can be read back, and with --cleanup removes the tables", async () => {
     const target = await lab.file("written.yaml", "");
     expect(await run(`--write-config-to=${target}`)).toMatchObject({ exitCode: 0 });
     daemon = lab.start([`--config=${target}`]);
@@ -292,7 +292,7 @@ describe("a run that ends by itself", () => {
     const wanted = `--conntrack-tcp-timeout-close-wait=${before + 60}s`;
     const { exitCode } = await run(wanted, ...(await flags()));
     expect([exitCode, await read()]).toEqual([1, before]);
-    // With an nft that works, the same flag takes effect.
+    // With an nft that works, the same flag succeeds.
     await run(wanted, "--init-only");
     expect(await read()).toBe(before + 60);
   });

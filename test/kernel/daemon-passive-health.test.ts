@@ -7,7 +7,8 @@ import type { PodName } from "../support/lab/topology.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// Passive health checks with the built daemon: pods that refuse or drop connections, and clients that keep coming.
+// Passive health checks with the built daemon, pods that refuse or drop connections, and clients that keep
+// connecting.
 
 const FLAGS = ["--iptables-min-sync-period=10ms"];
 const PATIENCE = { timeout: 60_000, interval: 100 };
@@ -19,7 +20,7 @@ const LOCAL_PORT = 32_714;
 const SETTING = "failures=3,interval=1s,eject=1s,max-ejected=50%";
 const ANNOTATION = "nft-proxy.io/passive-health-check";
 
-/** A Service of each kind, with the clients that connect to it. */
+/** One Service of each kind, with its clients. */
 const SERVICES: Readonly<Record<string, ServiceKind>> = {
   plain: { ip: "10.96.13.1", clients: ["pod5", "node"] },
   six: { ip: "fd00:10:96::131", clients: ["pod5", "node"] },
@@ -50,7 +51,7 @@ interface ServiceKind {
   readonly nodePort?: number;
   readonly spec?: Record<string, unknown>;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Of the first two endpoints. */
+  /** The pods of the first two endpoints. */
   readonly weight?: number;
   readonly clients: readonly Probe["from"][];
 }
@@ -96,7 +97,10 @@ function putSlice(name: string, pods: readonly string[], weight?: number): void 
   }
 }
 
-/** Has a pod refuse or drop new connections to its port, in both families; of one client alone if named. */
+/**
+ * Makes a pod refuse or drop new connections to its port, in both families. If a client is named, only this
+ * client's.
+ */
 async function fail(pod: PodName, verdict: string, from = ""): Promise<void> {
   const rules = `table inet broken { chain in { type filter hook input priority 0; ${from} tcp dport 8080 ${verdict}; }; }`;
   await lab.lab.mustRun(pod, ["nft", rules]);
@@ -106,7 +110,9 @@ async function heal(...pods: readonly PodName[]): Promise<void> {
   for (const pod of pods) await lab.lab.mustRun(pod, ["nft", "delete", "table", "inet", "broken"]);
 }
 
-/** What answered some connections to each Service, by its name and client, where any of them failed. */
+/**
+ * Returns the answers to some connections to each Service, by Service and client, if any connection failed.
+ */
 async function failures(n: number, names = Object.keys(SERVICES)): Promise<Readonly<Record<string, Tally>>> {
   const probes = names.flatMap((name) => {
     const { ip, nodePort, clients } = SERVICES[name] as ServiceKind;
@@ -127,18 +133,18 @@ async function command(...args: readonly string[]) {
 
 const ejected = () => lab.metric("nft_proxy_ejected_endpoints");
 
-test("clients of every kind of Service no longer meet an endpoint that refuses and one that is silent", async () => {
+test("clients of every kind of Service no longer reach endpoints that refuse or are silent", async () => {
   await fail("pod2", "reject with tcp reset");
   await fail("pod3", "drop");
   expect(Object.keys(await failures(12))).not.toEqual([]);
   await expect.poll(() => failures(12), PATIENCE).toEqual({});
-  // Both families: 2 addresses of each of the 2 pods.
+  // Both families: 2 addresses for each of the 2 pods.
   expect(await ejected()).toBe(4);
   expect(await failures(40)).toEqual({});
 });
 
 describe("an ejected endpoint", () => {
-  test("is explained, while dump has it and diff finds the kernel as it should be", async () => {
+  test("is named by explain and contained in dump, and diff finds no difference", async () => {
     const { stdout } = await command("explain", "shop/plain:80");
     expect(stdout).toMatch(/10\.244\.1\.12.*ejected \d+ s ago:\s+refused \d+ of \d+\s+new connections/s);
     expect(stdout).toMatch(/10\.244\.1\.13.*ejected \d+ s ago:\s+answered none of \d+/s);
@@ -146,7 +152,7 @@ describe("an ejected endpoint", () => {
     expect(await command("diff")).toMatchObject({ exitCode: 0 });
   });
 
-  test("is on the status page, in an Event, the log and the metrics", async () => {
+  test("is reported on the status page, in an Event, in the log and in the metrics", async () => {
     expect((await lab.get(10249, "/")).body).toMatch(/Ejected endpoints/);
     const event = lab.api.events.find(({ reason }) => reason === "EndpointEjected");
     expect(event).toMatchObject({ note: expect.stringContaining("does not answer"), type: "Warning" });
@@ -160,7 +166,7 @@ describe("an ejected endpoint", () => {
     expect(refused).toBeGreaterThan(0);
   });
 
-  test("is back at once when it left the EndpointSlices meanwhile", async () => {
+  test("is back at once after it left the EndpointSlices", async () => {
     const others = Object.keys(SERVICES).filter((name) => name !== "six");
     for (const name of others)
       putSlice(
@@ -181,7 +187,7 @@ describe("an ejected endpoint", () => {
     await expect.poll(async () => [await failures(12), await ejected()], PATIENCE).toEqual([{}, 4]);
   });
 
-  test("returns when it answers, and the rules are those of the objects alone", async () => {
+  test("returns when it answers, and the rules follow from the objects alone", async () => {
     await heal("pod2", "pod3");
     await expect.poll(ejected, PATIENCE).toBe(0);
     expect(daemon.said("an ejected endpoint answers again")).toHaveLength(4);
@@ -190,10 +196,10 @@ describe("an ejected endpoint", () => {
   });
 });
 
-test("a client that waits for a silent endpoint reaches another with the SYN that it sends again", async () => {
+test("a client that waits for a silent endpoint reaches another one when it retransmits its SYN", async () => {
   await fail("pod3", "drop");
   const { ip, clients } = SERVICES["round-robin"] as ServiceKind;
-  // At once, so that enough of them wait.
+  // All at once, so that enough of them wait.
   const probes = [1, 2, 3, 4].flatMap((nth) =>
     clients.map(
       (from): Probe => ({ id: `${from} ${nth}`, from, to: ip, port: 80, proto: "tcp", n: 8, wait: 30 }),
@@ -207,16 +213,16 @@ test("a client that waits for a silent endpoint reaches another with the SYN tha
   await expect.poll(ejected, PATIENCE).toBe(0);
 });
 
-test("an endpoint that a policy hides from one client is not ejected: it answers the node", async () => {
+test("an endpoint that a policy hides from one client is not ejected, because it answers the node", async () => {
   await fail("pod2", "drop", "ip saddr 10.244.1.15");
-  // Round-robin: every fourth connection goes to it.
+  // With round-robin, every fourth connection goes to this endpoint.
   for (let round = 0; round < 4; round++)
     expect(await failures(12, ["round-robin"])).toEqual({ "round-robin pod5": expect.any(Object) });
   expect(await ejected()).toBe(0);
   await heal("pod2");
 });
 
-test("a Service whose annotation goes leaves no set, chain or rule behind", async () => {
+test("a Service that loses its annotation leaves no set, chain or rule behind", async () => {
   for (const [name, kind] of Object.entries(SERVICES))
     offer(name, { ...kind, annotations: { ...kind.annotations, [ANNOTATION]: "off" } });
   await lab.converged();

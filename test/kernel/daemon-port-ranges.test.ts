@@ -21,7 +21,7 @@ afterEach(async () => {
   await daemon?.stop();
 });
 
-/** A tenant's Service with every TCP port at some addresses. */
+/** A tenant's Service with all TCP ports of some addresses. */
 function putTenant(externalIPs: readonly string[]): void {
   const { metadata, ...service } = apiService("tenant", { clusterIP: "10.96.7.1", spec: { externalIPs } });
   const annotations = { "nft-proxy.io/port-ranges": "tcp-80=1-65535" };
@@ -29,14 +29,14 @@ function putTenant(externalIPs: readonly string[]): void {
   lab.cluster.put("endpointslices", apiSlice("tenant", ["10.244.2.11"]));
 }
 
-test("a range of all ports at the API server's address cuts no daemon off, in no mode", async () => {
+test("a range of all ports at the API server's address never disconnects the daemon, whatever the mode", async () => {
   const { hostname, port } = new URL(lab.master);
   const apiServers = [`${hostname} . tcp . ${port}`];
   putTenant([hostname]);
   for (const portRanges of ["virtual", "all"] as const) {
     daemon = lab.start([`--port-ranges=${portRanges}`]);
     await lab.converged({ portRanges, apiServers });
-    // Its connections end: it has to make new ones through the rules.
+    // The daemon's connections end, so it must make new ones through the rules.
     await lab.startApi(lab.cluster);
     lab.cluster.put("services", apiService(portRanges, { clusterIP: "10.96.7.2" }));
     await lab.converged({ portRanges, apiServers });
@@ -44,7 +44,7 @@ test("a range of all ports at the API server's address cuts no daemon off, in no
   }
 });
 
-test("ranges at the node's own address, and ranges that are off, are told by Events as the configuration changes", async () => {
+test("ranges at the node's own address, and ranges that are off, are reported by Events when the configuration changes", async () => {
   const configuration = (portRanges: PortRangeAddresses) => `
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

@@ -23,10 +23,10 @@ function put(name: string, clusterIP: string): void {
   lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
 }
 
-/** The address of a Service over whose transactions nft is killed. */
+/** The address of a Service whose transactions cause nft to be killed. */
 const DEADLY = "10.96.88.88";
 
-/** An nft that refuses transactions which mention an address, while a file of that name is there. */
+/** An nft that refuses transactions that contain an address, as long as a file of that name exists. */
 async function refusingNft(
   address: string,
 ): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
@@ -46,7 +46,7 @@ async function refusingNft(
   return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };
 }
 
-test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined and reported, and programmed once it is accepted", async () => {
+test("a Service that the kernel refuses among 1,000 valid ones is quarantined and reported, and is programmed once it is accepted", async () => {
   for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
   const good = lab.wantedText();
   put("bad", "10.96.66.66");
@@ -73,7 +73,7 @@ test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined 
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
 });
 
-test("a Service beyond its budget is quarantined by name, its neighbours are served, and it is once it has less", async () => {
+test("a Service over its budget is quarantined by name while others are served, and is served once it is smaller", async () => {
   const ports = Array.from({ length: 100 }, (_, i) => ({ port: 1000 + i }));
   const externalIPs = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
   const endpoints = Array.from({ length: 1000 }, (_, i) => `10.244.${8 + (i >> 8)}.${i & 255}`);
@@ -109,7 +109,7 @@ test("a Service beyond its budget is quarantined by name, its neighbours are ser
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
 });
 
-test("a Service over which nft is killed each time is quarantined by name, and its neighbours are programmed", async () => {
+test("a Service that gets nft killed each time is quarantined by name, and all others are programmed", async () => {
   put("deadly", DEADLY);
   put("alive", "10.96.7.4");
   expect(

@@ -19,7 +19,7 @@ afterAll(() => lab?.close());
 
 const PATIENCE = { timeout: 60_000 } as const;
 
-/** A daemon that has programmed the kernel and answers on its socket. */
+/** Starts a daemon and waits until it has programmed the kernel and answers on its socket. */
 async function started(): Promise<RunningDaemon> {
   const daemon = lab.start([socket]);
   await daemon.saying("server listening", 3);
@@ -27,25 +27,25 @@ async function started(): Promise<RunningDaemon> {
   return daemon;
 }
 
-/** Runs `refusals` beside the daemon, which looks at the kernel's set for it. */
+/** Runs `refusals` beside the daemon, which reads the kernel's set for it. */
 async function refusals(...flags: readonly string[]): Promise<string> {
   const { stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", socket, ...flags]);
   expect(stderr).toBe("");
   return stdout;
 }
 
-/** Two connections that are refused. */
+/** Makes two connections that are refused. */
 const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
   lab.lab.probe([{ id: "only", from, to, port: 80, proto: "tcp", n: 1 }]);
 
-test("refusals ends with an error if nothing is recorded", async () => {
+test("refusals fails if refusals are not recorded", async () => {
   const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
   const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
   expect(stderr).toContain("refusals are not recorded on this host");
 });
 
-test("the daemon counts refused packets, shows them on its page, and sends one Event", async () => {
+test("the daemon counts refused packets, shows them on its status page, and sends one Event", async () => {
   const daemon = await started();
   expect(await refusals("--service=shop/none")).toBe("no matching refusal within the last hour");
   const page = async () => (await lab.get(10249, "/")).body;
@@ -68,23 +68,23 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
   expect(await daemon.stop()).toBe(0);
 });
 
-test("refusals without an API server lists what the kernel refused, by the kernel's rules alone", async () => {
+test("refusals without an API server lists refused connections with the kernel's rules", async () => {
   const without = [process.execPath, bundle, "refusals", socket, "--master=http://127.0.0.1:1"] as const;
   const { exitCode, stdout, stderr } = await lab.lab.exec(without);
   expect(exitCode).toBe(0);
   expect(stderr).toContain("warning: objects unavailable, following the kernel's rules alone: ");
   expect(stdout).toMatch(/^10\.96\.7\.9:80\/tcp: 4 packets of 1 client, last \d+s ago\n {2}refused: /);
   expect(stdout).toContain("the reason is unknown: objects unavailable");
-  // Nobody knows then which Service a destination belongs to.
+  // Without objects the Service of a destination is unknown.
   expect(await lab.lab.exec([...without, "-n=shop"])).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
-test("refusals gives first times only beside a daemon, and only for packets since its start", async () => {
+test("refusals shows first times only beside a daemon, and only for packets since its start", async () => {
   expect(
     await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none"),
   ).toMatch(/4 packets of 1 client, last \d+s ago\n/);
   const daemon = await started();
-  // Endpoints without a Pod have this address, too.
+  // Endpoints without a pod also have this address.
   expect(await refusals("--client=10.244.1.11")).toContain("10.244.1.11: 4 packets, first unknown, last ");
   await connect("pod2");
   const output = JSON.parse(await refusals("--service=shop/none", "-o", "json"));

@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab?.close());
 
-/** Both tables with the kernel's handles, which grow with everything that is made anew. */
+/** Returns both tables with the kernel's handles, which grow with every object that is recreated. */
 async function handles(): Promise<string> {
   return (
     await Promise.all(
@@ -50,8 +50,8 @@ async function handles(): Promise<string> {
 }
 
 /**
- * An nft that hangs when the shell's condition holds for its arguments.
- * @returns a file that is there once it hangs, and its own path
+ * Makes an nft that hangs if a shell condition on its arguments holds.
+ * @returns the path of a file that exists once it hangs, and the path of the program
  */
 async function hangingNft(condition: string): Promise<[asked: string, path: string]> {
   const asked = await lab.file("hangs", "");
@@ -62,7 +62,7 @@ async function hangingNft(condition: string): Promise<[asked: string, path: stri
   ];
 }
 
-/** The process ids of such programs on the node, which are `sleep 100` then. */
+/** Returns the process ids of hanging programs on the node, which are `sleep 100`. */
 async function hanging(): Promise<string[]> {
   const { stdout } = await lab.lab.exec(["readlink", "/proc/self/ns/net"]);
   return readdirSync("/proc").filter((pid) => {
@@ -76,7 +76,7 @@ async function hanging(): Promise<string[]> {
 }
 
 describe("a restart", () => {
-  test("over correct rules sends nothing and changes nothing", async () => {
+  test("with correct rules in the kernel sends nothing and changes nothing", async () => {
     const before = [await handles(), await affinityEntries(lab)];
     expect(await daemon.stop()).toBe(0);
     daemon = lab.start();
@@ -91,7 +91,7 @@ describe("a restart", () => {
     expect((await affinityEntries(lab)).size).toBe(CLIENTS);
   });
 
-  test("sends only the changes that were missed", async () => {
+  test("sends only the missed changes", async () => {
     await daemon.stop();
     lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11", "10.244.1.12"], [ECHO]));
     daemon = lab.start();
@@ -101,7 +101,7 @@ describe("a restart", () => {
     await lab.converged();
   });
 
-  test("takes away an element with a list id that no Service port can have, and adopts no other id for it", async () => {
+  test("removes an element whose list id no service port can have, and adopts no other id for it", async () => {
     const before = [await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)];
     await daemon.stop();
     await lab.nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");
@@ -145,10 +145,10 @@ describe("a signal to the daemon", () => {
     await lab.nft("-j", "-c", "-f", file);
   });
 
-  test("SIGTERM ends it with 0 at once while nft lists, says nothing of it and leaves the rules", async () => {
+  test("SIGTERM during a listing ends it at once with exit code 0, reports no failure and leaves the rules", async () => {
     const before = await handles();
     expect(await daemon.stop()).toBe(0);
-    // Before the first sync, which stays at its first table.
+    // The listing hangs at the first table, before the first sync.
     const [asked, path] = await hangingNft(
       'case "$*" in *"list table ip nft-proxy"*) true;; *) false;; esac',
     );
@@ -159,7 +159,7 @@ describe("a signal to the daemon", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("a second SIGTERM ends it at once while a transaction is under way", async () => {
+  test("a second SIGTERM during a transaction ends it at once", async () => {
     const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
     lab.cluster.put("services", apiService("slow", { clusterIP: "10.96.7.8" }));
     daemon = lab.start([`--nft-path=${path}`]);
@@ -171,7 +171,7 @@ describe("a signal to the daemon", () => {
     await expect.poll(hanging).toEqual([]);
   });
 
-  test("one SIGTERM ends it within the grace period, with the transaction that is under way", async () => {
+  test("one SIGTERM during a transaction ends it after the transaction, within the grace period", async () => {
     const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
@@ -181,7 +181,7 @@ describe("a signal to the daemon", () => {
     await expect.poll(hanging).toEqual([]);
   });
 
-  test("SIGTERM ends it while its start waits for nft", async () => {
+  test("SIGTERM ends it while it waits for nft at the start", async () => {
     const [asked, path] = await hangingNft("true");
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
@@ -189,7 +189,7 @@ describe("a signal to the daemon", () => {
     await expect.poll(hanging).toEqual([]);
   });
 
-  test("after kill -9 its programs end when the next one starts", async () => {
+  test("after kill -9 its programs end when the next daemon starts", async () => {
     const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
     daemon = lab.start([`--nft-path=${path}`]);
     await expect.poll(() => existsSync(asked)).toBe(true);
@@ -202,7 +202,7 @@ describe("a signal to the daemon", () => {
     await daemon.stop();
   });
 
-  test("SIGTERM during the start is not lost, as it would be for process 1 of a container without a listener", async () => {
+  test("SIGTERM at the start is not lost, as it would be for a container's process 1 without a listener", async () => {
     const [asked, answer] = [await lab.file("asked", ""), await lab.file("answer", "")];
     await lab.lab.exec(["rm", asked, answer]);
     const path = await wrappedNft(

@@ -4,7 +4,7 @@ import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// Schedulers and weights with the built daemon: annotations that come, change and go.
+// Schedulers and weights with the built daemon, while annotations are added, changed and removed.
 
 const ENDPOINTS = ["10.244.2.11", "10.244.2.12", "10.244.2.13"];
 const CLUSTER_IP = "10.96.12.1";
@@ -48,7 +48,7 @@ function putSlice(annotations: Readonly<Record<string, string>>, endpoints = END
   lab.cluster.put("endpointslices", annotated(apiSlice("web", endpoints), annotations));
 }
 
-/** The verdict for connections to the Service: to the chain that balances them. */
+/** Returns the verdict for connections to the Service, which is a jump to the chain that balances them. */
 async function verdict(): Promise<string | undefined> {
   const sets = (await lab.kernel()).ip?.sets;
   const id = sets?.get("lists")?.elements.get(`${CLUSTER_IP} . tcp . 80`);
@@ -67,7 +67,7 @@ describe("an annotation for the scheduler", () => {
     await lab.converged();
   });
 
-  test("that names no scheduler is reported with an Event, and random is used", async () => {
+  test("that names no scheduler is reported by an Event, and random is used", async () => {
     putService({ "nft-proxy.io/scheduler": "fastest" });
     await expect.poll(verdict).toBe("goto balance-3");
     const events = () => lab.api.events.filter(({ reason }) => reason === "UnknownScheduler");
@@ -77,7 +77,7 @@ describe("an annotation for the scheduler", () => {
   });
 });
 
-test("a client of source-hash keeps its endpoint when another one goes, and a restart sends nothing", async () => {
+test("a client with source-hash keeps its endpoint when another one goes, and a restart sends nothing", async () => {
   putService({ "nft-proxy.io/scheduler": "source-hash" });
   await expect.poll(verdict).toBe("goto source-hash-251");
   const endpointOf = async (from: "pod1" | "pod2" | "pod3") => {

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab?.close());
 
-/** Both differ from those of the first one: a second DaemonSet with options of its own. */
+/** Options that differ from the first daemon's, as those of a second DaemonSet. */
 const SECOND = [
   "--healthz-bind-address=0.0.0.0:10356",
   "--metrics-bind-address=127.0.0.1:10349",
@@ -17,10 +17,10 @@ const SECOND = [
   "--masquerade-all",
 ];
 
-/** Above the most process ids that Linux has. Source: proc(5), pid_max. */
+/** A process id above Linux' limit. Source: proc(5), pid_max. */
 const NOBODY = 2 ** 22 + 1;
 
-test("a second daemon with other options says so, is not ready, changes nothing, and takes over when the first is killed", async () => {
+test("a second daemon with other options logs this, is not ready, changes nothing, and takes over when the first is killed", async () => {
   const first = lab.start();
   await lab.converged();
   const before = await lab.nft("-j", "list", "table", "ip", "nft-proxy");

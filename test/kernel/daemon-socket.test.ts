@@ -31,12 +31,12 @@ describe("commands beside a running daemon", () => {
     await daemons?.close();
   });
 
-  /** Runs a command on the node with no options but the socket. */
+  /** Runs a command on the node with only the socket's option. */
   function command(...args: readonly string[]): Promise<RunResult> {
     return daemons.lab.exec([process.execPath, bundle, ...args, `--daemon-socket=${socket}`]);
   }
 
-  test("diff takes options and objects from the daemon, and names both sides", async () => {
+  test("diff gets options and objects from the daemon, and names both sides", async () => {
     const { exitCode, stdout, stderr } = await command("diff");
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(stdout.trimEnd().split("\n")).toEqual([
@@ -46,7 +46,7 @@ describe("commands beside a running daemon", () => {
     ]);
   });
 
-  test("explain --live finds no difference for any Service, without flags", async () => {
+  test("explain --live finds no difference for any Service, without further flags", async () => {
     const { exitCode, stdout, stderr } = await command("explain", "--live", "--all", "-o", "json");
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     const explanations: Explanation[] = JSON.parse(stdout).explanations;
@@ -76,7 +76,7 @@ describe("commands beside a running daemon", () => {
     }
   });
 
-  test("explain names a Service of another proxy, which the daemon does not hold", async () => {
+  test("explain names a Service of another proxy, which the daemon does not store", async () => {
     for (const asked of ["10.96.2.9:80", "edge/not-ours"]) {
       const { exitCode, stdout, stderr } = await command("explain", asked);
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
@@ -86,10 +86,10 @@ describe("commands beside a running daemon", () => {
     }
   });
 
-  test("diff and explain name an element that somebody deleted", async () => {
+  test("diff and explain name an element that another program deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "lists"];
     const id = (await daemons.kernel()).ip?.sets.get("lists")?.elements.get("10.96.0.10 . udp . 53");
-    /** Runs a command without the element; again where the daemon has repaired it meanwhile. */
+    /** Deletes the element and runs a command. Repeats this if the daemon has repaired it in the meantime. */
     const without = async (
       args: readonly string[],
       isNamed: (result: RunResult) => boolean,
@@ -219,7 +219,7 @@ describe("commands beside a running daemon", () => {
     expect(redacted).toContain("ip4-1");
   });
 
-  test("support-bundle has the kernel's tables as they are, with an element that somebody deleted missing", async () => {
+  test("support-bundle has the kernel's tables as they are, without an element that another program deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "cluster-ips"];
     const kernelTable = async () => {
       await daemons.nft("delete", ...element, "{ 10.96.0.10 }").catch(() => {});
@@ -232,7 +232,7 @@ describe("commands beside a running daemon", () => {
       );
       return elements;
     };
-    // The daemon may have repaired it meanwhile.
+    // The daemon may have repaired it in the meantime.
     await vi.waitFor(async () => {
       const elements = await kernelTable();
       expect(elements).toContain("10.96.1.3");
@@ -241,7 +241,7 @@ describe("commands beside a running daemon", () => {
     await daemons.converged();
   });
 
-  test("support-bundle --redact fails where the daemon does not give the names to replace", async () => {
+  test("support-bundle --redact fails if the daemon does not send the names to replace", async () => {
     const state = await askDaemon(socket, "state");
     const server = createServer(({ url }, response) => {
       if (url === "/v1/state") response.end(JSON.stringify(state));
@@ -269,7 +269,7 @@ describe("commands beside a running daemon", () => {
     }
   });
 
-  test("config with options of its own does not ask the daemon", async () => {
+  test("config with options on the command line does not query the daemon", async () => {
     const { stdout } = await command("config", "--cluster-cidr=10.0.0.0/8");
     expect(stdout).toContain("clusterCIDR: 10.0.0.0/8");
     expect(stdout).not.toContain("daemon on");

@@ -36,7 +36,7 @@ test("the status page shows the Services that the daemon serves", async () => {
   );
 });
 
-test("the status page counts connections and repairs, and finds a Service by its address", async () => {
+test("the status page counts connections and repairs, and its filter finds a Service by address", async () => {
   await lab.lab.probe([{ id: "redis", from: "pod3", to: "10.96.1.3", port: 6379, proto: "tcp", n: 7 }]);
   await expect
     .poll(() => statusText("/?q=10.96.1.3"), { timeout: 20_000, interval: 500 })

@@ -46,7 +46,7 @@ describe("the daemon in the recorded town", () => {
     }
   });
 
-  test("follows the recorded changes to the rules of a fresh start, and packets go as kube-proxy's did", async () => {
+  test("has the rules of a fresh start after the recorded changes, and sends packets where kube-proxy did", async () => {
     await lab.watched();
     replayTown(lab.cluster);
     const after = new StubCluster();

@@ -31,19 +31,19 @@ function serve(...addresses: readonly string[]): void {
   lab.cluster.put("endpointslices", apiSlice("dns", addresses, [DNS]));
 }
 
-/** The flows to an address that the node tracks, by the kernel's own ids. */
+/** Returns the ids of the tracked flows to an address. */
 async function flows(address: string): Promise<string[]> {
   const { stdout } = await lab.lab.exec(["conntrack", "-L", "-p", "udp", "--orig-dst", address, "-o", "id"]);
   return [...stdout.matchAll(/ id=(\d+)/g)].map(([, id = ""]) => id);
 }
 
-/** How often the daemon has looked for stale flows. */
+/** Returns how often the daemon has looked for stale flows. */
 function cleanings(): Promise<number> {
   return lab.metric("kubeproxy_conntrack_reconciler_sync_duration_seconds_count", 'ip_family="IPv4"');
 }
 
 describe("UDP flows", () => {
-  test("move from a removed endpoint to another one, by ClusterIP and by NodePort", async () => {
+  test("move from a removed endpoint to another one, at ClusterIP and NodePort", async () => {
     const held = [
       new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53),
       new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053),
@@ -56,7 +56,7 @@ describe("UDP flows", () => {
     ).toBeGreaterThanOrEqual(2);
   });
 
-  test("to a range of ports move from a removed endpoint to another one, and others of the range stay", async () => {
+  test("to a port range move from a removed endpoint to another one, and other flows of the range stay", async () => {
     const rtp = { port: 53, protocol: "UDP", targetPort: 53 } as const;
     const put = (...addresses: readonly string[]) =>
       lab.cluster.put("endpointslices", apiSlice("rtp", addresses, [rtp]));
@@ -74,7 +74,7 @@ describe("UDP flows", () => {
     await flow.answeredBy(FAR);
   });
 
-  test("to a UDP server of the host stay, on the port of a NodePort at an address that has no NodePorts", async () => {
+  test("to a UDP server of the host stay, on a NodePort's port at an address without NodePorts", async () => {
     const answer = "require('dgram').createSocket('udp4').on('message', function (_, { port, address }) {";
     const server = `${answer} this.send('host', port, address) }).bind(30053, '${nodeSecondAddress}')`;
     lab.lab.start("node", [process.execPath, "-e", server]);
@@ -98,7 +98,7 @@ describe("UDP flows", () => {
     await flow.answeredBy(NEAR);
   });
 
-  test("stay with their endpoint when others are added, and over a restart", async () => {
+  test("stay with their endpoint when others are added, and during a restart", async () => {
     const flow = new HeldFlow(lab.lab, "pod4", CLUSTER_IP, 53);
     await flow.answeredBy(NEAR);
     const before = await flows(CLUSTER_IP);
@@ -112,10 +112,11 @@ describe("UDP flows", () => {
     expect(flow.answers).toEqual([NEAR]);
   });
 
-  test("that passed untranslated while the rules were missing reach an endpoint once these are repaired", async () => {
+  test("that passed untranslated while the rules were missing reach an endpoint after the repair", async () => {
     serve(NEAR);
     await lab.converged();
-    // As on other nodes, somebody else's rules keep the kernel tracking, and such packets have a way out.
+    // As on real nodes, another program's rules keep connection tracking on, and untranslated packets have a
+    // route.
     await lab.nft(
       "add table ip cni { chain forward { type filter hook forward priority 0; ct state invalid drop; }; }",
     );
@@ -141,7 +142,7 @@ describe("UDP flows", () => {
     await expect.poll(() => flow.answers.length).toBe(1);
     lab.cluster.remove("services", service());
     await flow.answeredBy("nobody");
-    // What clients still send is tracked again, untranslated; nothing is left that leads to an endpoint.
+    // The kernel tracks the clients' further packets untranslated. No flow to an endpoint is left.
     const { stdout } = await lab.lab.exec(["conntrack", "-L", "-p", "udp", "--orig-dst", CLUSTER_IP]);
     expect(stdout).not.toMatch(/src=10\.244\.\d+\.\d+ dst=\S+ sport=53 /);
   });

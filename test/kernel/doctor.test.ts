@@ -59,7 +59,7 @@ beforeEach(() => nft(["flush", "ruleset"]));
 afterEach(() => nft(["flush", "ruleset"]));
 
 describe("the doctor", () => {
-  test("finds nothing wrong with nft, the kernel and a node without other software", async () => {
+  test("finds nothing wrong on a node without other software", async () => {
     const findings = await examine();
     for (const check of [
       "nft",
@@ -89,7 +89,7 @@ describe("the doctor", () => {
     ]);
   });
 
-  test("ends with exit code 1 for a fault, and 2 for an unknown output format", async () => {
+  test("exits with 1 for a fault, and with 2 for an unknown output format", async () => {
     const { exitCode, stdout } = await nftProxy(["doctor", "--output=json", "--nft-path=/nowhere/nft"]);
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ worst: "fault", findings: expect.arrayContaining([NO_NFT]) });
@@ -99,7 +99,7 @@ describe("the doctor", () => {
     });
   });
 
-  test("lists what a migration changes, from kube-proxy's rules and the Services in files", async () => {
+  test("lists the changes of a migration, from kube-proxy's rules and Services in files", async () => {
     nft(["-f", "-"], KUBE_PROXY);
     const files = ["--from", townObjects("town"), "--hostname-override=node-1"];
     const { exitCode, stdout } = await nftProxy(["doctor", "--migration", "--output=json", ...files]);
@@ -114,7 +114,7 @@ describe("the doctor", () => {
     expect(exitCode).toBe(findings.some(({ level }) => level === "fault") ? 1 : 0);
   });
 
-  test("answers despite a daemon that gives no usable answer, and does not judge options that it does not know", async () => {
+  test("answers although the daemon gives no usable answer, and does not judge options that it does not know", async () => {
     const directory = mkdtempSync(join(tmpdir(), "doctor-"));
     const path = join(directory, "socket");
     const server = createServer((_, response) => response.writeHead(404).end());
@@ -134,7 +134,7 @@ describe("the doctor", () => {
     }
   });
 
-  test("reports rules without a running daemon, and the daemon when it runs", async () => {
+  test("reports rules without a running daemon, and the daemon if one runs", async () => {
     nft(["-j", "-f", "-"], TRANSACTION);
     expect(of(await examine(), "daemon")).toMatchObject([
       { level: "warning", means: expect.stringContaining("no daemon updates them") },

@@ -8,12 +8,15 @@ import { createLab, type Lab } from "../support/lab/lab.ts";
 import type { Probe, Tally } from "../support/lab/outcome.ts";
 import { randomRules, randomRulesProbes } from "../support/random-rules.ts";
 
-/** What the evaluator holds possible, against what a probe's connections met; undefined when they agree. */
+/**
+ * Compares the outcomes that the evaluator predicts with those of a probe's connections. Returns undefined if
+ * they agree.
+ */
 function disagreement(ruleset: Ruleset, probe: Probe, seen: Tally): string | undefined {
   const packet = packetOf(probe);
   const possible = Object.keys(tallyOf(packet, evaluate(ruleset, LAB_NODE, packet))).sort();
   const met = Object.keys(seen).sort();
-  // Where some connections get no answer, a probe stops after two of them and may not meet all there is.
+  // A probe stops after two unanswered connections, so it may not see all outcomes.
   const agree = possible.every((answer) => answer.includes(" "))
     ? met.join() === possible.join()
     : met.every((answer) => possible.includes(answer));
@@ -33,7 +36,7 @@ describe("the evaluator and the kernel agree", () => {
 
   test.each(samples)("on random rules, set $number", async ({ transaction }) => {
     await lab.loadTransaction(JSON.stringify(transaction));
-    // Flows of the rules before keep the translation that they got.
+    // Deletes flows, because existing flows would keep the translation of the previous rules.
     await lab.exec(["conntrack", "-F"]);
     const ruleset = applyTransaction({}, transaction);
     const seen = await lab.observe(randomRulesProbes);
@@ -42,7 +45,7 @@ describe("the evaluator and the kernel agree", () => {
     ).toEqual([]);
   });
 
-  test("on rules that treat packets in all ways that there are", () => {
+  test("on rules that cause every possible outcome", () => {
     const kinds = new Set(
       samples.flatMap(({ transaction }) => {
         const ruleset = applyTransaction({}, transaction);

@@ -5,27 +5,24 @@ import { createLab, type Lab } from "../support/lab/lab.ts";
 import { lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
 import { townRuleset } from "../support/town-ruleset.ts";
 
-describe.runIf(hasFastPath())(
-  "the rules with a fast path from the first packet on, for the recorded town",
-  () => {
-    let town: Lab;
-    beforeAll(async () => {
-      town = await createLab();
-    });
-    afterAll(() => town?.close());
+describe.runIf(hasFastPath())("the recorded town's rules with a fast path from the first packet on", () => {
+  let town: Lab;
+  beforeAll(async () => {
+    town = await createLab();
+  });
+  afterAll(() => town?.close());
 
-    test.each(["town", "town-after"] as const)("treat every packet of %s as kube-proxy did", async (name) => {
-      await town.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name, { fastPathAfter: 1 }))));
-      const { stdout } = await town.exec(["ip", "-o", "link"]);
-      const names = [...stdout.matchAll(/^\d+: ([\w.-]+)/gm)]
-        .map(([, link = ""]) => link)
-        .filter((link) => link !== "lo");
-      for (const family of ["ip", "ip6"]) {
-        const prio = family === "ip" ? -1 : 0;
-        const added = `add flowtable ${family} nft-proxy fast-path { hook ingress priority ${prio}; devices = { ${names.join(", ")} }; }`;
-        await town.mustRun("node", ["nft", added]);
-      }
-      expect(await lastingDifferences(await loadScenario(name), town)).toEqual([]);
-    });
-  },
-);
+  test.each(["town", "town-after"] as const)("treat every packet of %s as kube-proxy did", async (name) => {
+    await town.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name, { fastPathAfter: 1 }))));
+    const { stdout } = await town.exec(["ip", "-o", "link"]);
+    const names = [...stdout.matchAll(/^\d+: ([\w.-]+)/gm)]
+      .map(([, link = ""]) => link)
+      .filter((link) => link !== "lo");
+    for (const family of ["ip", "ip6"]) {
+      const prio = family === "ip" ? -1 : 0;
+      const added = `add flowtable ${family} nft-proxy fast-path { hook ingress priority ${prio}; devices = { ${names.join(", ")} }; }`;
+      await town.mustRun("node", ["nft", added]);
+    }
+    expect(await lastingDifferences(await loadScenario(name), town)).toEqual([]);
+  });
+});

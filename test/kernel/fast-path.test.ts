@@ -30,10 +30,13 @@ const BIG_IPS = ["10.96.8.2", "fd00:10:96::82"] as const;
 const BALANCER_IP = "203.0.113.80";
 const [POD1, POD1_IP6, POD2, FAR] = ["10.244.1.11", "fd00:244:1::11", "10.244.1.12", "10.244.2.12"];
 
-/** A port of its own, whose connections alone vanish with it. */
+/** A separate port, so that the endpoint's removal affects only this port's connections. */
 const BALANCED = { port: 7000, targetPort: 7002 } as const;
 
-/** The load balancer's Service, for clients of these ranges, of all if there are none. */
+/**
+ * Returns the load balancer's Service. Clients of these source ranges may use it, or all clients if there are
+ * none.
+ */
 function balanced(loadBalancerSourceRanges: readonly string[]): StubObject {
   const spec = { type: "LoadBalancer", allocateLoadBalancerNodePorts: false, loadBalancerSourceRanges };
   return {
@@ -42,7 +45,10 @@ function balanced(loadBalancerSourceRanges: readonly string[]): StubObject {
   };
 }
 
-/** A listing at the end of a transaction, with which nft reads the sets of one table: see docs/decisions/others-sets.md. */
+/**
+ * A listing at the end of a transaction makes nft read the sets of one table only: see
+ * docs/decisions/others-sets.md.
+ */
 const oneTable = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 const anotherRule = {
   add: {
@@ -58,7 +64,7 @@ const anotherRule = {
 let lab: DaemonLab;
 let daemon: RunningDaemon;
 
-/** Services for UDP and TCP; the daemon is not started. */
+/** Makes a lab with Services for UDP and TCP. The daemon is not started yet. */
 async function makeLab(): Promise<DaemonLab> {
   const made = await DaemonLab.create();
   for (const resource of ["nodes", "servicecidrs"] as const)
@@ -91,7 +97,7 @@ describe.runIf(CAN)("the fast path", () => {
   });
   afterAll(() => lab?.close());
 
-  test("has the host's interfaces", async () => {
+  test("includes the host's interfaces", async () => {
     for (const family of ["ip", "ip6"]) {
       await expect
         .poll(() => devices(family))
@@ -104,7 +110,7 @@ describe.runIf(CAN)("the fast path", () => {
     return [...(/devices = \{ (.*) \}/.exec(text)?.[1] ?? "").matchAll(/[\w.-]+/g)].map(String);
   }
 
-  /** The offloaded connections to an address, in conntrack's words. */
+  /** Counts the connections to an address that conntrack shows as offloaded. */
   async function offloaded(address: string, ...filter: readonly string[]): Promise<number> {
     const family = address.includes(":") ? "ipv6" : "ipv4";
     const { stdout } = await lab.lab.exec([
@@ -119,7 +125,7 @@ describe.runIf(CAN)("the fast path", () => {
     return [...stdout.matchAll(/\[OFFLOAD\]/g)].length;
   }
 
-  test("takes over UDP flows by ClusterIP and by NodePort, whose client's address is the node's", async () => {
+  test("takes over UDP flows to a ClusterIP and to a masqueraded NodePort", async () => {
     const flows = [
       new HeldFlow(lab.lab, "pod2", DNS_IP, 53),
       new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053),
@@ -130,7 +136,7 @@ describe.runIf(CAN)("the fast path", () => {
     for (const flow of flows) await flow.answeredBy(POD1);
   });
 
-  test("UDP flows leave it for another endpoint when theirs is gone", async () => {
+  test("loses UDP flows whose endpoint is gone, and they move to another endpoint", async () => {
     const flow = new HeldFlow(lab.lab, "pod3", DNS_IP, 53);
     await flow.answeredBy(POD1);
     await expect.poll(() => offloaded(DNS_IP, "--orig-src", "10.244.1.13"), PATIENCE).toBe(1);
@@ -141,7 +147,7 @@ describe.runIf(CAN)("the fast path", () => {
     await flow.answeredBy("nobody");
   });
 
-  test("takes over TCP connections of both families, by NodePort, and of a pod to itself, and gives them back at their end", async () => {
+  test("takes over TCP connections of both families, to a NodePort and of a pod to itself, and releases them at their end", async () => {
     const held = await HeldConnection.openAll(lab.lab, [
       ["pod4", ECHO_IP, 7000],
       ["pod4", ECHO_IP6, 7000],
@@ -160,7 +166,7 @@ describe.runIf(CAN)("the fast path", () => {
     }
   });
 
-  test("a large answer passes a route with a smaller MTU", async () => {
+  test("sends a large answer over a route with a smaller MTU", async () => {
     await lab.lab.exec(["ip", "route", "change", "10.244.1.16/32", "dev", "pod6", "mtu", "1300"]);
     const ask = `const socket = require("node:net").connect(7000, "${ECHO_IP}"); let left = 2_000_000;
       socket.on("data", ({ length }) => { left -= length; if (left <= 0) process.exit(0); });
@@ -169,7 +175,7 @@ describe.runIf(CAN)("the fast path", () => {
   });
 
   test.each(BIG_IPS)(
-    "UDP packets in fragments pass beside the offloaded ones of their flow, to %s",
+    "lets UDP fragments pass beside the offloaded packets of the same flow, to %s",
     async (address) => {
       const serve = `const socket = require("node:dgram").createSocket("udp6"); console.log("up");
       socket.on("message", (data, { port, address }) => socket.send(data, port, address)).bind(7001)`;
@@ -189,14 +195,14 @@ describe.runIf(CAN)("the fast path", () => {
     },
   );
 
-  test("counts new connections, and no packet on it unless the flow table is told to", async () => {
+  test("counts new connections, but packets only if the flow table has counters", async () => {
     await lab.lab.mustRun("node", ["sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1"]);
     const connections = () => lab.metric("nft_proxy_service_connections_total", 'service="echo"');
     const before = await connections();
     const held = await HeldConnection.open(lab.lab, "pod2", ECHO_IP, 7000);
     const client = ["-p", "tcp", "--orig-src", POD2];
     await expect.poll(() => offloaded(ECHO_IP, ...client), PATIENCE).toBe(1);
-    // What was under way when it was offloaded.
+    // Counts packets that were in flight when the connection was offloaded.
     await held.stillAnswered();
     const packets = async () => {
       const { stdout } = await lab.lab.exec(["conntrack", "-L", "--orig-dst", ECHO_IP, ...client]);
@@ -212,7 +218,7 @@ describe.runIf(CAN)("the fast path", () => {
     expect(await packets()).toEqual([asked, answered]);
     expect((await received()) - receivedBefore).toBeGreaterThan(5);
     await expect.poll(connections, PATIENCE).toBe(before + 1);
-    // By hand, in nft's language: its JSON has no flags of flow tables.
+    // This uses nft's own syntax, because its JSON has no flags for flow tables.
     await lab.nft("add flowtable ip nft-proxy fast-path { hook ingress priority -1; counter; }");
     const counting = () => lab.nft("list", "flowtable", "ip", "nft-proxy", "fast-path");
     expect(await counting()).toContain("counter");
@@ -221,28 +227,28 @@ describe.runIf(CAN)("the fast path", () => {
     expect(askedNow - asked).toBeGreaterThan(5);
     expect(answeredNow - answered).toBeGreaterThan(5);
     expect(await offloaded(ECHO_IP, ...client)).toBe(1);
-    // An interface that comes is added without flags.
+    // The daemon adds a new interface without the flag.
     await lab.lab.exec(["ip", "link", "add", "counted0", "type", "veth", "peer", "name", "counted1"]);
     await expect.poll(() => devices(), PATIENCE).toContain("counted0");
     expect(await counting()).not.toContain("counter");
     await lab.lab.mustRun("node", ["sysctl", "-qw", "net.netfilter.nf_conntrack_acct=0"]);
   });
 
-  test("a connection that rests leaves it with the time to live of its state, and comes back", async () => {
+  test("releases an idle connection with the timeout of its state, and takes it over again", async () => {
     const held = await HeldConnection.open(lab.lab, "pod6", ECHO_IP, 7000);
     const client = ["--orig-src", "10.244.1.16"];
     await expect.poll(() => offloaded(ECHO_IP, ...client), PATIENCE).toBe(1);
     await held.rest();
     await expect.poll(() => offloaded(ECHO_IP, ...client), PATIENCE).toBe(0);
     const list = ["conntrack", "-L", "-p", "tcp", "--orig-dst", ECHO_IP, ...client] as const;
-    // A day, as kube-proxy sets it, but for what passed since.
+    // kube-proxy's timeout of a day, less the time since.
     expect((await lab.lab.exec(list)).stdout).toMatch(/^tcp +6 86[23]\d\d ESTABLISHED /m);
     held.wake();
     await held.stillAnswered();
     await expect.poll(() => offloaded(ECHO_IP, ...client), PATIENCE).toBe(1);
   });
 
-  test("source ranges that change, and a Service that is deleted, concern new TCP connections alone", async () => {
+  test("keeps established TCP connections when source ranges change or the Service is deleted; new ones end", async () => {
     const held = await HeldConnection.open(lab.lab, "ext", BALANCER_IP, 7000);
     await expect.poll(() => offloaded(BALANCER_IP), PATIENCE).toBe(1);
     const connect = `const socket = require("node:net").connect(7000, "${BALANCER_IP}");
@@ -254,7 +260,7 @@ describe.runIf(CAN)("the fast path", () => {
     await lab.converged(CONTEXT);
     expect(await connects()).toBe(2);
     await held.stillAnswered();
-    // The short connection before may take a while to leave (Linux 7.2).
+    // On Linux 7.2 the short connection above may take a while to disappear.
     await expect.poll(() => offloaded(BALANCER_IP), PATIENCE).toBe(1);
     lab.cluster.remove("services", balanced([]));
     await lab.converged(CONTEXT);
@@ -263,7 +269,7 @@ describe.runIf(CAN)("the fast path", () => {
     await expect.poll(() => offloaded(BALANCER_IP), PATIENCE).toBe(1);
   });
 
-  test("UDP flows end with their Service", async () => {
+  test("loses UDP flows when their Service is deleted", async () => {
     lab.cluster.put("endpointslices", apiSlice("dns", [POD1], [DNS]));
     const flow = new HeldFlow(lab.lab, "pod6", DNS_IP, 53);
     await flow.answeredBy(POD1);
@@ -273,7 +279,7 @@ describe.runIf(CAN)("the fast path", () => {
     expect(await offloaded(DNS_IP)).toBe(0);
   });
 
-  test("has interfaces as they come and go", async () => {
+  test("includes interfaces as they are added and removed", async () => {
     await lab.lab.exec(["ip", "link", "add", "late0", "type", "veth", "peer", "name", "late1"]);
     for (const family of ["ip", "ip6"]) await expect.poll(() => devices(family), PATIENCE).toContain("late0");
     await lab.lab.exec(["ip", "link", "del", "late0"]);
@@ -282,7 +288,7 @@ describe.runIf(CAN)("the fast path", () => {
     expect(daemon.log.filter(({ msg }) => msg.includes("flow tables"))).toEqual([]);
   });
 
-  test("stays as it is over a restart and kill -9, and connections with it", async () => {
+  test("survives a restart and kill -9 unchanged, and so do its connections", async () => {
     const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
     await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
     const before = await devices();
@@ -295,14 +301,14 @@ describe.runIf(CAN)("the fast path", () => {
     expect((await devices()).sort()).toEqual(before.sort());
   });
 
-  test("is repaired with its interfaces when somebody removes the rule, or the tables", async () => {
+  test("is repaired with its interfaces after another program removes the rule or the tables", async () => {
     const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
     await lab.nft("flush", "chain", "ip", "nft-proxy", "fast-path");
     await lab.converged(CONTEXT);
     await lab.lab.loadTransaction(JSON.stringify({ nftables: [anotherRule, oneTable] }));
     await lab.converged(CONTEXT);
-    // It rests while nothing is translated: an answer on its way would break it, and a packet that the client lost be sent
-    // again only after twice the time without tables.
+    // The connection is idle while nothing is translated. An answer in flight would break it, and the client
+    // would retransmit a lost packet only after twice the time without tables.
     await held.rest();
     await lab.nft("flush", "ruleset");
     await lab.converged(CONTEXT);
@@ -310,11 +316,11 @@ describe.runIf(CAN)("the fast path", () => {
     await expect.poll(() => devices(), PATIENCE).toContain("eth0");
     await held.stillAnswered();
     await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
-    // 0 between a full sync that repaired something and the next look at the interfaces.
+    // The number is 0 after a full sync with repairs, until the interfaces are read again.
     await expect.poll(() => lab.metric("nft_proxy_fast_path_interfaces"), PATIENCE).toBeGreaterThan(5);
   });
 
-  test("is part of what diff and explain see", async () => {
+  test("is included in diff and explain", async () => {
     const ask = (...args: string[]) =>
       lab.lab.exec([process.execPath, bundle, ...args], { timeoutMs: PATIENCE.timeout });
     expect(await ask("explain", "--live", `${ECHO_IP}:7000`)).toMatchObject({ exitCode: 0 });
@@ -322,14 +328,14 @@ describe.runIf(CAN)("the fast path", () => {
     expect(stdout).toContain("offloaded");
   });
 
-  test("connections to an endpoint that vanished leave it, and are reset", async () => {
+  test("loses connections to a vanished endpoint, which are reset", async () => {
     const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
     await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
     lab.cluster.put("endpointslices", apiSlice("echo", [POD2], [ECHO]));
     await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
   });
 
-  test("is gone after a restart without the option", async () => {
+  test("is removed by a restart without the option", async () => {
     await daemon.stop();
     daemon = lab.start();
     await lab.converged();
@@ -344,7 +350,7 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
   });
   afterAll(() => lab?.close());
 
-  test("gets the rules without a fast path, and one warning that names the modules, or the kernel", async () => {
+  test("gets rules without a fast path, and one warning that names the missing modules or the kernel", async () => {
     await lab.converged({ resetVanished: true, counters: "services" });
     const warnings = daemon.said("--fast-path has no effect: no connection takes the fast path");
     expect(warnings).toMatchObject([
@@ -352,7 +358,7 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
     ]);
   });
 
-  test("gets them from apply, too, and dump shows the fast path all the same", async () => {
+  test("gets the same rules from apply, but dump still shows the fast path", async () => {
     const from = [
       "--from",
       new URL("../fixtures/town/objects", import.meta.url).pathname,

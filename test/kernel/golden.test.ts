@@ -18,7 +18,7 @@ import {
 } from "../support/build.ts";
 import { townRuleset } from "../support/town-ruleset.ts";
 
-/** A cluster that shows one thing. Goldens are updated by `vitest -u` and then read. */
+/** A cluster that shows one feature. After `vitest -u` has updated the goldens, read the difference. */
 interface SmallCluster {
   readonly name: string;
   readonly objects: Objects;
@@ -75,19 +75,22 @@ const CLUSTERS: readonly SmallCluster[] = [
 const nothing = renderAll({}).state.ruleset;
 const empty = rebuildTransaction(nothing);
 
-/** What the cluster adds to the rules of a cluster without Services. */
+/** Returns the commands that the cluster adds to the rules of a cluster without Services. */
 function addition({ objects, context }: SmallCluster): Transaction {
   return toTransaction(diffRuleset(nothing, renderAll(objects, testNodeContext(context)).state.ruleset));
 }
 
-/** What nft and the kernel say of commands on top of the rules of a cluster without Services; "" if they take them. */
+/**
+ * Checks commands on top of the rules of a cluster without Services. Returns the message of nft, or "" if it
+ * accepts them.
+ */
 function complaint(commands: readonly Command[]): string {
   const input = JSON.stringify({ nftables: [...empty.nftables, ...commands] });
   const { exitCode, stderr } = execaSync("nft", ["-j", "-c", "-f", "-"], { input, reject: false });
   return exitCode === 0 ? "" : stderr || `exit ${exitCode}`;
 }
 
-/** A transaction with a line for each command. */
+/** Formats a transaction with one line for each command. */
 function lines({ nftables }: Transaction): string {
   return `{ "nftables": [\n${nftables.map((command) => JSON.stringify(command)).join(",\n")}\n] }\n`;
 }
@@ -100,9 +103,10 @@ describe("the golden transaction", () => {
     expect(complaint([])).toBe("");
   });
 
-  // Other tests read this one, and what nft 1.1.3 makes of it. Where it changed, record that anew, in test/fixtures/town by
-  // `scripts/in-namespace.sh sh`: nft -j -f transaction.json; nft -j list table ip nft-proxy >listed.ip.json; the same for ip6;
-  // nft list table ip nft-proxy >listed.ip.nft
+  // Other tests read this transaction, and the listings that nft 1.1.3 gives for it. If it changed, record
+  // the listings again, in test/fixtures/town by `scripts/in-namespace.sh sh`: nft -j -f transaction.json;
+  // nft -j list table ip nft-proxy >listed.ip.json; the same for ip6; nft list table ip nft-proxy
+  // >listed.ip.nft
   test("of the recorded town is accepted by nft", async () => {
     const transaction = rebuildTransaction(townRuleset("town"));
     const path = fileURLToPath(new URL("../fixtures/town/transaction.json", import.meta.url));

@@ -12,7 +12,7 @@ function ip(...args: readonly string[]): string {
 
 describe("the host", () => {
   beforeAll(() => {
-    // The settings are there once something tracks connections.
+    // The settings exist only once something uses connection tracking.
     execaSync("nft", ["-f", "-"], {
       input: "table ip host-test { chain in { type filter hook input priority 0; ct state new accept; }; }",
     });
@@ -21,7 +21,7 @@ describe("the host", () => {
     ip("addr", "add", "198.51.100.2/24", "dev", "host-a");
     ip("addr", "add", "203.0.113.9/32", "dev", "lo");
     ip("addr", "add", "fd00:51::1/64", "dev", "host-a", "nodad");
-    // Up without a carrier, because the other end is down.
+    // The interface is up without a carrier, because the other end is down.
     ip("link", "set", "host-a", "up");
     ip("route", "add", "local", "203.0.113.77/32", "dev", "lo");
   });
@@ -33,18 +33,18 @@ describe("the host", () => {
     execaSync("nft", ["delete table ip host-test"]);
   });
 
-  test("has secondary addresses, loopback addresses and those of an interface without a carrier", async () => {
+  test("reports secondary addresses, loopback addresses and those of an interface without a carrier", async () => {
     const byNode = Object.values(networkInterfaces()).flatMap((list) =>
       (list ?? []).map(({ address }) => address),
     );
     expect(byNode).not.toContain("198.51.100.1");
-    // Not these alone: the links of a lab that was closed just now go when the kernel finds the time.
+    // There may be more interfaces: the kernel removes the links of a closed lab only after a while.
     const own = ["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"];
     expect(await localAddresses("ip", hostFiles)).toEqual(expect.arrayContaining(own));
     expect(await localAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
   });
 
-  test("tells addresses of interfaces, with a carrier or not, from local routes", async () => {
+  test("distinguishes addresses of interfaces, with or without a carrier, from local routes", async () => {
     expect(await localAddresses("ip", hostFiles)).toContain("203.0.113.77");
     const own = await interfaceAddresses("ip", hostFiles);
     expect(own).toEqual(expect.arrayContaining(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]));
@@ -52,18 +52,18 @@ describe("the host", () => {
     expect(await interfaceAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
   });
 
-  test("has both families and its cores", async () => {
+  test("reports both families and the number of cores", async () => {
     expect(await hostFamilies(hostFiles)).toEqual(["ip", "ip6"]);
     expect(await onlineCores(hostFiles, 0)).toBeGreaterThan(0);
   });
 
-  test("changes the settings that it may, and warns of the others", async () => {
+  test("changes the settings that it may change, and warns of the others", async () => {
     const netfilter = "/proc/sys/net/netfilter";
     const timeout = `${netfilter}/nf_conntrack_udp_timeout`;
     const before = await hostFiles.read(timeout);
     const logger = memoryLogger();
     const settings = [
-      // Belongs to the host: no other network namespace may change it.
+      // This setting belongs to the host, and other network namespaces may not change it.
       { path: `${netfilter}/nf_conntrack_max`, value: 2 ** 30, onlyRaise: true },
       { path: timeout, value: 47, onlyRaise: false },
       { path: `${netfilter}/no_such_setting`, value: 1, onlyRaise: false },

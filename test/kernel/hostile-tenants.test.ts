@@ -14,7 +14,8 @@ import {
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// A neighbour's Service is served whatever a tenant does with objects of its own; sizes and budgets are small.
+// A neighbour's Service is served, whatever a tenant does with its own objects. Sizes and budgets are small
+// here.
 
 const BUDGETS = {
   maxServiceElements: 300,
@@ -54,12 +55,12 @@ function inNeighbourhood<T extends { readonly metadata: object }>(object: T): T 
   return { ...object, metadata: { ...object.metadata, namespace: "neighbour" } };
 }
 
-/** Makes a pod the neighbour's only endpoint. */
+/** Makes this pod the neighbour's only endpoint. */
 function putPod(pod: number): void {
   lab.cluster.put("endpointslices", inNeighbourhood(apiSlice("old", [PODS[pod % 2] ?? ""])));
 }
 
-/** Which pods answer new connections to the neighbour's Service, and what else became of them. */
+/** Returns the pods that answer new connections to the neighbour's Service, and other outcomes. */
 async function answers(): Promise<readonly string[]> {
   const probe = {
     id: "old",
@@ -75,7 +76,7 @@ async function answers(): Promise<readonly string[]> {
 }
 
 let pod = 0;
-/** The neighbour's endpoint becomes another one: it is served before, meanwhile and after. */
+/** Replaces the neighbour's endpoint. Checks that the Service is served before, during and after this. */
 async function expectServed(doing: string): Promise<void> {
   const allowed = [PODS[pod % 2], PODS[(pod + 1) % 2]];
   putPod(++pod);
@@ -96,7 +97,7 @@ function play(services: readonly TenantService[], motion: string, round = 0): vo
     lab.cluster[kind](resource, object);
 }
 
-/** The reasons of the Events about Services of a namespace, or of several whose names begin with it. */
+/** Returns the reasons of the Events about Services of all namespaces with this prefix. */
 function reasonsIn(namespace: string): readonly string[] {
   const own = lab.api.events.filter(({ regarding }) =>
     (regarding as { readonly namespace?: string }).namespace?.startsWith(namespace),
@@ -104,27 +105,31 @@ function reasonsIn(namespace: string): readonly string[] {
   return [...new Set(own.map(({ reason }) => String(reason)))];
 }
 
-/** What the audit found, small; and the Event by which the tenant is told. */
+/** Small versions of scenes that once harmed neighbours, each with the Event that the tenant gets. */
 const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told: string])[] = [
   [
-    "ranges of ports x addresses beyond its budget",
+    "a Service whose port ranges times addresses exceed its budget",
     { portRanges: 20, externalIPs: 20 },
     "ServicePortQuarantined",
   ],
   [
-    "more ranges than its namespace's share, at one pod",
+    "more port ranges than its namespace's share, with one pod",
     { services: 10, portRanges: 8, endpoints: 1, samePods: true },
     "PortRangesNotServed",
   ],
-  ["ports by hash beyond its budget", { ports: 20, scheduler: "source-hash" }, "ServicePortQuarantined"],
+  [
+    "a Service whose hashed ports exceed its budget",
+    { ports: 20, scheduler: "source-hash" },
+    "ServicePortQuarantined",
+  ],
   ["more Services than its namespace's share", { services: 40, ports: 10 }, "ServicePortQuarantined"],
   [
-    "more Services than all have room for",
+    "more Services than the node's budget",
     { services: 60, ports: 10, apart: true },
     "ServicePortQuarantined",
   ],
   [
-    "Services of many ports at one address",
+    "Services with many ports at the same address",
     { services: 10, ports: 8, externalIPs: 1, sameAddresses: true },
     "AddressConflict",
   ],
@@ -133,13 +138,13 @@ const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told
     { ports: 10, portRanges: 4, addressesOfOthers: [NEIGHBOUR_IP] },
     "AddressConflict",
   ],
-  ["ranges of ports", { portRanges: 4 }, "InvalidPortRanges"],
+  ["Services with port ranges", { portRanges: 4 }, "InvalidPortRanges"],
 ];
 
-/** A scene of {@link FOUND}, in namespaces whose names begin with this one. */
+/** Returns the prefix of the namespaces of a scene of {@link FOUND}. */
 const namespaceOf = (name: string) => `found-${FOUND.findIndex(([one]) => one === name)}`;
 
-describe("a neighbour is served when a tenant makes, moves and deletes", () => {
+describe("a neighbour is served while a tenant creates, moves and deletes", () => {
   test.each(FOUND)("%s", async (name, part) => {
     const services = tenantServices(tenantShape(part), namespaceOf(name));
     await expectServed("before");
@@ -150,7 +155,7 @@ describe("a neighbour is served when a tenant makes, moves and deletes", () => {
   });
 });
 
-/** A pair with so little of each that it is within the budgets. */
+/** Returns a pair of features that is small enough for the budgets. */
 function small(shape: TenantShape): TenantShape {
   const counts = COUNTS.map((name) => [name, Math.min(shape[name], name === "portRanges" ? 2 : 4)] as const);
   return {
@@ -161,7 +166,7 @@ function small(shape: TenantShape): TenantShape {
   };
 }
 
-describe("a neighbour is served when a tenant makes, moves and deletes, with all else that a Service can have,", () => {
+describe("a neighbour is served while a tenant creates, moves and deletes Services with any other feature and", () => {
   test.each(Object.keys(FEATURES).slice(0, -1))("%s", async (feature) => {
     for (const [index, [name, shape]] of PAIRS.entries()) {
       if (!name.startsWith(`${feature} x `)) continue;
@@ -172,11 +177,11 @@ describe("a neighbour is served when a tenant makes, moves and deletes, with all
   });
 });
 
-test.each(FOUND)("the tenant is told by an Event: %s", async (name, _part, told) => {
+test.each(FOUND)("the tenant gets an Event for %s", async (name, _part, told) => {
   await expect.poll(() => reasonsIn(namespaceOf(name)), { timeout: 30_000 }).toContain(told);
 });
 
-test("the tables are those of the objects once all such tenants have come again, and gone", async () => {
+test("the tables match the objects after all such tenants have come back and gone", async () => {
   const all = FOUND.map(([name, part], index) =>
     tenantServices(tenantShape(part), namespaceOf(name), 100 * index),
   );

@@ -5,8 +5,8 @@ import { execaSync } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { jhash, scaleHash } from "../../src/base/jhash.ts";
 
-// The hash of src/base/jhash.ts against the kernel's own: packets over loopback from thousands of addresses, whose
-// hashes a rule writes into a map.
+// Compares the hash of src/base/jhash.ts with the kernel's own. Packets from thousands of addresses pass
+// loopback, and a rule writes their hashes into a map.
 
 const PORT = 9999;
 const SEED = 0x6e667470;
@@ -59,7 +59,7 @@ async function sendFrom(address: string, to: string): Promise<void> {
 
 type Part = string | number;
 
-/** What the kernel put into a map: the parts of the key and the hash. */
+/** Returns the elements that the kernel added to a map: the parts of the key and the hash. */
 function hashes(
   family: "ip" | "ip6",
   map: string,
@@ -74,7 +74,9 @@ function hashes(
   });
 }
 
-/** Bytes as the kernel has them in its registers: in network order, each part padded to four. */
+/**
+ * Returns the bytes as they are in the kernel's registers: in network order, each part padded to four bytes.
+ */
 function bytesOf(part: Part): number[] {
   if (typeof part === "number") return [part >> 8, part & 255, 0, 0];
   if (!part.includes(":")) return part.split(".").map(Number);

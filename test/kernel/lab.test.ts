@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { everyTenth, lastingDifferences, loadScenario, type Scenario } from "../support/lab/scenario.ts";
 
-/** The lab itself, judged by a transaction worked out by hand and the answers a real kube-proxy gave. */
+/** Tests the lab itself, with a transaction made by hand and the recorded answers of a real kube-proxy. */
 describe("a node in namespaces with the recorded town's rules", () => {
   let lab: Lab;
   let town: Scenario;
@@ -21,7 +21,7 @@ describe("a node in namespaces with the recorded town's rules", () => {
     expect(await lastingDifferences(sample, lab)).toEqual([]);
   });
 
-  it("shows the difference when one element is missing", async () => {
+  it("shows a difference if one element is missing", async () => {
     const id = "dns/kube-dns:53/udp cluster 10.96.0.10 from pod1";
     const gone = await lab.exec(["nft", "delete element ip nft-proxy lists { 10.96.0.10 . udp . 53 }"]);
     expect(gone).toMatchObject({ exitCode: 0, stderr: "" });
@@ -35,7 +35,7 @@ describe("a node in namespaces with the recorded town's rules", () => {
     expect(seen.map((probe) => probe.id)).toEqual([id]);
   });
 
-  it("is apart from the node of another lab", async () => {
+  it("is separate from the node of another lab", async () => {
     const other = await createLab();
     try {
       expect(await other.exec(["nft", "list", "tables"])).toMatchObject({ exitCode: 0, stdout: "" });

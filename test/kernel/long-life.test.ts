@@ -11,7 +11,7 @@ import { renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 
-// The properties of test/property rest on a fake kernel; here the real one takes the same transactions.
+// The tests of test/property use a fake kernel. Here the real kernel gets the same transactions.
 
 function nft(args: readonly string[], input = ""): string {
   return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
@@ -21,7 +21,7 @@ function load(transaction: Transaction): void {
   nft(["-j", "-f", "-"], JSON.stringify(transaction));
 }
 
-/** The rules that the kernel has, as nft lists them. */
+/** Returns the kernel's rules as nft lists them. */
 function kernelRules(): Ruleset {
   const families = ["ip", "ip6"] as const;
   return Object.assign(
@@ -33,10 +33,10 @@ function kernelRules(): Ruleset {
 beforeAll(() => void nft(["flush", "ruleset"]));
 afterAll(() => void nft(["flush", "ruleset"]));
 
-// The seed makes the same clusters in every run.
+// The fixed seed gives the same clusters in every run.
 const clusters = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
 
-test("the kernel follows transactions from cluster to cluster, and lists the desired rules after each", () => {
+test("the kernel lists the desired rules after each transaction from one cluster to the next", () => {
   const fake = new FakeKernel();
   for (const [objects, nodeContext] of clusters) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
@@ -49,7 +49,7 @@ test("the kernel follows transactions from cluster to cluster, and lists the des
   }
 });
 
-test("a rebuild over any rules leads to the desired ones", () => {
+test("a rebuild leads to the desired rules from any others", () => {
   for (const [objects, nodeContext] of clusters.slice(0, 5)) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
     load(rebuildTransaction(wanted));

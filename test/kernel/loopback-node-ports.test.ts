@@ -49,7 +49,7 @@ function put(
   lab.cluster.put("endpointslices", apiSlice(name, endpoints, [webPort(nodePort, targetPort)]));
 }
 
-/** Another process on the node that has a port of loopback; ends with {@link stopListening}. */
+/** Starts another process on the node that listens on loopback. {@link stopListening} ends it. */
 let other: ReturnType<DaemonLab["lab"]["start"]>;
 function listenOn(port: number): void {
   const program = `require("node:net").createServer().listen(${port}, "127.0.0.1")`;
@@ -63,15 +63,15 @@ const ask = async (port: number, to = "127.0.0.1", from: "node" | "node2" = "nod
 };
 
 describe("NodePorts on loopback", () => {
-  test("reach endpoints of this node and of others", async () => {
+  test("reach endpoints on this node and on others", async () => {
     expect(await ask(30_090)).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
   });
 
-  test("reach endpoints by IPv6", async () => {
+  test("reach endpoints over IPv6", async () => {
     expect(await ask(30_095, "::1")).toEqual(["fd00:244:1::11 8080", "fd00:244:2::11 8080"]);
   });
 
-  test("are refused on other loopback addresses, and in a family that the Service does not have", async () => {
+  test("are refused at other loopback addresses, and in a family that the Service does not have", async () => {
     expect(await ask(30_090, "127.0.0.2")).toBe("refused");
     expect(await ask(30_090, "::1")).toBe("refused");
   });
@@ -82,16 +82,16 @@ describe("NodePorts on loopback", () => {
     expect(await ask(30_091)).toEqual(answer);
   });
 
-  test("with external Local policy reach endpoints of this node only, and are refused without one", async () => {
+  test("with external Local policy reach only endpoints on this node, and are refused without one", async () => {
     expect(await ask(30_092)).toEqual([`${LOCAL} 8080`]);
     expect(await ask(30_093)).toBe("refused");
   });
 
-  test("are still served on the node's primary address", async () => {
+  test("are still served at the node's primary address", async () => {
     expect(await ask(30_090, NODE)).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
   });
 
-  test("are served to another node on the primary address alone, with affinity and policy", async () => {
+  test("are served to another node at the primary address only, with affinity and policy", async () => {
     expect(await ask(30_090, NODE, "node2")).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
     expect(await ask(30_091, NODE, "node2")).toHaveLength(1);
     expect(await ask(30_092, NODE, "node2")).toEqual([`${LOCAL} 8080`]);
@@ -102,7 +102,7 @@ describe("NodePorts on loopback", () => {
     ["127.0.0.1", 30_096],
     ["[::1]", 30_097],
   ])(
-    "carry an image from a registry at %s, whole and in ranges, over connections that are kept open",
+    "transfer an image from a registry at %s, whole and in parts, over kept-alive connections",
     async (host, port) => {
       const server = lab.lab.start("pod1", [process.execPath, REGISTRY, "serve", String(REGISTRY_PORT)]);
       try {
@@ -124,7 +124,7 @@ describe("NodePorts on loopback", () => {
     },
   );
 
-  test("that another process has are reported, and served when it is gone", async () => {
+  test("that another process uses are reported, and are served when it is gone", async () => {
     expect(daemon.said("cannot bind, retrying (logged once)")).toMatchObject([
       { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
     ]);
@@ -139,7 +139,7 @@ describe("NodePorts on loopback", () => {
     await expect.poll(() => ask(30_094)).toEqual([`${LOCAL} 8080`]);
   });
 
-  test("go with their Service, and come back with it", async () => {
+  test("disappear with their Service, and come back with it", async () => {
     lab.cluster.remove("services", apiService("web", { clusterIP: "10.96.9.1" }));
     await expect.poll(() => ask(30_090)).toBe("refused");
     put("web", 30_090, [REMOTE]);

@@ -17,7 +17,7 @@ import { loadScenario, type Scenario } from "../support/lab/scenario.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 
-/** Builds the earlier version that upgrades are tried from, and prints its path. */
+/** Builds the earlier version for upgrade tests, and prints its path. */
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
 let lab: Lab;
@@ -26,12 +26,12 @@ let oldBundle: string;
 beforeAll(async () => {
   oldBundle = execaSync(BUILD_RELEASE).stdout;
   [lab, town] = await Promise.all([createLab(), loadScenario("town")]);
-  // The first time, the earlier version is built.
+  // The first run builds the earlier version.
 }, 600_000);
 afterAll(() => lab?.close());
 beforeEach(async () => {
   await node("nft", "flush", "ruleset");
-  // A flow of an earlier test would keep its endpoint when a later client happens to have its port.
+  // Deletes flows of earlier tests: a later client with the same source port would continue such a flow.
   await node("conntrack", "-F");
 });
 
@@ -44,15 +44,17 @@ async function loadKubeProxy(): Promise<void> {
 }
 
 /**
- * Every eighth probe that is answered or refused. Those of session affinity are excluded: what one proxy remembers
- * the other does not know.
+ * Returns every eighth probe that is answered or refused. Probes of session affinity are excluded, because
+ * one proxy does not know the other's affinity entries.
  */
 function steadyProbes(): readonly Probe[] {
   const steady = town.probes.filter(({ id, sticky }) => !sticky && town.expect[id]?.result !== "timeout");
   return steady.filter((_, index) => index % 8 === 0).map((probe) => ({ ...probe, n: 10 }));
 }
 
-/** Ten connections need not meet every endpoint, nor be masqueraded as all are: but nothing else may become of them. */
+/**
+ * Compares outcomes. Ten connections may miss some endpoints and source addresses, but must not show others.
+ */
 function isAsExpected(seen: Outcome | undefined, expected: Outcome | undefined): boolean {
   if (seen === undefined || expected === undefined || seen.result !== expected.result) return false;
   const sources = expected.source?.split("/") ?? [];
@@ -62,7 +64,10 @@ function isAsExpected(seen: Outcome | undefined, expected: Outcome | undefined):
   );
 }
 
-/** Connects without a pause while `change` happens, with a whole round before and after it; what went wrong. */
+/**
+ * Connects without a pause during `change`, with a whole round before and after it. Returns the unexpected
+ * outcomes.
+ */
 async function faultsDuring(
   change: () => Promise<unknown>,
   probes: readonly Probe[] = steadyProbes(),
@@ -78,7 +83,7 @@ async function faultsDuring(
   const changed = change().finally(() => {
     changing = false;
   });
-  // A failure is thrown below, once the round that is under way has ended.
+  // A failure is thrown below, after the end of the current round.
   changed.catch(() => {});
   while (changing) await round();
   await changed;
@@ -86,7 +91,7 @@ async function faultsDuring(
   return faults;
 }
 
-/** A client that sends on and on from one port to the cluster's DNS, and prints each answer: who gave it. */
+/** A client that keeps sending from one port to the cluster's DNS, and prints who gave each answer. */
 const TALKER = `
   const socket = require("node:dgram").createSocket("udp4");
   socket.on("message", (answer) => console.log(String(answer)));
@@ -94,7 +99,7 @@ const TALKER = `
   socket.connect(53, "10.96.0.10", () => setInterval(() => socket.send("hello"), 20));
 `;
 
-/** Who answered one flow that lasts from before `change` until after it. */
+/** Returns the endpoints that answered one flow, which lasts from before `change` until after it. */
 async function answersDuring(change: () => Promise<unknown>): Promise<ReadonlySet<string>> {
   const answers = new Set<string>();
   const talker = lab.start("pod3", [process.execPath, "--eval", TALKER]);
@@ -125,7 +130,7 @@ describe("a node that migrates", () => {
     expect(await node("nft", "list", "tables")).toBe("table ip kube-proxy\ntable ip6 kube-proxy");
   });
 
-  test("between both keeps existing flows on their endpoint", async () => {
+  test("in either direction keeps existing flows on their endpoint", async () => {
     await loadKubeProxy();
     const thereAndBack = async () => {
       await apply();
@@ -137,7 +142,7 @@ describe("a node that migrates", () => {
     expect(answers).toEqual([expect.stringMatching(/^10\.244\.\d\.\d+ 53 10\.244\.1\.13$/)]);
   });
 
-  test("by removing the old rules first loses connections, so that the check can fail", async () => {
+  test("by removing the old rules first loses connections, so this check can fail", async () => {
     await loadKubeProxy();
     const wrongWay = async () => {
       await nftProxy("cleanup", "--kube-proxy");
@@ -154,7 +159,7 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
   const clear = () => restore(NO_RULES);
   const probes = () => iptablesModeProbes(town).map((probe) => ({ ...probe, n: 10 }));
 
-  test("answers every connection, there and back", async () => {
+  test("answers every connection, in both directions", async () => {
     await load();
     try {
       expect(await faultsDuring(apply, probes())).toEqual([]);
@@ -166,7 +171,7 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
     }
   });
 
-  test("has its new connections translated by nft-proxy's rules as soon as these are there", async () => {
+  test("has new connections translated by nft-proxy's rules as soon as these exist", async () => {
     const translated = async () => {
       await node("conntrack", "-F");
       await lab.probe(probes());
@@ -184,14 +189,14 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
     }
   });
 
-  test("is told by doctor --migration what the rules are, with the configuration of EKS", async () => {
+  test("gets the kind of rules from doctor --migration, with the configuration of EKS", async () => {
     const config = fileURLToPath(new URL("../fixtures/platforms/eks-config-map.yaml", import.meta.url));
     const flags = ["--migration", `--config=${config}`, "--hostname-override=node-1", "--output=json"];
     await load();
     try {
       const report = await nftProxy("doctor", ...flags, "--from", townObjects("town"));
       const found = (JSON.parse(report).findings as HostFinding[]).map((one) => `${one.check}: ${one.found}`);
-      // nft cannot list legacy rules; kube-proxy itself, which does not run here, answers its mode.
+      // nft cannot list legacy rules, and kube-proxy, which could report its mode, does not run here.
       const rules = {
         nft: "migration: kube-proxy has rules on this host (mode iptables)",
         legacy: "other-proxy: legacy iptables has tables: nat",
@@ -203,14 +208,14 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
     }
   });
 
-  test("loses connections when the old rules are removed first, so that the check can fail", async () => {
+  test("loses connections if the old rules are removed first, so this check can fail", async () => {
     await load();
     expect(await faultsDuring(clear, probes())).not.toEqual([]);
   });
 });
 
 describe("a node with the tables of an earlier version", () => {
-  /** Sources that stick to one of several endpoints, and the addresses under which they do. */
+  /** Sources with session affinity to one of several endpoints, and the addresses for which they have it. */
   const STICKY: readonly Omit<Probe, "id">[] = (["pod1", "pod3", "node", "ext"] as const).flatMap((from) => [
     { from, to: "10.96.5.1", port: 7777, proto: "udp", n: 5 },
     { from, to: "fd00:10:96::501", port: 7777, proto: "udp", n: 5 },
@@ -226,7 +231,7 @@ describe("a node with the tables of an earlier version", () => {
   const applyOld = () =>
     node(process.execPath, oldBundle, "apply", "--from", townObjects("town"), ...townFlags);
 
-  test("recreates them while every connection is answered, and clients are sticky afterwards", async () => {
+  test("recreates them while every connection is answered, and afterwards clients are sticky", async () => {
     await applyOld();
     await stickyAnswers();
     expect(await faultsDuring(apply)).toEqual([]);
@@ -236,10 +241,11 @@ describe("a node with the tables of an earlier version", () => {
     expect(await stickyAnswers()).toEqual(after);
   });
 
-  test("gets these back while nearly every connection is answered", async () => {
+  test("gets these tables back while nearly every connection is answered", async () => {
     await apply();
     await stickyAnswers();
-    // The earlier version replaces all chains in one step, and the kernel may have a packet pass between both.
+    // The earlier version replaces all chains in one step, and a packet may pass between the old and the new
+    // ones.
     expect((await faultsDuring(applyOld)).length).toBeLessThan(2);
     expect(await node("nft", "list", "table", "ip", "nft-proxy")).toContain("map service-ips");
   });

@@ -11,7 +11,7 @@ import { Prometheus } from "../support/prometheus.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
-/** Where the daemon sees the control group of its container, as far as the kernel tells of its memory. */
+/** The files of the container's control group that the daemon reads, as far as they are about memory. */
 const GROUP = "/sys/fs/cgroup";
 const GROUP_FILES = {
   "memory.current": "300000000\n",
@@ -47,14 +47,17 @@ afterAll(async () => {
   rmSync(group, { recursive: true });
 });
 
-/** This test and its programs have a mount namespace of their own. */
+/** This test and its programs have their own mount namespace. */
 async function enterContainer(): Promise<void> {
   group = mkdtempSync(join(tmpdir(), "control-group-"));
   for (const [name, text] of Object.entries(GROUP_FILES)) writeFileSync(join(group, name), text);
   await execa("mount", ["--bind", group, GROUP]);
 }
 
-/** A refused connection that is counted: the command makes the daemon look, which counts from its first look on. */
+/**
+ * Makes a refused connection that is counted. The command makes the daemon read the kernel's records, and it
+ * counts from the first reading on.
+ */
 async function refuse(socket: string): Promise<void> {
   lab.cluster.put("services", apiService("none", { clusterIP: "10.96.7.8" }));
   await lab.converged({ counters: "services" });
@@ -64,33 +67,36 @@ async function refuse(socket: string): Promise<void> {
   await look();
 }
 
-/** Times of programming and of partial syncs are measured only when endpoints change. */
+/** Changes endpoints, because the daemon measures the times of programming and of partial syncs only then. */
 function changeEndpoint(address: string): void {
   const slice = apiSlice("echo", [address]);
   const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": new Date().toISOString() };
   lab.cluster.put("endpointslices", { ...slice, metadata: { ...slice.metadata, annotations } });
 }
 
-/** The expression of an alert without its comparison with a threshold: that has data when all is well, too. */
+/**
+ * Returns the expression of an alert without its comparison with a threshold. It has data even if all is
+ * well.
+ */
 function measured(expr: string): string {
   return expr.replace(/ or absent\(.*/s, "").replaceAll(/ (?:>|<|==) [\d.]+/g, "");
 }
 
-/** Panels have variables of Grafana's; here all clusters and nodes are chosen. */
+/** Replaces Grafana's variables in a panel's expression, so that it selects all clusters and nodes. */
 function chosen(expr: string): string {
   return expr.replaceAll(/\$(?:cluster|instance)/g, ".*");
 }
 
 describe("a real Prometheus that scrapes the daemon", () => {
   test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
-    "the alert %s measures something",
+    "has data for the alert %s",
     async (_, { expr }) => {
       await expect.poll(async () => (await prometheus.query(measured(expr))).length).toBeGreaterThan(0);
     },
   );
 
   test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
-    "the alert %s is silent while all is well",
+    "does not fire the alert %s while all is well",
     async (_, { expr }) => {
       const samples = await prometheus.query(expr);
       expect(samples).toEqual([]);
@@ -100,11 +106,11 @@ describe("a real Prometheus that scrapes the daemon", () => {
   const queries = readPanels().flatMap(({ title, targets }) =>
     targets.map(({ expr }) => [title, expr] as const),
   );
-  test.each(queries)('the panel "%s" has data of %s', async (_, expr) => {
+  test.each(queries)('has data for the panel "%s" of %s', async (_, expr) => {
     await expect.poll(async () => (await prometheus.query(chosen(expr))).length).toBeGreaterThan(0);
   });
 
-  test("fires the alert for a target that is down without a daemon", async () => {
+  test("fires the alert for a target that is down if there is no daemon", async () => {
     const { expr } = readAlerts().find(({ alert }) => alert === "NftProxyTargetDown") ?? { expr: "" };
     expect(await prometheus.query(expr)).toEqual([]);
     await daemon.stop();

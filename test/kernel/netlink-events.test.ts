@@ -21,7 +21,7 @@ import {
   type NetlinkHeader,
 } from "../support/netlink-headers.ts";
 
-/** What a listener was told. */
+/** The messages and end of a listener. */
 interface Heard {
   readonly events: NetlinkEvents;
   readonly headers: NetlinkHeader[];
@@ -56,7 +56,7 @@ async function nft(text: string): Promise<void> {
   expect(stderr).toBe("");
 }
 
-/** The port ids of the commits, in their order. */
+/** Returns the port ids of the commits, in order. */
 function committers({ headers, events }: Heard): number[] {
   return headers.flatMap(({ type, portId }) =>
     type === NEW_GENERATION && portId !== events.pid ? [portId] : [],
@@ -72,7 +72,7 @@ function elements(count: number): string {
 }
 
 describe("startNetlinkEvents", () => {
-  test("is ready before the first commit that follows, and hears it", async () => {
+  test("receives the first commit after it is ready", async () => {
     const heard = listen();
     await heard.events.ready;
     await nft("add element ip events ports { 1 }");
@@ -81,7 +81,7 @@ describe("startNetlinkEvents", () => {
     expect(heard.reasons).toEqual([]);
   });
 
-  test("reports nothing after it was stopped", async () => {
+  test("reports nothing after a stop", async () => {
     const heard = listen();
     const { pid = 0 } = heard.events;
     heard.events.stop();
@@ -90,7 +90,7 @@ describe("startNetlinkEvents", () => {
     expect([heard.headers, heard.reasons]).toEqual([[], []]);
   });
 
-  test("ends when the kernel had to drop a notification", async () => {
+  test("ends after the kernel dropped a notification", async () => {
     const heard = listen({ bufferBytes: 4096 });
     await heard.events.ready;
     process.kill(heard.events.pid ?? 0, "SIGSTOP");
@@ -102,7 +102,7 @@ describe("startNetlinkEvents", () => {
     expect(heard.reasons).toMatchObject([{ code: "HOST", message }]);
   });
 
-  test("hears 100,000 elements of one commit, although it reads none of them meanwhile", async () => {
+  test("receives 100,000 elements of one commit, even if it reads nothing during the commit", async () => {
     const reader = new HeaderReader();
     const heard = listen({ onBytes: (chunk) => reader.read(chunk) });
     await heard.events.ready;
@@ -139,7 +139,7 @@ describe("startNetlinkEvents", () => {
     await expect.poll(() => isRunning(heard.events.pid ?? 0)).toBe(false);
   });
 
-  test("says that socat is missing", async () => {
+  test("reports that socat is missing", async () => {
     const heard = listen({ socat: "/nonexistent/socat" });
     const error = {
       code: "HOST",
@@ -150,7 +150,7 @@ describe("startNetlinkEvents", () => {
     expect(heard.reasons).toMatchObject([error]);
   });
 
-  test("listens where it may not exceed the host's limit of buffers", async () => {
+  test("listens even if it may not exceed the host's limit of buffers", async () => {
     const directory = mkdtempSync(join(tmpdir(), "netlink-events-"));
     const socat = join(directory, "socat");
     writeFileSync(socat, '#!/bin/sh\nexec unshare --user --map-root-user --net socat "$@"\n');
@@ -161,7 +161,7 @@ describe("startNetlinkEvents", () => {
     rmSync(directory, { recursive: true });
   });
 
-  test("leaves no socat behind when its process is killed", async () => {
+  test("leaves no socat behind if its process is killed", async () => {
     const script = `import { startNetlinkEvents } from "./src/kernel/netlink-events.ts";
       import { systemClock } from "./src/kernel/system-clock.ts";
       const ping = Buffer.from("${Buffer.from(GENERATION_REQUEST).toString("hex")}", "hex");
@@ -188,7 +188,7 @@ describe("OwnCommits", () => {
   });
   const chain = (name: string): Command => ({ add: { chain: { family: "ip", table: "nft-proxy", name } } });
 
-  test("knows our commit, and not another's", async () => {
+  test("recognises our commit, and not another program's", async () => {
     const heard = listen();
     await heard.events.ready;
     const own = daemonNft("nft", new ManualClock(), undefined);
@@ -199,7 +199,7 @@ describe("OwnCommits", () => {
     expect(committers(heard).map((portId) => own.isOwnCommit(portId))).toEqual([true, false]);
   });
 
-  test("knows that of a spare process, and of one whose memory is limited", async () => {
+  test("recognises the commit of a spare process, and of one with limited memory", async () => {
     const heard = listen();
     await heard.events.ready;
     const clock = new ManualClock();
@@ -209,7 +209,7 @@ describe("OwnCommits", () => {
     clock.advance(3);
     await own.nft.apply(transaction(2));
     clock.advance(3);
-    // More than a megabyte: started by prlimit.
+    // Transactions of more than a megabyte are sent to an nft that prlimit starts.
     await own.nft.apply(transaction(9_000));
     await expect.poll(() => committers(heard)).toHaveLength(3);
     expect(committers(heard).map((portId) => own.isOwnCommit(portId))).toEqual([true, true, true]);

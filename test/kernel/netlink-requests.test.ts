@@ -36,9 +36,9 @@ beforeAll(() =>
   }`),
 );
 
-/** The process ids of each socat that this process has started and whose end it has not noticed. */
+/** Returns the process ids of the socat programs of this process that it has not reaped yet. */
 function children(): number[] {
-  // Node starts programs from its main thread, which does not run tests in every pool.
+  // Node starts programs from its main thread, and in some pools tests run in another thread.
   const tasks = readdirSync("/proc/self/task").map((task) => `/proc/self/task/${task}/children`);
   const pids = tasks.flatMap((path) => readFileSync(path, "utf8").split(" ").filter(Boolean).map(Number));
   return pids.filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("socat"));
@@ -54,7 +54,7 @@ function open(clock: Clock = systemClock, socat?: string, timeoutMs?: number): v
   requests = new NetlinkRequests(clock, socat, timeoutMs);
 }
 
-/** Asks, and counts the elements. */
+/** Sends a request and returns the number of elements in the answer. */
 async function count(request: Uint8Array): Promise<number> {
   const { reader, answer } = ask(request);
   for await (const _messages of answer);
@@ -71,7 +71,7 @@ function ask(request: Uint8Array): {
 }
 
 describe("NetlinkRequests", () => {
-  test("yields 100,000 elements, and further answers by the same socat", async () => {
+  test("yields 100,000 elements, and later answers through the same socat", async () => {
     open();
     expect(await count(LARGE)).toBe(100_000);
     const socat = children();
@@ -80,7 +80,7 @@ describe("NetlinkRequests", () => {
     expect(children()).toEqual(socat);
   });
 
-  test("asks one after another what is asked at once", async () => {
+  test("sends simultaneous requests one after another", async () => {
     open();
     expect(await Promise.all([count(LARGE), count(SMALL), count(LARGE)])).toEqual([100_000, 3, 100_000]);
     expect(children()).toHaveLength(1);
@@ -95,7 +95,7 @@ describe("NetlinkRequests", () => {
     expect(await count(SMALL)).toBe(3);
   });
 
-  test("has the kernel wait while its answer is not taken", async () => {
+  test("makes the kernel wait while its answer is not read", async () => {
     open();
     const { reader, answer } = ask(LARGE);
     await answer.next();
@@ -108,13 +108,13 @@ describe("NetlinkRequests", () => {
     expect(reader.elements).toBe(100_000);
   });
 
-  test("starts anew after an answer that was not taken to its end", async () => {
+  test("restarts socat after an answer that was not read to its end", async () => {
     open();
     for await (const _messages of ask(LARGE).answer) break;
     expect(await count(SMALL)).toBe(3);
   });
 
-  test("starts anew after socat was killed, and says so when that was during an answer", async () => {
+  test("restarts socat after it was killed, and fails if that was during an answer", async () => {
     open();
     expect(await count(SMALL)).toBe(3);
     for (const pid of children()) process.kill(pid, "SIGKILL");
@@ -133,7 +133,7 @@ describe("NetlinkRequests", () => {
     expect(await count(SMALL)).toBe(3);
   });
 
-  test("gives up an answer that takes too long", async () => {
+  test("gives up on an answer that takes too long", async () => {
     const clock = new ManualClock();
     open(clock, undefined, 2000);
     await count(SMALL);
@@ -150,7 +150,7 @@ describe("NetlinkRequests", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("says that socat is missing", async () => {
+  test("reports that socat is missing", async () => {
     open(systemClock, "/nonexistent/socat");
     await expect(count(SMALL)).rejects.toMatchObject({
       code: "HOST",
@@ -160,7 +160,7 @@ describe("NetlinkRequests", () => {
   });
 });
 
-/** The netlink sockets of the port id of a process, as the kernel lists them. */
+/** Returns the kernel's lines about the netlink sockets whose port id is that of a process. */
 function sockets(pid: number): string {
   const lines = readFileSync("/proc/net/netlink", "utf8").split("\n");
   return lines.filter((line) => line.trim().split(/ +/)[2] === String(pid)).join("\n");

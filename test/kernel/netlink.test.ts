@@ -19,7 +19,10 @@ function nft(args: readonly string[], input = ""): string {
   return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
 }
 
-/** Whether the kernel takes commands: older ones know no `destroy` (Linux 6.3) and no element for all other keys (5.13). */
+/**
+ * Whether the kernel accepts commands. Older kernels have no `destroy` (before Linux 6.3) and no element for
+ * all other keys (before 5.13).
+ */
 function isTaken(commands: string): boolean {
   return execaSync("nft", ["-c", commands], { reject: false }).exitCode === 0;
 }
@@ -48,8 +51,8 @@ const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
   ["every rule that there is", everyRule()],
 ];
 
-describe("the elements that the kernel has", () => {
-  test.each(RULESETS)("are byte for byte the encoded ones of %s", async (_, ruleset) => {
+describe("the kernel's elements", () => {
+  test.each(RULESETS)("equal the encoded ones of %s, byte for byte", async (_, ruleset) => {
     load(ruleset);
     await expectElements(socket, ruleset);
   });
@@ -77,12 +80,12 @@ describe("a set of source ranges", () => {
   });
 });
 
-describe("what an element carries besides", () => {
+describe("an element's other attributes", () => {
   test.each([
     ["the counter of its set", "counter;", "1.2.3.4 counter packets 5 bytes 700", { packets: 5, bytes: 700 }],
     ["a timeout", "flags timeout;", "1.2.3.4 timeout 90s expires 60s", { timeoutMs: 90_000 }],
     ["a comment", "", '1.2.3.4 comment "here"', {}],
-  ])("is read: %s", async (_, flags, element, expected) => {
+  ])("are read: %s", async (_, flags, element, expected) => {
     nft(
       ["-f", "-"],
       `add table ip t; add set ip t s { type ipv4_addr; ${flags} }; add element ip t s { ${element} }`,
@@ -99,7 +102,7 @@ describe("what an element carries besides", () => {
     expect(left > 0 && left <= 60_000).toBe("timeoutMs" in expected);
   });
 
-  test.skipIf(!CAN_HAVE_ANY_OTHER)("is read: whether it stands for all other keys", async () => {
+  test.skipIf(!CAN_HAVE_ANY_OTHER)("are read: the flag for all other keys", async () => {
     nft(["-f", "-"], ANY_OTHER);
     const raws = elementsOf(await socket.ask(dumpRequest({ family: "ip", table: "t", set: "m" }, HOST)));
     expect(raws).toMatchObject([{ key: "", isCatchAll: true, value: "drop" }]);
@@ -127,14 +130,14 @@ describe("a request", () => {
     );
   });
 
-  test("for single elements is answered by these", async () => {
+  test("for single elements is answered with these elements", async () => {
     const wanted = [encoded("10.0.0.1 . tcp . 80-99"), encoded("10.0.0.1 . udp . 53-53")];
     const answer = await socket.ask(getRequest(place, wanted, HOST));
     expect(elementsOf(answer)).toEqual(wanted.map((one) => expect.objectContaining(one)));
     expect(answer.at(-1)).toEqual({ kind: "error", errno: 0 });
   });
 
-  test("for an element that is missing is refused with ENOENT, and so is one for a set that is missing", async () => {
+  test("for a missing element or a missing set is refused with ENOENT", async () => {
     const missing = await socket.ask(getRequest(place, [encoded("10.0.0.9 . tcp . 80-99")], HOST));
     expect(missing).toEqual([{ kind: "error", errno: 2 }]);
     expect(await socket.ask(dumpRequest({ ...place, set: "gone" }, HOST))).toEqual([
@@ -142,7 +145,7 @@ describe("a request", () => {
     ]);
   });
 
-  test("for the most keys that one may name is taken", async () => {
+  test("for as many keys as allowed is accepted", async () => {
     nft(["-f", "-"], "add map ip t m6 { type ipv6_addr . ipv6_addr . inet_proto . inet_service : verdict; }");
     const keys = Array.from({ length: MOST_KEYS }, () => ({
       key: "\0".repeat(40),
@@ -154,7 +157,7 @@ describe("a request", () => {
     expect(answer).not.toContainEqual({ kind: "error", errno: 0 });
   });
 
-  test("for the generation is answered by its number", async () => {
+  test("for the generation is answered with its number", async () => {
     socket.send(generationRequest(HOST));
     const [answer] = await socket.until(({ kind }) => kind === "generation");
     expect(answer).toMatchObject({ kind: "generation", generation: expect.any(Number), program: "socat" });
@@ -174,7 +177,7 @@ describe("notifications of transactions", () => {
 
   const nextCommit = () => changes.until(({ kind }) => kind === "generation");
 
-  test("hold all that was sent, and who sent it", async () => {
+  test("contain everything that was sent, and the sender", async () => {
     const ruleset = townRuleset("town");
     load(ruleset);
     const messages = await nextCommit();
@@ -185,7 +188,7 @@ describe("notifications of transactions", () => {
       const own = messages.filter((message) => "family" in message && message.family === family);
       const names = (kind: NetlinkMessage["kind"]) =>
         own.flatMap((message) => (message.kind === kind && "name" in message ? [message.name] : []));
-      // Sets without a name in our rules have one in the kernel.
+      // Anonymous sets in our rules have names in the kernel.
       const named = names("set").filter((name) => !name.startsWith("__set"));
       expect(names("table")).toEqual([TABLE_NAME]);
       expect(new Set(names("chain"))).toEqual(new Set(table?.chains.keys()));

@@ -14,7 +14,7 @@ const LARGE: Transaction = {
   ],
 };
 
-test("nft that may take too little memory fails for its lack, which is no refusal, and with enough succeeds", async () => {
+test("nft with too little memory fails with an error that is not a refusal, and succeeds with enough", async () => {
   const check = (memoryBytes: number) =>
     new NftProgram({ path: "nft", run: limitedRun(memoryBytes, runProcess) }).check(LARGE);
   await expect(check(80_000_000)).rejects.toMatchObject({

@@ -31,7 +31,7 @@ const flush = () => execa("nft", ["flush", "ruleset"]);
 beforeEach(flush);
 afterEach(flush);
 
-/** What packets put into sets and maps, as far as the tables have such. */
+/** Adds elements to the sets and maps that packets fill, as far as the tables have them. */
 async function fill(ruleset: Ruleset): Promise<void> {
   for (const [family, client] of [
     ["ip", "192.0.2.1"],
@@ -55,13 +55,13 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
 
   test.each(
     RULESETS.flatMap(([name, ruleset]) => commands.map((command) => [name, command, ruleset] as const)),
-  )("beside our tables with %s runs nft %s without a crash", async (_, command, ruleset) => {
+  )("and has our tables with %s runs nft %s without a crash", async (_, command, ruleset) => {
     await new NftProgram({ path: "nft" }).apply(rebuildTransaction(ruleset));
     await fill(ruleset);
     expect(await run(OLD, command.split(" "))).toEqual({ ended: "exit 0" });
   });
 
-  test("has an nft that crashes on a map declared by type names, which is why ours are not", async () => {
+  test("crashes nft with a map declared by type names, so ours are not declared that way", async () => {
     const declared = "table ip other { map by-type { type ipv4_addr : classid; }; }";
     expect(await run("nft", ["-f", "-"], declared)).toEqual({ ended: "exit 0" });
     expect(await run(OLD, ["list", "ruleset"])).toEqual({ ended: "SIGSEGV" });
@@ -75,7 +75,7 @@ const NFTS = [
   ["nft of this machine, written by the newest", NEWEST, "nft"],
 ] as const;
 
-describe("the kernel's rules are read back as they were written", () => {
+describe("the kernel's rules are listed as they were written", () => {
   test.each(RULESETS.flatMap(([name, desired]) => NFTS.map((nfts) => [name, ...nfts, desired] as const)))(
     "of %s, by %s",
     async (_name, _nfts, writer, reader, desired) => {
@@ -101,7 +101,7 @@ describe("the kernel's rules are read back as they were written", () => {
 });
 
 describe("the newest nft", () => {
-  test.each(RULESETS)("writes the same bytes of the elements of %s", async (_, ruleset) => {
+  test.each(RULESETS)("writes the elements of %s as the same bytes", async (_, ruleset) => {
     await new NftProgram({ path: NEWEST }).apply(rebuildTransaction(ruleset));
     const socket = new NetlinkSocket();
     try {

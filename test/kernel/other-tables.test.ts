@@ -21,7 +21,7 @@ import { addressesOf } from "../support/lab/topology.ts";
 import { contextsOfCache, townCache } from "../support/town-ruleset.ts";
 
 const { probes, expect: recorded } = await loadScenario("town");
-/** Connections that are answered when no other tables are there; `plain` ones are to no Service. */
+/** Connections that are answered if there are no other tables. `plain` ones do not go to a Service. */
 const SAMPLE = probes
   .filter(({ id, sticky }) => recorded[id]?.result === "ok" && !sticky)
   .filter(({ id }, i) => i % 7 === 0 || id.startsWith("plain"));
@@ -103,7 +103,8 @@ describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"]
           return agrees ? [] : [{ probe, message }];
         });
       };
-      // A machine that stands still for a second is not a rule that drops: what disagrees is asked again, with more time.
+      // A busy machine may delay answers like a rule that drops, so probes that disagree are repeated with
+      // more time.
       const again = (await wrong(SAMPLE)).map(({ probe }) => ({ ...probe, wait: 5 }));
       expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
       expect(results).toContain("served");
@@ -121,13 +122,13 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     proto?: Probe["proto"],
   ])[] = [
     [
-      "a filter chain before the place of translation, after a nat chain by its priority",
+      "a filter chain before the hook's translation, with a priority after a nat chain",
       "pod1",
       "10.96.1.1",
       80,
     ],
     [
-      "a filter chain after the place of translation, before a nat chain by its priority",
+      "a filter chain after the hook's translation, with a priority before a nat chain",
       "pod1",
       "10.96.1.2",
       80,
@@ -225,7 +226,7 @@ describe("explain --live", () => {
       "Served: table ip odd chain p translates it to 10.244.2.16:80 before nft-proxy's rules do",
     ],
   ])(
-    "of two nat chains with one priority, the other table's being the %s, predicts which translates",
+    "predicts which of two nat chains with the same priority translates, with the other table's chain as the %s",
     async (_, first, second, expected) => {
       await lab.exec(["nft", "flush", "ruleset"]);
       await first();
@@ -265,7 +266,7 @@ describe("explain --live", () => {
     await lab.exec(["nft", "destroy", "table", "inet", "odd"]);
   });
 
-  test("names the chain of another table that drops the answers", async () => {
+  test("names the chain of another table that drops answers", async () => {
     await lab.exec(["nft", "flush", "ruleset"]);
     await lab.loadTransaction(own());
     await loadTables(
@@ -298,7 +299,7 @@ describe("explain --live", () => {
     await lab.exec(["nft", "delete", "table", "inet", "filter"]);
   });
 
-  test("prints a rule that it does not understand, and what happens if it does not match", async () => {
+  test("prints a rule that it does not understand, and the outcome if that rule does not match", async () => {
     await loadTables(
       "table inet odd { chain f { type filter hook forward priority 5; ip ttl < 3 drop; meta length 77 reject; }; }",
     );
@@ -311,7 +312,7 @@ describe("explain --live", () => {
     await lab.exec(["nft", "delete", "table", "inet", "odd"]);
   });
 
-  test("predicts that a connection is served where other tables only count and log", async () => {
+  test("predicts that a connection is served if other tables only count and log", async () => {
     await loadTables(
       "table inet odd { chain f { type filter hook forward priority 5; policy accept; ip ttl < 3 counter log; }; }",
     );

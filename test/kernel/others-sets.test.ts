@@ -17,7 +17,7 @@ afterEach(() => load("flush ruleset"));
 const lines = (count: number, line: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => line(i)).join("\n");
 
-test("tables of other software with 5,000 sets or more are reported, and neither ours nor tables with fewer", async () => {
+test("other software's tables with 5,000 sets or more are reported, but not ours and not smaller ones", async () => {
   await load(`
     table ip mangle { chain c { tcp dport 80 accept; }; }
     table ip6 few {
@@ -38,6 +38,6 @@ test("tables of other software with 5,000 sets or more are reported, and neither
   ]);
 });
 
-test("without tables, none is reported", async () => {
+test("nothing is reported without tables", async () => {
   expect(await costlyTables(new NftProgram({ path: "nft" }), systemClock)).toEqual([]);
 });

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { port, service, slice } from "../support/build.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Balancing uses a packet's priority as its scratch number. Queueing disciplines read it after our last hook, so a
-// table of its own looks there, behind all others.
+// Balancing uses the packet's priority as a scratch register. Queueing disciplines read it after our last
+// hook, so a separate table checks it there, after all others.
 
 const FAMILIES = ["ip", "ip6"] as const;
 const CLUSTER_IPS = { ip: "10.96.6.1", ip6: "fd00:10:96::6:1" };
@@ -52,7 +52,7 @@ const probe = (from: "pod1" | "node", family: "ip" | "ip6", to: number) =>
   node.answers({ from, to: CLUSTER_IPS[family], port: to, proto: "tcp", n: 20 });
 
 test.each(FAMILIES.flatMap((family) => (["pod1", "node"] as const).map((from) => [from, family] as const)))(
-  "a packet of %s by %s leaves the node without our priority",
+  "a packet of %s over %s leaves the node without our priority",
   async (from, family) => {
     for (const to of [80, 81]) expect((await probe(from, family, to)).map(isIP)).not.toContain(0);
     expect(await packets(family, "seen")).toBeGreaterThanOrEqual(40);
@@ -64,7 +64,10 @@ describe.each(FAMILIES)("an application's own priority (%s)", (family) => {
   const [address, target] =
     family === "ip" ? ["192.0.2.77", "10.244.2.11"] : ["fd00:c0::77", "fd00:244:2::11"];
 
-  /** Sets the priority before our chains see the packet, as SO_PRIORITY does, and translates past us, as hostPort does. */
+  /**
+   * Sets the priority before our chains see the packet, as SO_PRIORITY does, and translates the packet
+   * itself, as hostPort does.
+   */
   beforeAll(async () => {
     await node.nft(
       `table ${family} application {
@@ -87,7 +90,7 @@ describe.each(FAMILIES)("an application's own priority (%s)", (family) => {
     );
   });
 
-  test("survives a translation by other software", async () => {
+  test("survives if other software translates the packet", async () => {
     const answers = await node.answers({ from: "node", to: address, port: 8088, proto: "tcp", n: 5 });
     expect(answers).toEqual([target]);
     const counted = async (name: string) =>
@@ -97,7 +100,7 @@ describe.each(FAMILIES)("an application's own priority (%s)", (family) => {
 });
 
 test.each(FAMILIES)(
-  "our priority is seen where no chain resets it, so that the check can fail (%s)",
+  "without the chain that resets it, our priority is seen, so this check can fail (%s)",
   async (family) => {
     await node.nft("flush", "chain", family, "nft-proxy", "filter-output");
     await probe("node", family, 81);

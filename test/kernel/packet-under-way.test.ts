@@ -2,8 +2,9 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { port, service, slice } from "../support/build.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Lookups see the newest elements, while a packet under way is led by the rules of before. What such a packet meets once
-// in thousands of changes lasts here: elements are gone to which rules and other elements still lead.
+// Look-ups see the newest elements, while a packet in flight still follows the old rules. Such a packet can
+// meet this state once in thousands of changes. Here the state is permanent: elements are missing that rules
+// and other elements still refer to.
 
 const CLUSTER_IP = "10.96.6.1";
 const CLIENTS = ["pod1", "pod2", "pod3", "pod4"] as const;
@@ -23,7 +24,7 @@ async function program(options: Parameters<typeof service>[0]): Promise<void> {
   });
 }
 
-/** Deletes the one element of a map that nft prints with a text. */
+/** Deletes the only element of a map whose listing contains a text. */
 async function deleteElement(map: string, text: string): Promise<void> {
   const listing = await nft("list", "map", "ip", "nft-proxy", map);
   const elements = [...listing.matchAll(/([0-9a-f]+:[0-9a-f]* \. \w+) : [^,}]+/g)];
@@ -32,7 +33,7 @@ async function deleteElement(map: string, text: string): Promise<void> {
   await nft("delete", "element", "ip", "nft-proxy", map, `{ ${key} }`);
 }
 
-/** What became of 80 connections of clients of which nothing is remembered. */
+/** Returns the outcomes of 80 connections from clients without affinity entries. */
 async function answers(): Promise<ReadonlySet<string>> {
   const seen = new Set<string>();
   for (let round = 0; round < 20; round++) {
@@ -47,14 +48,9 @@ async function answers(): Promise<ReadonlySet<string>> {
 }
 
 test.each([
-  ["the last number of its list", {}, "endpoints", ". 2 :"],
-  ["the last number of its list, with session affinity", { affinitySeconds: 600 }, "affinity-ids", ". 2 :"],
-  [
-    "the endpoint that it has drawn, with session affinity",
-    { affinitySeconds: 600 },
-    "endpoints",
-    "10.244.3.11",
-  ],
+  ["the last endpoint of its list", {}, "endpoints", ". 2 :"],
+  ["the last endpoint of its list, with session affinity", { affinitySeconds: 600 }, "affinity-ids", ". 2 :"],
+  ["the drawn endpoint, with session affinity", { affinitySeconds: 600 }, "endpoints", "10.244.3.11"],
 ] as const)("a packet that does not find %s goes to another endpoint", async (_, options, map, element) => {
   await program(options);
   expect((await answers()).size).toBe(3);

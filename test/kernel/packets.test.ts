@@ -22,8 +22,8 @@ import {
 } from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// What the recorded town does not show, with real connections. Addresses are those of the lab: pods 10.244.1.11 to
-// .16 on the node, 10.244.2.11 and so on elsewhere; `ext` is outside.
+// Behaviours that the recorded town does not cover, with real connections. Addresses are those of the lab:
+// pods 10.244.1.11 to .16 on the node, 10.244.2.11 and so on elsewhere; `ext` is outside.
 
 const POD1 = localEndpoint("10.244.1.11");
 const POD1_V6 = localEndpoint("fd00:244:1::11");
@@ -103,7 +103,7 @@ packets(
 );
 
 packets(
-  "a load-balancer address that is the node's, external Local policy, on a port that is another Service's NodePort",
+  "a load-balancer address of the node with external Local policy, on another Service's NodePort",
   objects(
     [
       {
@@ -325,7 +325,7 @@ packets(
   ],
 );
 
-test("SCTP has a frontend in the kernel, as TCP and UDP have", async () => {
+test("an SCTP port has a frontend in the kernel, as TCP and UDP ports have", async () => {
   const found = await node.nft("get element ip nft-proxy lists { 10.96.2.12 . sctp . 36412 }");
   const [, id] = /sctp \. 36412 : (\S+)/.exec(found) ?? [];
   expect(await node.nft(`get element ip nft-proxy balancers { ${id} }`)).toContain("goto balance-1");

@@ -5,8 +5,8 @@ import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { answered, objects, type PacketRow, packetTable, refused } from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// A tenant's ranges of all ports at addresses of the node and of others, with real connections. The node answers at 53, 443,
-// 8080 and others, as pods do.
+// A tenant's ranges of all ports at addresses of the node and at other addresses, with real connections. The
+// node answers on ports 53, 443, 8080 and others, as pods do.
 
 let node: ProgrammedLab;
 beforeAll(async () => {
@@ -58,7 +58,9 @@ const udpTo = (from: Probe["from"], address: string, number: number, expected: O
   proto: "udp",
 });
 
-/** @param listener what answers at an address of the node and a port that one of its programs has */
+/**
+ * @param listener returns the expected outcome at an address of the node, on a port of one of its programs
+ */
 const rowsOfNode = (listener: (own: string, pod: string, number: number) => Outcome): PacketRow[] =>
   (["ext", "node", "pod3"] as const).flatMap((from) => [
     { shows: `TCP from ${from} to the node`, ...to(from, NODE, 8080, listener(NODE, POD, 8080)) },
@@ -74,17 +76,20 @@ const explicitPorts: readonly PacketRow[] = [
 ];
 
 const virtualAddresses: readonly PacketRow[] = [
-  { shows: "an address that is no node's", ...to("ext", VIRTUAL, 8443, answered("node", `${POD} 8443`)) },
   {
-    shows: "an address that is no node's, IPv6",
+    shows: "an address that belongs to no node",
+    ...to("ext", VIRTUAL, 8443, answered("node", `${POD} 8443`)),
+  },
+  {
+    shows: "an address that belongs to no node, IPv6",
     ...to("ext", VIRTUAL6, 8443, answered("node", `${POD6} 8443`)),
   },
   {
-    shows: "an address that is no node's, UDP",
+    shows: "an address that belongs to no node, UDP",
     ...udpTo("ext", VIRTUAL, 9100, answered("node", `${POD} 9100`)),
   },
   {
-    shows: "an address that is no node's, from the node itself",
+    shows: "an address that belongs to no node, from the node itself",
     ...to("node", VIRTUAL, 8443, answered("kept", `${POD} 8443`)),
   },
   { shows: "the cluster IP", ...to("pod3", CLUSTER_IP, 8443, answered("kept", `${POD} 8443`)) },
@@ -94,7 +99,7 @@ const virtualAddresses: readonly PacketRow[] = [
   },
 ];
 
-/** The daemon's API server is a program of another node. */
+/** The daemon's API server is a program on another node. */
 const apiServer: readonly PacketRow[] = [
   {
     shows: "the API server, from the node itself",
@@ -145,7 +150,7 @@ packetTable(() => node, "ranges at all addresses", OBJECTS, context("all"), [
   { shows: "the node, where a range has no endpoints", ...to("ext", SECOND, 8080, refused) },
 ]);
 
-test("a change of the option changes what is served, and leaves no rule for ranges that are off", async () => {
+test("a change of the option takes effect, and leaves no rule once ranges are off", async () => {
   const answers = async (portRanges: PortRangeAddresses) => {
     await node.program(OBJECTS, context(portRanges));
     expect(await node.differences()).toEqual([]);

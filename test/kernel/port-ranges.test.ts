@@ -12,8 +12,8 @@ import {
 } from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Ranges of ports with real connections. The pods of the lab answer at 53, 80, 443, 3000, 5353, 6379, 7777, 8080, 8081, 8443,
-// 9100 and 9153: ranges begin and end there.
+// Ranges of ports with real connections. The pods of the lab answer on ports 53, 80, 443, 3000, 5353, 6379,
+// 7777, 8080, 8081, 8443, 9100 and 9153, so ranges begin and end there.
 
 let node: ProgrammedLab;
 beforeAll(async () => {
@@ -114,13 +114,16 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
     shows: "an explicit port of another Service on the same address wins",
     ...to("ext", EXTERNAL, 8081, answered("node", `${OTHER[0]} 8080`)),
   },
-  { shows: "the older of two Services has what both want", ...to("ext", EXTERNAL, 8443, at(8443, "node")) },
   {
-    shows: "the younger of two Services has the rest",
+    shows: "the older of two Services gets the ports that both want",
+    ...to("ext", EXTERNAL, 8443, at(8443, "node")),
+  },
+  {
+    shows: "the younger of two Services gets the rest",
     ...to("ext", EXTERNAL, 9100, answered("node", `${OTHER[0]} 9100`)),
   },
   {
-    shows: "the younger of two Services has the rest by IPv6",
+    shows: "the younger of two Services gets the rest over IPv6",
     ...to("ext", EXTERNAL6, 9153, answered("node", `${OTHER[1]} 9153`)),
   },
   {
@@ -128,12 +131,12 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
     ...to("pod3", "10.96.6.3", 8081, answered("kept", `${OTHER[0]} 8081`)),
   },
   { shows: "a range without endpoints is refused", ...to("pod3", "10.96.6.5", 8080, refused) },
-  { shows: "a policy of Local without a local endpoint drops", ...to("ext", "203.0.113.61", 8080, dropped) },
+  { shows: "a Local policy without a local endpoint drops", ...to("ext", "203.0.113.61", 8080, dropped) },
   {
-    shows: "a policy of Local lets a pod reach the whole cluster",
+    shows: "a Local policy lets a pod reach endpoints of the whole cluster",
     ...to("pod3", "203.0.113.61", 8080, at(8080)),
   },
-  { shows: "a client beside the source ranges is dropped", ...to("ext2", "203.0.113.61", 8080, dropped) },
+  { shows: "a client outside the source ranges is dropped", ...to("ext2", "203.0.113.61", 8080, dropped) },
   {
     shows: "UDP is balanced",
     ...{ from: "pod3", to: "10.96.6.6", port: 5353, proto: "udp" },
@@ -149,7 +152,7 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
   },
 ]);
 
-test("a range is refused while its Service has no endpoint, and explicit ports within it are their own", async () => {
+test("a range is refused while its Service has no endpoint, and explicit ports within it stay independent", async () => {
   const media = (endpoints: readonly string[]) => [MEDIA, { ports: MEDIA_PORTS, endpoints }] as const;
   const explicit = (endpoints: readonly string[]) =>
     [
@@ -193,7 +196,7 @@ test("a range is refused while its Service has no endpoint, and explicit ports w
   }
 });
 
-test("ranges of others stay when a thousand of one Service go", async () => {
+test("ranges of other Services stay when a thousand ranges of one Service go", async () => {
   const media = [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }] as const;
   const ranges = Array.from({ length: 1000 }, (_, n) => ({ first: 20_000 + 2 * n, last: 20_000 + 2 * n }));
   const many = [
@@ -208,7 +211,7 @@ test("ranges of others stay when a thousand of one Service go", async () => {
   }
 });
 
-test("a client with session affinity has one endpoint for a port and its range", async () => {
+test("a client with session affinity has the same endpoint for a port and its range", async () => {
   await node.program(
     objects([
       { ...MEDIA, affinitySeconds: 600 },
@@ -233,7 +236,7 @@ test("a client with session affinity has one endpoint for a port and its range",
   }
 });
 
-test("explicit ports and older ranges that come and go cut a range, and the kernel has what is desired", async () => {
+test("explicit ports and older ranges override a range as they come and go, and the kernel has the desired rules", async () => {
   const media = [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }] as const;
   const rival = (options: Partial<ServiceOptions>) =>
     [

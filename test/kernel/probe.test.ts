@@ -6,7 +6,7 @@ import type { RunProcess } from "../../src/kernel/process.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { fastPathFeatures, requiredFeatures } from "../../src/ruleset/required-features.ts";
 
-/** An nft that cannot do something: it refuses every transaction that asks for it. */
+/** Makes an nft without a feature: it refuses every transaction that uses the feature. */
 function nftWithout(word: string): Nft {
   const run: RunProcess = async (path, args, input, limits) => {
     const result = await runProcess(path, args, input, limits);
@@ -37,14 +37,14 @@ describe("the probe of nft and the kernel", () => {
     expect(String(refused).split("; ")).toHaveLength(lacking);
   });
 
-  test("finds no fast path in a kernel from which idle connections would vanish", async () => {
+  test("finds no fast path in a kernel that would lose idle connections", async () => {
     await expect(probeFeatures(nftWithout('"last"'), fastPathFeatures())).rejects.toMatchObject({
       message: expect.stringContaining("flow tables that connections leave with their time to live"),
       hint: expect.stringContaining("use Linux 5.14 or newer"),
     });
   });
 
-  test("names the missing feature alone", async () => {
+  test("names only the missing feature", async () => {
     await expect(probeFeatures(nftWithout('"masquerade"'), requiredFeatures())).rejects.toMatchObject({
       code: "NFT_FEATURE",
       message: 'nft at "nft" or this kernel lacks: masquerading with random ports',

@@ -10,11 +10,11 @@ import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { addressesOf } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// What the rules refuse is recorded, and what is recorded never changes what they refuse.
+// The rules record refusals, and the records never change the outcome.
 
 const LOAD_BALANCER = { ip: "203.0.113.60", ip6: "fd00:1b::60" };
 
-/** Every way to be refused or dropped. */
+/** Every kind of refused or dropped packet. */
 const OBJECTS: Objects = {
   services: [
     service({
@@ -75,7 +75,7 @@ async function recorded(of = node): Promise<RefusalEntry[] | undefined> {
   });
 }
 
-/** A refusal must come at once; IPv6 may take a neighbour solicitation longer. */
+/** Time for a refusal, which must come at once. IPv6 may first need a neighbour solicitation. */
 function probeOf(probe: Omit<Probe, "id" | "proto">, result?: Row[2]): Omit<Probe, "id"> {
   return { proto: "tcp", n: 1, wait: result === "timeout" ? 0.5 : 1.5, ...probe };
 }

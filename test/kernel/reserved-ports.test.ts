@@ -5,8 +5,8 @@ import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// `--reserve-nodeports` with the built daemon: the kernel's list, beside an administrator's own entries. More ports
-// than the kernel takes in one piece.
+// `--reserve-nodeports` with the built daemon, an administrator's own entries, and more ports than the kernel
+// accepts in one write.
 
 const COUNT = 1500;
 const OURS = Array.from({ length: COUNT }, (_, i) => 30_000 + 2 * i).filter((port) => port <= 32_766);
@@ -44,18 +44,18 @@ const reserved = async () => {
   return stdout.trim().split(",");
 };
 
-test("all NodePorts are reserved, beside the administrator's ports", async () => {
+test("all NodePorts are reserved in addition to the administrator's ports", async () => {
   expect(await reserved()).toEqual(["8080", ...OURS.map(String)]);
 });
 
-test("the NodePort of a deleted Service is given back, and an administrator's port stays", async () => {
+test("the NodePort of a deleted Service is released, and an administrator's port stays reserved", async () => {
   for (const port of [30_000, 30_002]) {
     lab.cluster.remove("services", apiService(named(port), { clusterIP: addressOf(port) }));
   }
   await expect.poll(async () => (await reserved()).slice(0, 3)).toEqual(["8080", "30002", "30004"]);
 });
 
-test("cleanup gives the reserved NodePorts back", async () => {
+test("cleanup releases the reserved NodePorts", async () => {
   await daemon.stop();
   expect((await reserved()).length).toBeGreaterThan(1000);
   const { stdout } = await lab.lab.exec([process.execPath, "dist/nft-proxy.js", "cleanup"]);

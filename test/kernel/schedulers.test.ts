@@ -19,7 +19,7 @@ import { ProgrammedLab } from "../support/programmed-lab.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 import { associate } from "../support/sctp-packets.ts";
 
-// Every scheduler with real connections, and the evaluator's answer beside the kernel's.
+// Every scheduler with real connections, and the evaluator's prediction compared with them.
 
 type Family = "ip" | "ip6";
 const FAMILIES: readonly Family[] = ["ip", "ip6"];
@@ -42,7 +42,7 @@ const clusterIP = (family: Family, number: number) =>
 interface Balanced extends Pick<ServiceOptions, "external" | "affinitySeconds"> {
   readonly number: number;
   readonly scheduler?: Scheduler;
-  /** How many endpoints have which weight; 4 of weight 1 if absent. */
+  /** The number of endpoints for each weight. The default is 4 endpoints of weight 1. */
   readonly weights?: readonly (readonly [count: number, weight: number])[];
 }
 
@@ -136,7 +136,7 @@ afterAll(() => node?.close());
 
 type Try = Omit<Probe, "id">;
 
-/** How often each endpoint answered; other answers by their words. */
+/** Counts the answers of each endpoint, and other outcomes. */
 async function counts(probe: Try): Promise<Record<string, number>> {
   const tally = (await node.lab.observe([{ id: "only", ...probe }])).get("only") ?? {};
   const byEndpoint: Record<string, number> = {};
@@ -147,7 +147,7 @@ async function counts(probe: Try): Promise<Record<string, number>> {
   return byEndpoint;
 }
 
-/** The endpoints that the evaluator holds possible, with their shares. */
+/** Returns the endpoints that the evaluator predicts, with their shares. */
 function simulated(probe: Try, objects = objectsOf(SERVICES)): Record<string, number> {
   const outcomes = evaluate(renderAll(objects).state.ruleset, LAB_NODE, packetOf({ id: "only", ...probe }));
   return Object.fromEntries(
@@ -159,7 +159,7 @@ const tcp = (from: ProbeSource, family: Family, number: number, n = 40): Try => 
   return { from, to: clusterIP(family, number), port: 80, proto: "tcp", n };
 };
 
-test("the kernel lists the rules of all schedulers as they were written", async () => {
+test("the rules of all schedulers are listed by the kernel as they were written", async () => {
   const listed = await Promise.all(
     FAMILIES.map((family) => node.nft("-j", "list", "table", family, "nft-proxy")),
   );
@@ -167,7 +167,7 @@ test("the kernel lists the rules of all schedulers as they were written", async 
   expect(rulesetText(kernel)).toBe(rulesetText(renderAll(objectsOf(SERVICES)).state.ruleset));
 });
 
-describe.each(FAMILIES)("by %s:", (family) => {
+describe.each(FAMILIES)("over %s,", (family) => {
   test("round-robin gives each endpoint its turn", async () => {
     expect(Object.values(await counts(tcp("pod1", family, NUMBERS.turn)))).toEqual([10, 10, 10, 10]);
     for (const from of ["ext", "node2"] as const) {
@@ -179,7 +179,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
   });
 
   test.each(CLIENTS)(
-    "source-hash sends %s to the endpoint that the evaluator names, by every port",
+    "source-hash sends %s to the endpoint that the evaluator predicts, on every port",
     async (from) => {
       const probe = tcp(from, family, NUMBERS.hash, 10);
       const answer = await counts(probe);
@@ -191,7 +191,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
     },
   );
 
-  test("round-robin gives each endpoint its turn at SCTP associations, by cluster IP and NodePort", async () => {
+  test("round-robin gives each endpoint its turn at SCTP associations, at cluster IP and NodePort", async () => {
     const associations = {
       from: "pod1",
       to: clusterIP(family, NUMBERS.turn),
@@ -204,7 +204,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
     expect(await associate(node.lab, nodePort)).toEqual(inTurn);
   });
 
-  test("source-hash sends a client's SCTP associations where its TCP connections go", async () => {
+  test("source-hash sends a client's SCTP associations to the endpoint of its TCP connections", async () => {
     for (const from of ["pod1", "pod2", "node2"] as const) {
       const associations = { from, to: clusterIP(family, NUMBERS.hash), port: SIGNALLING.port, count: 10 };
       const [endpoint = ""] = Object.keys(simulated(tcp(from, family, NUMBERS.hash)));
@@ -238,7 +238,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
     const slots = 251;
     const answer = await counts(tcp("pod1", family, NUMBERS.weightedTurn, slots));
     const shares = simulated(tcp("pod1", family, NUMBERS.weightedTurn));
-    // All at once: where one is missing, the answers tell whether it timed out or went elsewhere.
+    // All at once, so that the answers show whether a missing turn timed out or went to another endpoint.
     const expected = Object.entries(shares).map(([address, share]) => [address, Math.round(share * slots)]);
     expect(answer).toEqual(Object.fromEntries(expected));
   });
@@ -252,7 +252,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
     );
   });
 
-  test("session affinity keeps the endpoint that the scheduler chose", async () => {
+  test("session affinity keeps the endpoint that the scheduler has chosen", async () => {
     const probe = tcp("pod3", family, NUMBERS.stickyHash, 10);
     expect(Object.keys(await counts(probe))).toEqual(Object.keys(simulated(probe)));
     const inTurn = await Promise.all(
@@ -264,7 +264,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
     expect(new Set(inTurn.flatMap((answer) => Object.keys(answer))).size).toBe(4);
   });
 
-  test("pods are short-cut past external Local policy by the same hash", async () => {
+  test("pods bypass external Local policy with the same hash", async () => {
     const probe: Try = { from: "pod2", to: NODE[family], port: 30_008, proto: "tcp", n: 10 };
     expect(Object.keys(await counts(probe))).toEqual(
       Object.keys(simulated(tcp("pod2", family, NUMBERS.hash))),
@@ -273,7 +273,7 @@ describe.each(FAMILIES)("by %s:", (family) => {
   });
 });
 
-test("a deleted endpoint moves its own clients of source-hash, and few others", async () => {
+test("with source-hash, a deleted endpoint moves its own clients and few others", async () => {
   const fewer: readonly Balanced[] = [{ number: NUMBERS.hash, scheduler: "source-hash" }];
   const before = objectsOf(fewer, 4);
   const after = objectsOf(fewer, 3);

@@ -17,7 +17,7 @@ import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Source ranges with real connections. Of the two clients outside, `ext` may not come and `ext2` may.
+// Source ranges with real connections. Of the two clients outside, `ext` is not allowed and `ext2` is.
 
 const PORTS = [port(80, { name: "http" }), port(53, { name: "dns", protocol: "udp" })];
 const SLICE_PORTS = [slicePort(8080, { name: "http" }), slicePort(5353, { name: "dns", protocol: "udp" })];
@@ -28,7 +28,7 @@ interface Addresses {
   readonly second: string;
   readonly clusterIPs: readonly string[];
   readonly endpoint: string;
-  /** One list of ranges with `ext2`, in two ways to write it. */
+  /** The same ranges with `ext2`, written in two ways. */
   readonly ranges: readonly string[];
   readonly sameRanges: readonly string[];
   /** Ranges with `ext`. */
@@ -58,7 +58,7 @@ const ADDRESSES: ByFamily<Addresses> = {
 
 interface Cluster {
   readonly ranges: readonly string[];
-  /** Those of a second Service; none for one Service alone. */
+  /** The ranges of a second Service. If absent, there is only one Service. */
   readonly others?: readonly string[];
   readonly endpoints?: readonly string[];
 }
@@ -96,7 +96,10 @@ beforeAll(async () => {
 });
 afterAll(() => node?.close());
 
-/** What becomes of packets of both clients to addresses, by TCP and UDP: `ext 203.0.113.70 tcp`. */
+/**
+ * Returns the outcomes of packets from both clients to addresses over TCP and UDP, by names such as
+ * `ext 203.0.113.70 tcp`.
+ */
 async function outcomes(...addresses: readonly string[]): Promise<Record<string, Outcome>> {
   const probes = addresses.flatMap((to) =>
     PROTOCOLS.flatMap(([proto, number]) =>
@@ -109,7 +112,7 @@ async function outcomes(...addresses: readonly string[]): Promise<Record<string,
   return Object.fromEntries([...seen].map(([id, { result }]) => [id, { result }]));
 }
 
-/** Those {@link outcomes} when the same becomes of all packets of a client. */
+/** Returns the {@link outcomes} if all packets of each client have the same outcome. */
 function ofClients(ext: Outcome, ext2: Outcome, ...addresses: readonly string[]): Record<string, Outcome> {
   return Object.fromEntries(
     addresses.flatMap((to) =>
@@ -121,7 +124,7 @@ function ofClients(ext: Outcome, ext2: Outcome, ...addresses: readonly string[])
   );
 }
 
-/** How many sets of source ranges the kernel has, and how many chains that look into them. */
+/** Counts the kernel's sets of source ranges, and the chains that use them. */
 async function guards(family: Family): Promise<{ readonly sets: number; readonly chains: number }> {
   const table = parseListing(readListing(await node.nft("-j", "list", "table", family, "nft-proxy")))[family];
   return {
@@ -133,13 +136,13 @@ async function guards(family: Family): Promise<{ readonly sets: number; readonly
 describe.each(FAMILIES)("source ranges (%s)", (family) => {
   const { first, second, clusterIPs, ranges, sameRanges, otherRanges } = ADDRESSES[family];
 
-  test("that two Services have in common are one set and one chain, and guard both", async () => {
+  test("that two Services share are one set and one chain, and guard both Services", async () => {
     await node.program(cluster(family, { ranges, others: sameRanges }));
     expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
     expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
   });
 
-  test("guard a Service when the other one that has them gets other ranges, or goes", async () => {
+  test("still guard a Service after another Service that shared them changes or goes", async () => {
     await node.program(cluster(family, { ranges, others: otherRanges }));
     expect(await guards(family)).toEqual({ sets: 2, chains: 2 });
     expect(await outcomes(first, second)).toEqual({
@@ -153,7 +156,7 @@ describe.each(FAMILIES)("source ranges (%s)", (family) => {
     expect(await outcomes(first)).toEqual(ofClients(dropped, served, first));
   });
 
-  test("are gone with the last Service that has them", async () => {
+  test("are removed with the last Service that has them", async () => {
     await node.program(cluster(family, { ranges, others: sameRanges }));
     await node.follow(cluster(family, { ranges: [], others: sameRanges }));
     expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
@@ -162,7 +165,7 @@ describe.each(FAMILIES)("source ranges (%s)", (family) => {
     expect(await outcomes(first, second)).toEqual(ofClients(served, served, first, second));
   });
 
-  test("of a Service without endpoints drop clients that may not come; those that may are refused", async () => {
+  test("of a Service without endpoints drop clients that are not allowed, and allowed ones are refused", async () => {
     await node.program(cluster(family, { ranges, others: otherRanges, endpoints: [] }));
     expect(await outcomes(first, second, ...clusterIPs)).toEqual({
       ...ofClients(dropped, refused, first),
@@ -172,7 +175,9 @@ describe.each(FAMILIES)("source ranges (%s)", (family) => {
   });
 });
 
-/** 20,000 ranges of four addresses, none of which touch: the first, those between, and the last one. */
+/**
+ * 20,000 ranges of four addresses that do not touch each other: the first, 19,998 in between, and the last.
+ */
 const MANY: ByFamily<readonly string[]> = {
   ip: ["11.0.0.0/30", ...many((n) => `20.${n >> 13}.${(n >> 5) & 255}.${(n & 31) * 8}/30`), "223.255.0.4/30"],
   ip6: ["fd00:11::/126", ...many((n) => `fd00:20::${n.toString(16)}:0/126`), "fd00:ff::4/126"],
@@ -182,7 +187,10 @@ function many(rangeOf: (n: number) => string): string[] {
   return Array.from({ length: 19_998 }, (_, n) => rangeOf(n));
 }
 
-/** Clients within the first range, one between and the last one, and the addresses before and after each of these. */
+/**
+ * Clients inside the first range, one in the middle and the last one, and the addresses right before and
+ * after each of these.
+ */
 const INSIDE: ByFamily<readonly string[]> = {
   ip: ["11.0.0.0", "11.0.0.3", "20.1.0.8", "20.1.0.11", "223.255.0.4", "223.255.0.7"],
   ip6: ["fd00:11::", "fd00:11::3", "fd00:20::2001:0", "fd00:20::2001:3", "fd00:ff::4", "fd00:ff::7"],
@@ -192,7 +200,10 @@ const BESIDE: ByFamily<readonly string[]> = {
   ip6: ["fd00:10:ffff::1", "fd00:11::4", "fd00:20::2000:ffff", "fd00:20::2001:4", "fd00:ff::3", "fd00:ff::8"],
 };
 
-/** Connects to an address and port from each of some addresses; prints `ok ADDRESS` for those that are answered in 2 s. */
+/**
+ * Connects to an address and port from several addresses. Prints `ok ADDRESS` for each that is answered
+ * within 2 s.
+ */
 const CONNECT = `
   const [host, port, ...sources] = process.argv.slice(1);
   for (const localAddress of sources) {
@@ -220,23 +231,13 @@ describe("20,000 source ranges of one Service, loaded in several transactions", 
   });
   afterAll(() => lab?.close());
 
-  test.each(FAMILIES)(
-    "serve the clients at the ends of ranges, and none beside them (%s)",
-    async (family) => {
-      const sources = [...INSIDE[family], ...BESIDE[family]];
-      const length = family === "ip" ? 32 : 128;
-      for (const source of sources)
-        await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
-      const connect = [
-        process.execPath,
-        "--eval",
-        CONNECT,
-        ADDRESSES[family].first,
-        "80",
-        ...sources,
-      ] as const;
-      const lines = (await lab.mustRun("ext", connect)).split("\n");
-      expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
-    },
-  );
+  test.each(FAMILIES)("allow the clients at both ends of ranges, and none outside (%s)", async (family) => {
+    const sources = [...INSIDE[family], ...BESIDE[family]];
+    const length = family === "ip" ? 32 : 128;
+    for (const source of sources)
+      await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
+    const connect = [process.execPath, "--eval", CONNECT, ADDRESSES[family].first, "80", ...sources] as const;
+    const lines = (await lab.mustRun("ext", connect)).split("\n");
+    expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
+  });
 });

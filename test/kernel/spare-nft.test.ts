@@ -22,7 +22,7 @@ describe("an nft that waits for its input", () => {
 
   const listing = () => nft("-a", "list", "table", "ip", "spare-nft");
 
-  /** Started so far that its netlink socket is open. */
+  /** Starts it, and waits until its netlink socket is open. */
   async function waiting(): Promise<StartedProcess> {
     const here = linkOf("/proc/self/ns/net");
     const before = nftProcesses(here);
@@ -36,7 +36,7 @@ describe("an nft that waits for its input", () => {
   beforeAll(() => nft("add", "table", "ip", "spare-nft"));
   afterAll(() => nft("delete", "table", "ip", "spare-nft"));
 
-  test("sees what others change after its start", async () => {
+  test("sees changes of other programs after its start", async () => {
     const spare = await waiting();
     await nft("add", "set", "ip", "spare-nft", "ports", "{ type inet_service; }");
     const input = JSON.stringify({ nftables: [{ add: { element: { ...SET, elem: [80] } } }] });
@@ -44,7 +44,7 @@ describe("an nft that waits for its input", () => {
     expect(await listing()).toContain("elements = { 80 }");
   });
 
-  test("changes nothing when its input ends empty or in the middle", async () => {
+  test("changes nothing if its input is empty or ends too early", async () => {
     const before = await listing();
     await (await waiting()).finish("", LIMITS.timeoutMs);
     const half = JSON.stringify({
@@ -54,7 +54,7 @@ describe("an nft that waits for its input", () => {
     expect(await listing()).toBe(before);
   });
 
-  test("reports what the kernel refuses", async () => {
+  test("reports a refusal by the kernel", async () => {
     const input = JSON.stringify({ nftables: [{ delete: { element: { ...SET, elem: [443] } } }] });
     const { exitCode, stderr } = await (await waiting()).finish(input, LIMITS.timeoutMs);
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining("Error: ")]);
@@ -76,7 +76,7 @@ describe("the spare nft of a daemon", () => {
   beforeEach(async () => {
     daemon = lab.start();
     await lab.converged();
-    // The first sync may have had nothing to send.
+    // Makes a change, because the first sync may have had nothing to send.
     endpoints("10.244.1.12");
     await lab.converged();
     endpoints("10.244.1.11");
@@ -89,7 +89,7 @@ describe("the spare nft of a daemon", () => {
     lab.cluster.put("endpointslices", apiSlice("web", [address]));
   }
 
-  /** The process IDs of the node's spares. */
+  /** Returns the process ids of the node's spares. */
   async function spares(): Promise<number[]> {
     const { stdout } = await lab.lab.exec(["readlink", "/proc/self/ns/net"]);
     return nftProcesses(stdout.trim());
@@ -100,7 +100,7 @@ describe("the spare nft of a daemon", () => {
     return (await spares())[0] as number;
   }
 
-  test("is replaced without an error when it is killed", async () => {
+  test("is replaced without an error after it was killed", async () => {
     const killed = await theSpare();
     process.kill(killed, "SIGKILL");
     await expect.poll(spares).toEqual([]);
@@ -123,7 +123,7 @@ describe("the spare nft of a daemon", () => {
   );
 });
 
-/** The process IDs of every `nft -j -f -` in a network namespace. */
+/** Returns the process ids of every `nft -j -f -` in a network namespace. */
 function nftProcesses(namespace: string): number[] {
   return readdirSync("/proc").flatMap((name) => {
     const words = textOf(`/proc/${name}/cmdline`).split("\0").slice(0, -1);

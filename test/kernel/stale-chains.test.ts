@@ -10,13 +10,16 @@ import { toTransaction } from "../../src/nft/transaction.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
 import { renderAll, service, slice } from "../support/build.ts";
 
-// Some kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that deletes the last element that leads
-// to it. Versions do not tell which: Debian's 5.10.0-32 does not. The kernel is asked.
+// Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element that refers to
+// it. The version does not tell which kernels do (Debian's 5.10.0-32 does not), so the tests try it.
 
 const nft = new NftProgram({ path: "nft" });
 const tables = nftTables(nft);
 
-/** The rules for a Service of so many endpoints: 2 need the chain `balance-2`, 3 need `balance-3`. */
+/**
+ * Returns the rules for a Service with this number of endpoints: 2 need the chain `balance-2`, 3 need
+ * `balance-3`.
+ */
 function rulesFor(endpoints: readonly string[]): Ruleset {
   return renderAll({ services: [service({ name: "web" })], slices: [slice({ service: "web", endpoints })] })
     .state.ruleset;
@@ -30,7 +33,10 @@ beforeEach(async () => {
   await fullSync(nft, tables, TWO);
 });
 
-/** Deletes a chain with its last element in one transaction. @returns nft's refusal, undefined where the kernel takes it */
+/**
+ * Deletes a chain with its last element in one transaction. @returns nft's refusal, or undefined if the
+ * kernel accepts it
+ */
 async function refusalOfOneTransaction(): Promise<unknown> {
   return await nft.apply(toTransaction(diffRuleset(TWO, THREE))).then(
     () => undefined,
@@ -43,7 +49,7 @@ test("a full sync that deletes a chain with its last element succeeds, in one mo
   if (refusal !== undefined) expect((refusal as NftRefusedError).isBusy).toBe(true);
   await fullSync(nft, tables, TWO);
   const { applied } = await fullSync(nft, tables, THREE);
-  // The chain that takes its place comes first.
+  // The new chain is added first.
   expect(applied).toHaveLength(refusal === undefined ? 2 : 3);
   const kernel = await readKernel(tables, ["ip", "ip6"]);
   expect(kernel.kind === "read" && diffRuleset(kernel.ruleset, THREE)).toEqual([]);

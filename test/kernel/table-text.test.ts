@@ -38,13 +38,13 @@ describe.each(
     parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
   const load = () => nft(["-j", "-f", "-"], JSON.stringify(rebuildTransaction(ruleset)));
 
-  test("is what nft prints, but for counters of elements", () => {
+  test("equals nft's output, except for counters of elements", () => {
     load();
     const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
     expect(tableText(listed() as Table)).toBe(printed.replaceAll(" counter : ", " : "));
   });
 
-  test("as nft prints it is loaded as the same table", () => {
+  test("loads as the same table", () => {
     load();
     const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
     flush();

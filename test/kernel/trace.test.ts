@@ -44,7 +44,7 @@ async function traceTables(): Promise<readonly string[]> {
   return stdout.match(/nft-proxy-trace-\S+/g) ?? [];
 }
 
-/** The `nft monitor` processes of a trace, whose process id is the end of its table's name. */
+/** Returns the `nft monitor` processes of a trace. Its process id is the end of its table's name. */
 async function monitorsOf(table: string): Promise<readonly string[]> {
   const follower = `NFT_PROXY_STARTED_BY=${table.slice(table.lastIndexOf("-") + 1)}`;
   const found = await Promise.all(
@@ -56,7 +56,7 @@ async function monitorsOf(table: string): Promise<readonly string[]> {
   return found.flat();
 }
 
-/** Starts a trace; resolves when it is armed. */
+/** Starts a trace, and resolves when its rules are in place. */
 async function start(
   flags: readonly string[],
   source = objects,
@@ -74,7 +74,7 @@ async function start(
   ]);
   const stories: NamedStory[] = [];
   command.onLine((line) => {
-    // Notices are lines of standard error.
+    // The command prints notices on standard error.
     if (/^(?:note|warning): /.test(line)) return;
     expect(schemaErrors("trace", JSON.parse(line))).toEqual([]);
     stories.push(JSON.parse(line));
@@ -87,7 +87,7 @@ async function start(
   return { ...command, stories };
 }
 
-/** The stories of a trace that saw one probe. */
+/** Runs a trace during one probe and returns its stories. */
 async function storiesOf(
   flags: readonly string[],
   probe: { from: "pod2" | "ext"; to: string },
@@ -133,12 +133,12 @@ describe("trace", () => {
     });
   });
 
-  test("names the chain that rejects a packet to a Service without endpoints", async () => {
+  test("names the chain that rejects packets to a Service without endpoints", async () => {
     const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
     expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
   });
 
-  test("reports that the kernel stopped a packet without a route after prerouting", async () => {
+  test("reports that the kernel stopped a packet after prerouting, because it has no route", async () => {
     await lab.exec(["ip", "route", "add", "unreachable", "10.77.0.0/16"]);
     const [first] = await storiesOf(["--to=10.77.0.1", "--port=80"], { from: "pod2", to: "10.77.0.1" });
     expect(first).toMatchObject({
@@ -164,7 +164,7 @@ describe("trace", () => {
     await route("pod2", 0);
   });
 
-  test("without an API server names the rules of the kernel, and neither Services nor pods", async () => {
+  test("without an API server names the kernel's rules, but neither Services nor pods", async () => {
     const flags = ["--to=10.96.7.7", "--port=80", "--daemon-socket="];
     const probe = { from: "pod2", to: "10.96.7.7" } as const;
     const [first] = await storiesOf(flags, probe, "--master=http://127.0.0.1:1");
@@ -199,13 +199,13 @@ describe("trace", () => {
     await lab.exec([process.execPath, bundle, "apply", objects, ...FLAGS]);
   });
 
-  test("traces no other packets, and reports that there were none", async () => {
+  test("traces no other packets, and reports that it saw none", async () => {
     const flags = ["--to=10.96.7.7", "--port=81", "--duration=1s"];
     const { stdout } = await lab.exec([process.execPath, bundle, "trace", objects, ...FLAGS, ...flags]);
     expect(stdout).toBe("no matching packets within 1 s");
   });
 
-  test("removes the tables and monitors of killed traces, as the daemon does, but not of a running one", async () => {
+  test("removes the tables and monitors of killed traces, as the daemon does, but not those of a running one", async () => {
     const killed = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
     killed.kill("SIGKILL");
     await killed.ended;

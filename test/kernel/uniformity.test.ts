@@ -5,7 +5,10 @@ import { ProgrammedLab } from "../support/programmed-lab.ts";
 const CLUSTER_IP = "10.96.6.1";
 const CONNECTIONS = 1200;
 
-/** With five endpoints (four degrees of freedom) a fair balancer exceeds this once in a thousand million runs. */
+/**
+ * Limit of the test statistic. With five endpoints (four degrees of freedom), a fair balancer exceeds it once
+ * in a thousand million runs.
+ */
 const LIMIT = 48;
 
 let node: ProgrammedLab;

@@ -4,14 +4,15 @@ import { port, service, slice, testNodeContext } from "../support/build.ts";
 import { addressesOf } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// In our maps a NodePort has the address 0.0.0.0 or ::. A packet that bears it must not pass for one to a NodePort: it would
-// come past the node's addresses that serve them. No socket sends such a packet, so a table of its own writes the address
-// into others, before connection tracking and our chains see them.
+// In our maps a NodePort has the address 0.0.0.0 or ::. A packet to this address must not be treated as one
+// to a NodePort, because it would bypass the list of addresses that serve NodePorts. No socket sends such a
+// packet, so a separate table writes the address into other packets before connection tracking and our chains
+// see them.
 
 const NODE_PORT = 30_080;
 const UNSPECIFIED: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
 const HOOKS = { ext: "prerouting", node: "output" } as const;
-/** The packets of the client are routed to the node, and those of the node to another one. */
+/** The client's packets are routed to the node, and the node's packets to another node. */
 const RECEIVERS = { ext: "node", node: "node2" } as const;
 
 type Sender = keyof typeof HOOKS;
@@ -31,7 +32,10 @@ function addressOf(machine: "ext" | "node" | "node2", family: Family): string {
   return family === "ip" ? v4 : v6;
 }
 
-/** Chains that write the address into a sender's packets, and count those that bear it and those of them that we translated. */
+/**
+ * Chains that write the address into a sender's packets, count packets to it, and count those that we
+ * translated.
+ */
 function chainsFor(sender: Sender, family: Family): string {
   const packet = `${family} daddr ${addressOf(RECEIVERS[sender], family)} tcp dport ${NODE_PORT}`;
   const original = `ct original ${family} saddr ${addressOf(sender, family)} ct original ${family} daddr ${UNSPECIFIED[family]}`;
@@ -65,7 +69,10 @@ async function hasCounted(name: string, family: Family): Promise<boolean> {
   return Number(/packets (\d+)/.exec(text)?.[1]) > 0;
 }
 
-/** Sends packets to the unspecified address and the NodePort; whether they were seen and translated: `ext ip`. */
+/**
+ * Sends packets to the unspecified address and the NodePort. Returns the senders and families that were seen
+ * and translated, such as `ext ip`.
+ */
 async function send(): Promise<Record<string, { readonly seen: boolean; readonly translated: boolean }>> {
   await node.lab.observe(
     ROWS.map(([from, family]) => {
@@ -95,7 +102,7 @@ describe("a packet to the unspecified address and a NodePort", () => {
     expect(await send()).toEqual(ofAll({ seen: true, translated: false }));
   });
 
-  test("is translated without the rule that returns it, so that the check can fail", async () => {
+  test("is translated without the rule that returns it, so this check can fail", async () => {
     await node.program(OBJECTS);
     for (const family of FAMILIES) {
       const chain = await node.nft("-a", "list", "chain", family, "nft-proxy", "services");

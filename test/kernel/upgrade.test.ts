@@ -10,7 +10,8 @@ import { PATIENCE } from "../support/patience.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
-// An upgrade of the DaemonSet replaces one daemon by another over the same kernel, and a rollback does the same backwards.
+// An upgrade of the DaemonSet replaces one daemon by another with the same kernel. A rollback does the
+// reverse.
 
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
@@ -50,11 +51,11 @@ beforeAll(async () => {
   };
   lab.cluster.put("services", apiService("cutting", cutting));
   await serveEcho(lab.lab, "pod1", 7000);
-  // The first time, the earlier version is built.
+  // The first run builds the earlier version.
 }, 600_000);
 afterAll(() => lab?.close());
 
-/** Which endpoints answered 3 connections of each client to the sticky Service. */
+/** Returns the endpoints that answered 3 connections of each client to the sticky Service. */
 async function answers(): Promise<readonly string[]> {
   const probes = CLIENTS.map((from) => ({
     id: from,
@@ -77,7 +78,7 @@ async function replaceDaemon(program: string): Promise<void> {
   await daemon.saying("full sync");
 }
 
-/** Waits until new connections are answered: a TCP connection by a ClusterIP, and one by a NodePort. */
+/** Waits until new TCP connections to a ClusterIP and to a NodePort are answered. */
 async function serves(): Promise<void> {
   const probe = (id: string, to: string, port: number) => ({
     id,
@@ -106,14 +107,16 @@ const RANGES: readonly Probe[] = [
   { ...TCP, id: "range at an external IP", from: "ext", to: "203.0.113.10", port: 8443 },
 ];
 
-/** Connects without a pause while `change` happens: TCP by a cluster IP, also of the sticky Service, and by a NodePort. */
+/**
+ * Connects over TCP without a pause during `change`: to cluster IPs, one of them sticky, and to a NodePort.
+ */
 async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promise<readonly string[]> {
   const seen: string[] = [];
   let changing = true;
   const changed = change().finally(() => {
     changing = false;
   });
-  // A failure is thrown below, once the round that is under way has ended.
+  // A failure is thrown below, after the end of the current round.
   changed.catch(() => {});
   do {
     for (const [id, { result }] of await lab.lab.probe(probes)) seen.push(`${id} ${result}`);
@@ -123,14 +126,14 @@ async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promis
   return seen.filter((each) => !each.endsWith(" ok"));
 }
 
-test("an upgrade and a rollback keep connections, and clients are sticky after each", async () => {
+test("connections survive an upgrade and a rollback, and clients are sticky after each", async () => {
   await replaceDaemon(oldBundle);
   await serves();
   held = await HeldConnection.openAll(lab.lab, [
     ["pod2", "10.96.7.7", 7000],
     ["ext", "192.0.2.2", 32700],
   ]);
-  // The versions do not know each other's affinity entries: clients are balanced anew.
+  // The versions do not know each other's affinity entries, so clients are balanced again.
   for (const program of [bundle, oldBundle]) {
     await replaceDaemon(program);
     await serves();
@@ -141,16 +144,17 @@ test("an upgrade and a rollback keep connections, and clients are sticky after e
   }
 });
 
-test("new connections never fail while this version replaces the earlier one, and hardly while that replaces this one", async () => {
+test("new connections never fail while this version replaces the earlier one, and rarely in the other direction", async () => {
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle)), "upgrade").toEqual([]);
-    // The earlier version replaces all chains in one step, and the kernel may have a packet pass between both.
+    // The earlier version replaces all chains in one step, and a packet may pass between the old and the new
+    // ones.
     expect((await faultsDuring(() => replaceDaemon(oldBundle))).length, "rollback").toBeLessThan(2);
   }
   for (const connection of held) await connection.stillAnswered();
 });
 
-test("ranges of ports are served while this version replaces one that cut them by explicit ports, and that this one", async () => {
+test("port ranges are served while this version replaces one that split them at explicit ports, and in the other direction", async () => {
   const cutting = execaSync(BUILD_RELEASE, ["cut-ranges"]).stdout;
   await replaceDaemon(cutting);
   const serves = async () => {
@@ -160,7 +164,7 @@ test("ranges of ports are served while this version replaces one that cut them b
   await vi.waitFor(serves, PATIENCE);
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle), [...PORTS, ...RANGES]), "upgrade").toEqual([]);
-    // As above: that version replaces chains and ranges in one step.
+    // As above, that version replaces chains and ranges in one step.
     expect(
       (await faultsDuring(() => replaceDaemon(cutting), [...PORTS, ...RANGES])).length,
       "rollback",
@@ -168,7 +172,7 @@ test("ranges of ports are served while this version replaces one that cut them b
   }
 }, 120_000);
 
-test("a daemon over the rules of its own version changes nothing, and clients keep their endpoints", async () => {
+test("a daemon that finds rules of its own version changes nothing, and clients keep their endpoints", async () => {
   await replaceDaemon(bundle);
   await serves();
   const before = await answers();

@@ -7,7 +7,8 @@ import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 
-// The set of vanished endpoints in the real kernel. No state that it may be in can make the kernel refuse a sync.
+// The set of vanished endpoints in the real kernel. The kernel must not refuse a sync, whatever the state of
+// the set.
 
 const nft = new NftProgram({ path: "nft" });
 const [A, B] = ["10.244.2.11", "10.244.2.12"] as const;
@@ -34,7 +35,7 @@ beforeEach(() => {
   execaSync("nft", ["flush", "ruleset"]);
 });
 
-test("an endpoint that is back is deleted in a partial sync, whether the kernel still has it or has ended it", async () => {
+test("an endpoint that is back is deleted in a partial sync, even if the kernel has already expired it", async () => {
   const { sync, serve } = start();
   await sync();
   for (const isEnded of [false, true]) {
@@ -48,7 +49,7 @@ test("an endpoint that is back is deleted in a partial sync, whether the kernel 
   }
 });
 
-test("the kernel ends an endpoint by itself, later than the daemon does", async () => {
+test("the kernel expires an endpoint by itself, later than the daemon deletes it", async () => {
   const { sync, serve } = start();
   await sync();
   serve(B);
@@ -58,7 +59,7 @@ test("the kernel ends an endpoint by itself, later than the daemon does", async 
   expect(Number(expires)).toBeGreaterThan(VANISHED_SECONDS);
 });
 
-test("a set that others filled up is cleaned, and the sync succeeds", async () => {
+test("a set that other programs filled is cleaned up, and the sync succeeds", async () => {
   const { sync, serve } = start();
   await sync();
   const others = Array.from({ length: 2 * MOST_VANISHED }, (_, n) => `10.9.${n >> 8}.${n & 255} . 80`);

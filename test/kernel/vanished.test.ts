@@ -8,8 +8,9 @@ import type { RunningDaemon } from "../support/running-daemon.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// The built daemon with `--reset-vanished`, and connections in use whose endpoints leave. As some CNI plugins do, the node
-// has a blackhole for its range of pods: a packet to a pod that is gone never comes to the forward hook.
+// The built daemon with `--reset-vanished`, and connections in use whose endpoints leave. As with some CNI
+// plugins, the node has a blackhole route for its pod range, so a packet to a deleted pod never reaches the
+// forward hook.
 
 const ECHO = { port: 7000, targetPort: 7000 };
 const FLAGS = [
@@ -64,14 +65,17 @@ function serve(name: string, endpoints: readonly string[]): void {
   lab.cluster.put("endpointslices", apiSlice(name, endpoints, [ECHO]));
 }
 
-/** An EndpointSlice whose endpoints terminate and do not serve. */
+/** Returns an EndpointSlice whose endpoints are terminating and do not serve. */
 function terminating(name: string, endpoints: readonly string[]): StubObject {
   const slice = apiSlice(name, endpoints, [ECHO]);
   const conditions = { ready: false, serving: false, terminating: true };
   return { ...slice, endpoints: endpoints.map((address) => ({ addresses: [address], conditions })) };
 }
 
-/** Has a machine send unanswered bytes again at least every second, not ever later. Kernels before 6.15 cannot. */
+/**
+ * Makes a machine retransmit unanswered bytes at least every second, without growing pauses. Kernels before
+ * 6.15 cannot.
+ */
 async function askAgainSoon(machine: NamespaceName): Promise<void> {
   await lab.lab.run(machine, ["sysctl", "-w", "net.ipv4.tcp_rto_max_ms=1000"]);
 }
@@ -85,7 +89,7 @@ const inKernel = async (family = "ip") =>
     .sort();
 
 describe("clients of endpoints that left every EndpointSlice", () => {
-  test("are reset, be they pods, the node or others, by IPv4 and IPv6; clients of endpoints that terminate or that connect directly are not", async () => {
+  test("are reset over IPv4 and IPv6, on pods, the node and outside; clients of terminating endpoints and direct clients are not", async () => {
     const toReset: readonly HeldEnds[] = [
       ["pod4", "10.96.8.1", 7000],
       ["pod4", "fd00:10:96::81", 7000],
@@ -133,7 +137,7 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     expect((await lab.get(10249, "/")).body).toContain(`${POD1}:7000 left shop/`);
   });
 
-  test("are reset after a restart if the endpoint left before it or meanwhile, from every Service, and is not back", async () => {
+  test("are reset after a restart if the endpoint left every Service before or during it, and is not back", async () => {
     const held = await hold("pod4", "10.96.8.5");
     await daemon.stop();
     serve("other", []);
@@ -151,7 +155,7 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     await hold("pod4", "10.96.8.5");
   });
 
-  test("are not reset by a daemon without the option, which removes the set and the chain", async () => {
+  test("are not reset by a daemon without the option, which also removes the set and the chain", async () => {
     await daemon.stop();
     daemon = lab.start();
     await lab.converged();
