@@ -71,23 +71,15 @@ function addressOf(text: string): string | undefined {
 }
 
 function flagQueries(argv: Argv): ExplainQuery[] {
-  const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
-  const isProblems = isSet(argv, "problems");
+  const named = serviceArgument(argv);
+  const problemsOnly = isSet(argv, "problems");
   const namespace = namespaceArgument(argv);
+  const to = addressArgument(argv, "to");
   return [
-    ...(to === undefined
-      ? []
-      : [connectionQuery(argv, readAddress("to", to), textArgument(argv, "port"), undefined)]),
+    ...(to === undefined ? [] : [connectionQuery(argv, to, textArgument(argv, "port"), undefined)]),
     ...(named === undefined ? [] : [{ kind: "service" as const, named, from: fromOf(argv) }]),
-    ...(isSet(argv, "all") || isProblems
-      ? [
-          {
-            kind: "all" as const,
-            problemsOnly: isProblems,
-            from: fromOf(argv),
-            namespace,
-          },
-        ]
+    ...(isSet(argv, "all") || problemsOnly
+      ? [{ kind: "all" as const, problemsOnly, from: fromOf(argv), namespace }]
       : []),
   ];
 }
@@ -117,19 +109,11 @@ function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
 /** A flag's value as an address; undefined without the flag. Throws AppError BAD_ARGUMENT. */
 export function addressArgument(argv: Argv, flag: string): string | undefined {
   const text = textArgument(argv, flag);
-  return text === undefined ? undefined : readAddress(flag, text);
-}
-
-/** A flag's text as an address. Throws AppError BAD_ARGUMENT. */
-function readAddress(flag: string, text: string): string {
-  const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
-  if (address !== undefined) return address;
-  const hint = "by its name: --service namespace/name";
-  throw new AppError(
-    "BAD_ARGUMENT",
-    `--${flag} must be an IP address, not ${quoted(text)}`,
-    flag === "to" ? { hint } : {},
-  );
+  const address = text === undefined ? undefined : addressOf(text.replace(/^\[(.*)\]$/, "$1"));
+  if (text === undefined || address !== undefined) return address;
+  throw new AppError("BAD_ARGUMENT", `--${flag} must be an IP address, not ${quoted(text)}`, {
+    hint: flag === "to" ? "by its name: --service namespace/name" : undefined,
+  });
 }
 
 /**
