@@ -65,8 +65,11 @@ async function isHardware(files: HostFiles, name: string): Promise<boolean> {
   return await exists(files, `/sys/class/net/${name}/device/uevent`);
 }
 
-/** Parses /proc/net/dev: two header lines, then a line for each interface with its name before a colon. */
-async function interfaceNames(files: HostFiles): Promise<string[]> {
+/**
+ * Reads the names of this namespace's interfaces from /proc/net/dev: two header lines, then a line for each
+ * with its name before a colon. @throws the system's error
+ */
+export async function interfaceNames(files: HostFiles): Promise<string[]> {
   const lines = (await files.read("/proc/net/dev")).split("\n").slice(2);
   return lines.flatMap((line) => {
     const end = line.lastIndexOf(":");

@@ -4,6 +4,7 @@ import { gunzipSync } from "node:zlib";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
+import { interfaceNames } from "../../kernel/interfaces.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listChains, nftVersion } from "../../kernel/nft-listings.ts";
 import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
@@ -234,8 +235,7 @@ export function foreignChains({ objects }: Listing): ForeignChain[] {
  * namespace.
  */
 export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlySet<string>> {
-  const text = await files.read("/proc/net/dev").catch(() => "");
-  return new Set([...text.matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
+  return new Set(await interfaceNames(files).catch(() => []));
 }
 
 /** Reads traces of other service proxies outside of nftables. */
