@@ -38,8 +38,7 @@ export async function listClusterObjects(
     const decoders = apiDecoders((object, diagnostics) => {
       if (diagnostics.length > 0) onInvalid(object, diagnosticsText(diagnostics));
     }, options);
-    const list = { client, nodeName, decoders, clock: systemClock, onInvalid };
-    const objects = await listOnce(onService === undefined ? list : { ...list, onService });
+    const objects = await listOnce({ client, nodeName, decoders, clock: systemClock, onInvalid, onService });
     if (objects.nodes.length > 0) return objects;
     return { ...objects, missingNode: missingNode(nodeName, await nodeNames(client)) };
   } finally {

@@ -33,7 +33,7 @@ export interface ListOnceOptions {
    * Called with every Service as the API server sent it. With it, the Services of other proxies are listed
    * too.
    */
-  readonly onService?: (service: unknown) => void;
+  readonly onService?: ((service: unknown) => void) | undefined;
 }
 
 /** The objects of a cluster that a service proxy reads. */
