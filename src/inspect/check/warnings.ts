@@ -1,8 +1,14 @@
 import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { bounded, type FieldDiagnostic, fieldWarning } from "../../kube/decode/decode.ts";
-import type { RawService } from "../../kube/decode/raw-service.ts";
+import {
+  bounded,
+  type FieldDiagnostic,
+  fieldWarning,
+  type LocatedText,
+  located,
+} from "../../kube/decode/decode.ts";
+import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
@@ -292,23 +298,21 @@ function rangeWarning(
 function addressWarnings(
   subject: Subject,
   service: Service,
-  { spec, status }: RawService,
+  written: RawService,
   cache: ObjectCache,
 ): FieldDiagnostic[] {
   const serviceCIDRs = cache.serviceCIDRs();
   const inServiceCIDR = (address: string) =>
     serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
-  const external = (spec.externalIPs ?? []).flatMap((text, index) => {
+  const external = externalIPsOf(written).flatMap(({ text, path }) => {
     const address = canonicalAddress(text);
     if (address === undefined || !inServiceCIDR(address)) return [];
-    const path = joinPath("spec.externalIPs", index);
     const reason = `${address} is in a ServiceCIDR: it may become another Service's cluster IP`;
     return [fieldWarning("external-ip-in-service-cidr", path, reason)];
   });
-  const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
-    const address = canonicalAddress(ip ?? "");
+  const ingress = ingressAddresses(written).flatMap(({ text, path }) => {
+    const address = canonicalAddress(text);
     if (address === undefined || !isLinkLocal(address)) return [];
-    const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
     const reason = `${address} is link-local: routers do not forward packets to it`;
     return [fieldWarning("link-local-address", path, reason)];
   });
@@ -325,7 +329,7 @@ function addressWarnings(
 /** Returns warnings about port ranges that are not served, or that take ports of a node's own programs. */
 function portRangeWarnings(
   { ports }: Service,
-  { spec, status }: RawService,
+  written: RawService,
   { nodeContext, nodes }: WarningContext,
 ): FieldDiagnostic[] {
   if (ports.every(({ ranges }) => ranges === undefined)) return [];
@@ -338,21 +342,17 @@ function portRangeWarnings(
     portRanges === "virtual"
       ? "a range of ports is not served there on that node, but takes connections of other nodes to its programs"
       : "a range of ports takes connections to the node's own programs";
-  const warningsAt = (path: string, text: string | null | undefined): FieldDiagnostic[] => {
-    const address = canonicalAddress(text ?? "");
+  return [...externalIPsOf(written), ...ingressAddresses(written)].flatMap(({ text, path }) => {
+    const address = canonicalAddress(text);
     const node = address === undefined ? undefined : nodes.get(address);
     if (node === undefined) return [];
     const reason = `${address} is an address of Node ${node}: ${effect}`;
     return [fieldWarning("port-range-on-node", path, reason)];
-  };
-  return [
-    ...(spec.externalIPs ?? []).flatMap((text, index) =>
-      warningsAt(joinPath("spec.externalIPs", index), text),
-    ),
-    ...(status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) =>
-      warningsAt(joinPath(joinPath("status.loadBalancer.ingress", index), "ip"), ip),
-    ),
-  ];
+  });
+}
+
+function externalIPsOf({ spec }: RawService): LocatedText[] {
+  return located(spec.externalIPs, "spec.externalIPs");
 }
 
 /** Returns true if the cluster IP is a placeholder. */

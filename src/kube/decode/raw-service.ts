@@ -4,7 +4,8 @@ import type {
   V1ServiceSpec,
   V1ServiceStatus,
 } from "@kubernetes/client-node";
-import type { Optional, Raw, RawMetadata } from "./decode.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import type { LocatedText, Optional, Raw, RawMetadata } from "./decode.ts";
 
 /** One entry of a Service's `spec.ports` in API objects. */
 export type RawServicePort = Raw<V1ServicePort> & { readonly port: number };
@@ -27,4 +28,11 @@ export interface RawService {
 /** Returns the entries of `status.loadBalancer.ingress`, none if there is no such field. */
 export function ingressOf({ status }: RawService): readonly RawIngress[] {
   return status?.loadBalancer?.ingress ?? [];
+}
+
+/** Returns the addresses of `status.loadBalancer.ingress`, with the paths of their fields and their modes. */
+export function ingressAddresses(raw: RawService): (LocatedText & Pick<RawIngress, "ipMode">)[] {
+  return ingressOf(raw).flatMap(({ ip, ipMode }, index) =>
+    ip ? [{ text: ip, path: joinPath(joinPath("status.loadBalancer.ingress", index), "ip"), ipMode }] : [],
+  );
 }

@@ -1,5 +1,4 @@
 import { type ByFamily, byFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
 import {
   canonicalAddress,
@@ -13,7 +12,6 @@ import type { Service } from "../../model/service.ts";
 import {
   type FieldDiagnostic,
   fieldError,
-  type LocatedText,
   located,
   notAnAddress,
   readAddress,
@@ -21,7 +19,7 @@ import {
   textsByFamily,
 } from "./decode.ts";
 import type { DiagnosticCode } from "./diagnostic-code.ts";
-import { ingressOf, type RawIngress, type RawService, type RawServiceSpec } from "./raw-service.ts";
+import { ingressAddresses, type RawService, type RawServiceSpec } from "./raw-service.ts";
 
 /**
  * Returns true for addresses that no Service may have: rules for them would hijack the node's own traffic.
@@ -120,7 +118,8 @@ function loadBalancerOf(
   diagnostics: FieldDiagnostic[],
 ): Pick<Service, "loadBalancerIPs" | "loadBalancerSourceRanges"> {
   let loadBalancerIPs = textsByFamily(
-    ingressIPs(ingressOf(raw)),
+    // Only with this mode do packets reach nodes with that destination: https://kep.k8s.io/1860.
+    ingressAddresses(raw).filter(({ ipMode }) => (ipMode ?? "VIP") === "VIP"),
     (text) => readAddress(text, isReserved, families),
     diagnostics,
   );
@@ -142,19 +141,6 @@ function loadBalancerOf(
     loadBalancerIPs = { ...loadBalancerIPs, [family]: [] };
   }
   return { loadBalancerIPs, loadBalancerSourceRanges: ranges };
-}
-
-/**
- * Returns the addresses whose packets reach nodes with that destination: `ipMode` VIP,
- * https://kep.k8s.io/1860.
- */
-function ingressIPs(ingress: readonly RawIngress[]): LocatedText[] {
-  return ingress.flatMap(({ ip, ipMode }, index) => {
-    const isVip = ipMode === null || ipMode === undefined || ipMode === "VIP";
-    return ip && isVip
-      ? [{ text: ip, path: joinPath(joinPath("status.loadBalancer.ingress", index), "ip") }]
-      : [];
-  });
 }
 
 /**
