@@ -232,7 +232,8 @@ export class PassiveHealth implements SyncSubscriber {
     const [address = "", number] = splitParts(target);
     const answer = await ask(address, Number(number));
     this.#asking.delete(key);
-    if (this.#isStopped || !this.#watched.of(family).has(target)) return;
+    // An endpoint that left the lists meanwhile was forgotten, even if it is back.
+    if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "answered") this.#isBack(family, target);
     else if (this.#ejections.has(family, target))
       this.#ejections.failedAgain(family, target, clock.monotonic());
@@ -258,7 +259,8 @@ export class PassiveHealth implements SyncSubscriber {
       () => undefined,
     );
     const ports = this.#watched.portsOf(family, target);
-    if (answers !== last.answers || this.#isStopped || this.#ejections.has(family, target)) return;
+    if (this.#isStopped || this.#known[family].get(target) !== known) return;
+    if (answers !== last.answers || this.#ejections.has(family, target)) return;
     if (!ports.some((port) => this.#mayEject(family, port))) return;
     const { clock, cache, logger, request, onEjected } = this.#parts;
     const services = [...new Set(ports.map(({ service }) => service))].sort();

@@ -191,6 +191,23 @@ describe("an endpoint that answers no new connections", () => {
     expect([ejected(), cache.ejected.ip.size]).toEqual([[], 0]);
   });
 
+  test("is not ejected when it left the lists and returned while it was asked", async () => {
+    const { look, count, answerBy, cache, sync, ejected, health } = node();
+    await look();
+    count("10.244.1.2", 3);
+    answerBy(async () => {
+      for (const endpoints of [[ALL[0] as string], ALL]) {
+        cache.putSlice(slice({ service: "shop/web", endpoints }));
+        sync();
+      }
+      await health.look();
+      return "silent";
+    });
+    await look();
+    await look();
+    expect(ejected()).toEqual([]);
+  });
+
   test("is not asked at addresses of the node's own kind, nor as the API server", async () => {
     const own = ["127.0.0.1", "169.254.169.254", "224.0.0.1", "10.244.1.2", "10.244.1.3"];
     const { look, count, asked } = node(own, ["10.244.1.2 . tcp . 8080"]);
