@@ -2,7 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import { nftTables } from "../../../src/kernel/table-reader.ts";
+import type { ServiceName } from "../../../src/model/ids.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 import { creation } from "../../../src/nft/delta.ts";
 import { applyDeltas } from "../../../src/sync/apply-deltas.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -63,6 +65,32 @@ async function rangesComeAndGo(
   };
 }
 
+/** Has the first and only Service with passive health checks come and go, for which the filter chains are written again. */
+function watchedServiceComesAndGoes(
+  cache: ObjectCache,
+  sync: () => Promise<unknown>,
+): (number: number) => Promise<unknown> {
+  const [service] = [...cache.serviceNames()].map((name) => cache.service(name));
+  const [slice] = cache.allSlices();
+  if (service === undefined || slice === undefined) throw new Error("no Service was made");
+  const name = "default/watched" as ServiceName;
+  const ports = service.ports.map((port) => ({ ...port, protocol: "tcp" as const }));
+  const watched = { ...service, name, ports, clusterIPs: { ip: clusterIP(1), ip6: "" } };
+  cache.putSlice({
+    ...slice,
+    name: "watched-1",
+    service: name,
+    ports: slice.ports.map((port) => ({ ...port, protocol: "tcp" as const })),
+  });
+  return (number) => {
+    cache.putService({
+      ...watched,
+      passiveHealthCheck: number % 2 === 0 ? DEFAULT_PASSIVE_HEALTH_CHECK : "off",
+    });
+    return sync();
+  };
+}
+
 /** Packets that are under way while rules come into force. */
 export const underWay: Work = {
   name: "under-way",
@@ -94,6 +122,10 @@ export const underWay: Work = {
         "200 ranges of another Service gone, and come",
         await rangesComeAndGo(cache, sync),
         POD_PORT,
+      ),
+      await besideFlows(
+        "another Service's passive health checks on, and off",
+        watchedServiceComesAndGoes(cache, sync),
       ),
     ];
   },
