@@ -157,6 +157,8 @@ describe("a program that is stopped", () => {
     await ejecting(ip, "pod2", port);
     await expect.poll(() => knock(ip, 40), PATIENCE).not.toHaveProperty("timeout");
     expect(ejectedAt(port)).toEqual([`${addressOf("pod2")}:${port}`]);
+    const label = `endpoint="${addressOf("pod2")}:${port}"`;
+    expect(await lab.metric("nft_proxy_endpoint_ejected", label)).toBe(1);
     server.kill("SIGCONT");
     await expect.poll(ejectedNow, PATIENCE).toBe(0);
     await expect

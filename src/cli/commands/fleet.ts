@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ageText } from "../../base/duration.ts";
-import { counted } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/composed-options.ts";
 import { areHealthy, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
-import type { FleetMetrics, FleetNode } from "../../inspect/fleet/node-status.ts";
+import { type FleetMetrics, type FleetNode, fleetEjections } from "../../inspect/fleet/node-status.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
@@ -42,7 +42,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   try {
     progress.step("asking the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
-    const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
+    const json = () => JSON.stringify({ nodes, ejections: fleetEjections(nodes) }, null, 2);
+    const output = format === "json" ? `${json()}\n` : fleetText(nodes);
     return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.failure, output, notices };
   } finally {
     client.close();
@@ -63,12 +64,14 @@ const HEAD = [
   "DRIFT",
   "QUARANTINED",
   "REFUSED",
+  "EJECTED",
   "LAG-P99",
   "REASON",
 ];
 
 /**
- * The text output: a line for each node, with `-` for unknown values, and the total. Ends with a line feed.
+ * The text output: a line for each node, with `-` for unknown values, one for each ejected endpoint, and the
+ * total. Ends with a line feed.
  */
 export function fleetText(nodes: readonly FleetNode[]): string {
   const rows = [HEAD, ...nodes.map(cells)];
@@ -79,7 +82,20 @@ export function fleetText(nodes: readonly FleetNode[]): string {
       .join("  ")
       .trimEnd(),
   );
-  return `${[...lines, sumText(nodes)].join("\n")}\n`;
+  return `${[...lines, ...ejectionLines(nodes), sumText(nodes)].join("\n")}\n`;
+}
+
+/** Ejected endpoints with a line of their own; the JSON output has all of them. */
+const MOST_LINES = 20;
+
+function ejectionLines(nodes: readonly FleetNode[]): string[] {
+  const ejections = fleetEjections(nodes);
+  const lines = ejections.slice(0, MOST_LINES).map(({ endpoint, service, nodes: by, byMost }) => {
+    const most = byMost ? ", most nodes: it does not answer, whatever its readiness probe says" : "";
+    return printable(`${endpoint} of ${service} is ejected by ${listText(by)}${most}`);
+  });
+  const rest = ejections.length - lines.length;
+  return rest > 0 ? [...lines, `and ${counted(rest, "other ejected endpoint")}`] : lines;
 }
 
 /** A node with several pods has several lines, and is healthy if all of them are. */
@@ -108,6 +124,7 @@ function cells({
     number(metrics?.driftRepairs),
     number(quarantined),
     number(metrics?.refused),
+    number(metrics?.ejected.length),
     lagText(metrics),
     printable(reason ?? ""),
   ];

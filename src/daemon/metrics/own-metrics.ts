@@ -3,7 +3,9 @@ import { FAMILIES } from "../../base/family.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
+import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { deltaSize } from "../../nft/delta.ts";
+import { targetText } from "../../nft/elements.ts";
 import { isOfSourceRanges } from "../../ruleset/sets.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
 import type { EndpointCounts } from "../passive-health/suspicion.ts";
@@ -134,6 +136,14 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Endpoints that get no new connections because they do not answer this node",
     needs: "passiveHealth",
     scrape: ({ passiveHealth }) => one(passiveHealth?.ejected.length ?? 0),
+  },
+  /** For `fleet`, which finds endpoints that most nodes eject. The first ones only, as a node may lose its network. */
+  nft_proxy_endpoint_ejected: {
+    kind: "gauge",
+    help: "1 for each of the 100 endpoints ejected first, with one of its Services",
+    labels: ["namespace", "service", "endpoint"],
+    needs: "passiveHealth",
+    scrape: ({ passiveHealth }) => (passiveHealth?.ejected ?? []).slice(0, MOST_NAMED).map(ejectedSample),
   },
   nft_proxy_endpoint_ejections_total: {
     kind: "counter",
@@ -384,6 +394,14 @@ function programSamples(bytes: (memory: ProgramMemory) => number) {
 
 function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {
   return { labels: { ...familyLabel(family), ...labels }, value: connections };
+}
+
+/** Maximum number of ejected endpoints that have a series. */
+const MOST_NAMED = 100;
+
+function ejectedSample({ target, services }: EjectedEndpoint): Sample {
+  const [namespace = "", service = ""] = (services[0] ?? "").split("/");
+  return { labels: { namespace, service, endpoint: targetText(target) }, value: 1 };
 }
 
 function watchedConnections([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {

@@ -44,6 +44,8 @@ export interface FleetMetrics {
   readonly driftRepairs: number;
   /** Packets of new connections that the rules refused or dropped, since the start. */
   readonly refused: number;
+  /** Endpoints that get no new connections because they do not answer the node: at most 100. */
+  readonly ejected: readonly FleetEndpoint[];
   /**
    * 99th percentile of the time from a change to its rules in the kernel, seconds. Absent without a change,
    * and if `lagP99Above` is there.
@@ -51,6 +53,38 @@ export interface FleetMetrics {
   readonly lagP99?: number;
   /** Upper limit of the measured range, seconds, if the 99th percentile is above it. */
   readonly lagP99Above?: number;
+}
+
+/** An endpoint of a Service with passive health checks. */
+export interface FleetEndpoint {
+  /** `10.244.1.12:8080` */
+  readonly endpoint: string;
+  /** One of its Services. */
+  readonly service: string;
+}
+
+/** An endpoint that some nodes eject. */
+export interface FleetEjection extends FleetEndpoint {
+  /** Sorted. */
+  readonly nodes: readonly string[];
+  /** Whether most nodes eject it, of at least two: then not the network of one node is the cause. */
+  readonly byMost: boolean;
+}
+
+/** The endpoints that nodes eject, those of most nodes first. */
+export function fleetEjections(nodes: readonly FleetNode[]): FleetEjection[] {
+  const known = new Map<string, { readonly service: string; readonly nodes: Set<string> }>();
+  for (const { node, metrics } of nodes)
+    for (const { endpoint, service } of metrics?.ejected ?? []) {
+      const entry = known.get(endpoint) ?? { service, nodes: new Set() };
+      known.set(endpoint, entry);
+      entry.nodes.add(node);
+    }
+  const answering = new Set(nodes.flatMap(({ node, metrics }) => (metrics === undefined ? [] : [node]))).size;
+  const ejections = [...known].map(([endpoint, { service, nodes: by }]) => {
+    return { endpoint, service, nodes: [...by].sort(), byMost: by.size > 1 && 2 * by.size > answering };
+  });
+  return ejections.sort((a, b) => b.nodes.length - a.nodes.length || (a.endpoint < b.endpoint ? -1 : 1));
 }
 
 /** A pod of nft-proxy on a node. */
@@ -188,6 +222,9 @@ function metricsOf(text: string): FleetMetrics | undefined {
     version: build.labels.version ?? "",
     driftRepairs: sum("drift_repairs_total"),
     refused: sum("refused_packets_total"),
+    ejected: of("endpoint_ejected").map(({ labels: { namespace, service, endpoint = "" } }) => {
+      return { endpoint, service: `${namespace}/${service}` };
+    }),
     ...lagOf(of("change_lag_seconds_bucket")),
   };
 }

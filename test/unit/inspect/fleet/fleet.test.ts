@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/commands/fleet.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
-import type { FleetNode } from "../../../../src/inspect/fleet/node-status.ts";
+import { type FleetNode, fleetEjections } from "../../../../src/inspect/fleet/node-status.ts";
 import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -59,7 +59,7 @@ function livez(
   return { status, body: JSON.stringify(body) };
 }
 
-function metrics({ drift = 0, refused = 0, slow = 1 } = {}): string {
+function metrics({ drift = 0, refused = 0, slow = 1, ejected = [] as readonly string[] } = {}): string {
   return `# HELP nft_proxy_build_info 1, with the versions
 nft_proxy_build_info{version="1.2.3",nft="1.1.3",kernel="6.18.1",nodejs="v20.20.2"} 1
 nft_proxy_drift_repairs_total{kind="table"} ${drift}
@@ -70,7 +70,7 @@ nft_proxy_change_lag_seconds_bucket{le="0.01"} 90
 nft_proxy_change_lag_seconds_bucket{le="0.05"} 99
 nft_proxy_change_lag_seconds_bucket{le="+Inf"} ${99 + slow}
 nft_proxy_change_lag_seconds_count ${99 + slow}
-`;
+${ejected.map((name) => `nft_proxy_endpoint_ejected{namespace="shop",service="cart",endpoint="${name}"} 1\n`).join("")}`;
 }
 
 /** Serves nodes, pods (in pages) and their proxies. */
@@ -164,17 +164,44 @@ test("fleet gives a line for each node, the worst first", async () => {
     verifiedAgo: 3,
     outOfSyncFor: 0,
     quarantined: 0,
-    metrics: { version: "1.2.3", driftRepairs: 5, refused: 2, lagP99: 0.05 },
+    metrics: { version: "1.2.3", driftRepairs: 5, refused: 2, ejected: [], lagP99: 0.05 },
   });
-  expect(schemaErrors("fleet", { nodes })).toEqual([]);
-  expect(schemaErrors("fleet", { nodes: [{ ...nodes[0], state: "fine" }] })).toHaveLength(1);
+  expect(schemaErrors("fleet", { nodes, ejections: [] })).toEqual([]);
+  expect(schemaErrors("fleet", { nodes: [{ ...nodes[0], state: "fine" }], ejections: [] })).toHaveLength(1);
   const lines = fleetText(nodes).trimEnd().split("\n");
   expect(lines[3]).toMatch(
-    /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced$/,
+    /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0 +0\.05 s +IPv4: not synced$/,
   );
-  expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +>0\.05 s$/);
-  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +2h ago +no +- +0 +- +-$/);
+  expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +0 +>0\.05 s$/);
+  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +2h ago +no +- +0 +- +- +-$/);
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
+});
+
+test("fleet tells which nodes eject an endpoint, and whether most do", async () => {
+  const [silent, hidden, six] = ["10.244.1.12:8080", "10.244.2.13:8080", "[fd00:244:1::12]:8080"];
+  const nodes = await gatherOf([
+    { node: "node-a", livez: livez(200, 12), metrics: metrics({ ejected: [six, silent] }) },
+    { node: "node-b", livez: livez(200, 12), metrics: metrics({ ejected: [silent, hidden] }) },
+    { node: "node-c", livez: livez(200, 12), metrics: metrics() },
+    { node: "node-d", livez: livez(200, 12) },
+  ]);
+  expect(nodes[0]?.metrics?.ejected).toEqual([
+    { endpoint: six, service: "shop/cart" },
+    { endpoint: silent, service: "shop/cart" },
+  ]);
+  const ejections = fleetEjections(nodes);
+  expect(ejections).toEqual([
+    { endpoint: silent, service: "shop/cart", nodes: ["node-a", "node-b"], byMost: true },
+    { endpoint: hidden, service: "shop/cart", nodes: ["node-b"], byMost: false },
+    { endpoint: six, service: "shop/cart", nodes: ["node-a"], byMost: false },
+  ]);
+  expect(schemaErrors("fleet", { nodes, ejections })).toEqual([]);
+  expect(fleetText(nodes).trimEnd().split("\n").slice(5)).toEqual([
+    `${silent} of shop/cart is ejected by node-a and node-b, most nodes: it does not answer, whatever its readiness probe says`,
+    `${hidden} of shop/cart is ejected by node-b`,
+    `${six} of shop/cart is ejected by node-a`,
+    "4 nodes, 4 healthy",
+  ]);
 });
 
 const status = (phase: string, waiting?: string) => ({
@@ -255,7 +282,7 @@ test.each<[string, Omit<Pod, "node">, string]>([
 ])("a node %s", async (_what, pod, expected) => {
   const [node] = await gatherOf([{ node: "node-a", ...pod }]);
   expect(`${node?.state}: ${node?.reason}`.slice(0, expected.length)).toBe(expected);
-  expect(schemaErrors("fleet", { nodes: [node] })).toEqual([]);
+  expect(schemaErrors("fleet", { nodes: [node], ejections: [] })).toEqual([]);
 });
 
 test("a node before its first verification is unverified", async () => {
