@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
-import { bundle, townFlags } from "../support/command.ts";
+import { bundle } from "../support/command.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
-import type { Stage } from "./stage.ts";
+import { PROXY_FLAGS, type Stage } from "./stage.ts";
 
 /** A machine of the lab without rules of its own, which never passes a packet on. */
 const SCRATCH = "lan";
@@ -20,7 +20,7 @@ export async function finalDifferences(stage: Stage): Promise<readonly string[]>
   const { lab } = stage.lab;
   stage.churn.pause();
   await sleep(REST);
-  const dump = [process.execPath, bundle, "dump", ...townFlags, `--master=${stage.lab.master}`] as const;
+  const dump = [process.execPath, bundle, "dump", ...PROXY_FLAGS, `--master=${stage.lab.master}`] as const;
   const transaction = await lab.mustRun("node", [...dump, "--daemon-socket=", "--output=json"]);
   await lab.mustRun(SCRATCH, ["nft", "-j", "-f", "-"], { input: transaction });
   const listings = await Promise.all(

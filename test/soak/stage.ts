@@ -22,6 +22,9 @@ import { ECHO_PORT, ECHOING, putTargets } from "./targets.ts";
 /** Where a run leaves the daemon's log. */
 export const FOLDER = fileURLToPath(new URL("../../.cache/soak", import.meta.url));
 
+/** The options of the rules, for the daemon and for what its rules are compared with. */
+export const PROXY_FLAGS: readonly string[] = [...townFlags, "--passive-health-check=on"];
+
 const PRELOAD = fileURLToPath(new URL("./preload.mjs", import.meta.url));
 const { NODE_OPTIONS = "", MALLOC_ARENA_MAX = "" } = IMAGE_ENVIRONMENT;
 const ENVIRONMENT = { NODE_OPTIONS, MALLOC_ARENA_MAX, SOAK_FOLDER: FOLDER };
@@ -113,7 +116,7 @@ export class Stage {
 
   /** Starts a daemon beside the one there may be. */
   run(...flags: readonly string[]): RunningCommand {
-    const words = ["--import", PRELOAD, bundle, "run", ...townFlags, "--logging-format=json"];
+    const words = ["--import", PRELOAD, bundle, "run", ...PROXY_FLAGS, "--logging-format=json"];
     const argv = [process.execPath, ...words, `--master=${this.lab.master}`, ...flags] as const;
     return this.lab.lab.start("node", argv as [string, ...string[]], { env: ENVIRONMENT });
   }
