@@ -1,5 +1,6 @@
 import { didYouMean } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import {
   type FieldDiagnostic,
   fieldError,
@@ -240,12 +241,16 @@ function notAllowed(path: string, reason: string): FieldDiagnostic {
 function portErrors({ type, ports }: RawService["spec"]): FieldDiagnostic[] {
   const hasNodePorts = type === "NodePort" || type === "LoadBalancer";
   const [lowest, highest] = NODE_PORTS;
-  return (ports ?? []).flatMap(({ name, nodePort }, index) => {
+  return (ports ?? []).flatMap(({ name, nodePort, targetPort }, index) => {
     const path = joinPath("spec.ports", index);
     const errors: FieldDiagnostic[] = [];
     if (!name && (ports ?? []).length > 1) {
       const reason = "is required if there are several ports";
       errors.push(fieldError("missing-field", joinPath(path, "name"), reason));
+    }
+    if (targetPort && !isTargetPort(targetPort)) {
+      const reason = `must be a number from 1 to 65535 or a port's name, with a letter and at most 15 characters, not ${quoted(targetPort)}`;
+      errors.push(fieldError("invalid-value", joinPath(path, "targetPort"), reason));
     }
     if (!nodePort) return errors;
     const nodePortPath = joinPath(path, "nodePort");
@@ -257,6 +262,12 @@ function portErrors({ type, ports }: RawService["spec"]): FieldDiagnostic[] {
     }
     return errors;
   });
+}
+
+/** Whether a value, which no decoder has checked, is a number of a port or the name of a container's port. */
+function isTargetPort(value: unknown): boolean {
+  if (typeof value === "string") return /^(?=.{1,15}$)(?=.*[a-z])[a-z\d]+(?:-[a-z\d]+)*$/.test(value);
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535;
 }
 
 function policyErrors(spec: RawService["spec"]): FieldDiagnostic[] {

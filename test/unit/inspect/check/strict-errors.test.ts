@@ -146,6 +146,24 @@ describe("strict checks report what the API server would refuse, though a proxy 
     expect(await errorsOf(service(spec, "web", type))).toEqual([`${place} ${reason}`]);
   });
 
+  test.each<[string, boolean]>([
+    ["8080", true],
+    ["http-80", true],
+    ["0", true],
+    ['""', true],
+    ["99999", false],
+    ['"8080"', false],
+    ["Web", false],
+    ["[80]", false],
+    ["a-name-of-port-80", false],
+  ])("targetPort %s: %s", async (value, isValid) => {
+    const found = await errorsOf(service(`  ports: [{port: 80, targetPort: ${value}}]`));
+    const error = expect.stringContaining(
+      "6 spec.ports[0].targetPort must be a number from 1 to 65535 or a port's name",
+    );
+    expect(found).toEqual(isValid ? [] : [error]);
+  });
+
   test("a node port of two Services, unless one is TCP and the other UDP", async () => {
     const ports = (protocol: string) => `  ports: [{port: 80, nodePort: 30080, protocol: ${protocol}}]`;
     expect(
