@@ -24,6 +24,11 @@ test.each([
   ["names of every cluster", "default/kubernetes", "default/kubernetes"],
   ["an IPv4 address, twice", "10.96.0.10 . tcp . 53, 10.96.0.10:53", "ip4-1 . tcp . 53, ip4-1:53"],
   ["an IPv6 address", "[fd00:10:96::a]:53", "[ip6-1]:53"],
+  [
+    "the version of socat, unlike an address",
+    '"socat": "1.8.0.3" socat=1.8.0.3 at=1.8.0.3',
+    '"socat": "1.8.0.3" socat=1.8.0.3 at=ip4-1',
+  ],
   ["a CIDR", "10.244.0.0/16", "ip4-1/16"],
   [
     "an IPv6 address with its port as Node prints it",
