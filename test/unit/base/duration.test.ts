@@ -79,7 +79,7 @@ describe("formatDuration", () => {
     expect(formatDuration(milliseconds)).toBe(text);
   });
 
-  it("writes what parseDuration reads as the same duration", () => {
+  it("writes a text that parseDuration reads as the same duration", () => {
     const nanoseconds = fc.integer({ min: -1e13, max: 1e13 }).map((count) => count / 1e6);
     const milliseconds = fc.integer({ min: -1e12, max: 1e12 });
     fc.assert(

@@ -13,7 +13,7 @@ function setUp() {
 }
 
 describe("FailureLog", () => {
-  test("logs each reason once until a success, and the repetitions for debugging", () => {
+  test("logs each reason once until a success, and repetitions only for debugging", () => {
     const { log, logger, lines } = setUp();
     for (const reason of ["a", "a", "b", "a"]) log.add(reason, { hint: "wait" });
     expect(lines()).toEqual([
@@ -43,7 +43,7 @@ describe("FailureLog", () => {
     ]);
   });
 
-  test("logs ten reasons at most until a success", () => {
+  test("logs at most ten reasons until a success", () => {
     const { log, lines } = setUp();
     for (let n = 0; n < 100; n++) log.add(`reason ${n}`);
     log.end();

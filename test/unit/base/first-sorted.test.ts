@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { firstSorted } from "../../../src/base/first-sorted.ts";
 
-test("the first of some items are those that sorting puts first", () => {
+test("firstSorted returns the items that sorting puts first", () => {
   const most = fc.oneof(fc.nat(10), fc.constant(Number.POSITIVE_INFINITY));
   fc.assert(
     fc.property(fc.uniqueArray(fc.string({ maxLength: 3 })), most, (texts, count) => {

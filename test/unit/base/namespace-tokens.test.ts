@@ -11,7 +11,7 @@ describe("the tokens of namespaces", () => {
     return { clock, taken };
   };
 
-  test("are so many of each, and one more after each interval, up to as many again", () => {
+  test("are a fixed number for each namespace, and refill by one after each interval up to this number", () => {
     const { clock, taken } = setUp(3);
     expect([taken("a", 5), taken("b", 5)]).toEqual([
       [2, 1, 0],
@@ -25,7 +25,7 @@ describe("the tokens of namespaces", () => {
     expect(taken("a", 5)).toEqual([2, 1, 0]);
   });
 
-  test("are shared by all namespaces beyond 100 that took some of late, so that memory is bounded", () => {
+  test("are shared by all namespaces beyond the 100 recent ones, so that memory is bounded", () => {
     const { clock, taken } = setUp(2);
     for (let number = 0; number < 100; number++) expect(taken(`ns-${number}`, 3)).toHaveLength(2);
     const shared = Array.from({ length: 1000 }, (_, number) => taken(`more-${number}`, 3).length);

@@ -13,7 +13,7 @@ test.each([
   expect(nearest(word, candidates)).toBe(expected);
 });
 
-test("byNearness puts the nearest names first, equally near ones in alphabetical order", () => {
+test("byNearness puts the nearest names first, and equally near ones in alphabetical order", () => {
   expect(byNearness("worker-11", ["control", "worker-2", "worker-1", "worker-12"])).toEqual([
     "worker-1",
     "worker-12",

@@ -3,14 +3,14 @@ import { expect, test } from "vitest";
 import { describeSchemaError, joinPath, splitPath } from "../../../src/base/schema-error.ts";
 import { quoted } from "../../../src/base/text.ts";
 
-test("joinPath writes a path as people do, and splitPath takes it apart", () => {
+test("joinPath writes a path as people write it, and splitPath splits it", () => {
   const path = ["spec", "ports", 0, "a.b/c"].reduce<string>(joinPath, "");
   expect(path).toBe('spec.ports[0]["a.b/c"]');
   expect(splitPath(path)).toEqual(["spec", "ports", "0", "a.b/c"]);
   expect(splitPath("")).toEqual([]);
 });
 
-test("splitPath gives back any keys that joinPath joined", () => {
+test("splitPath returns the keys that joinPath joined, whatever they are", () => {
   fc.assert(
     fc.property(fc.array(fc.string()), (keys) => {
       expect(splitPath(keys.reduce(joinPath, ""))).toEqual(keys);
@@ -23,7 +23,7 @@ test("describeSchemaError undoes the escapes of a JSON pointer", () => {
   expect(describeSchemaError(error)).toEqual({ path: 'metadata.labels["a/b~c"][0]', reason: "violates x" });
 });
 
-test("quoted shortens a value to one line, and names a collection by its kind", () => {
+test("quoted shortens a value to one line, and shows a collection by its kind", () => {
   expect(quoted("a\n")).toBe('"a\\n"');
   expect(quoted("\u009b31m\u007f\u2028\u202e"), "what a terminal would obey").toBe(
     '"\\u009b31m\\u007f\\u2028\\u202e"',

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SharedValues } from "../../../src/base/shared-values.ts";
 
-test("SharedValues gives the first of equal values, and starts over beyond 20,000 different ones", () => {
+test("SharedValues returns the first of equal values, and starts over after 20,000 different ones", () => {
   const lists = new SharedValues<readonly number[]>();
   const [first, second] = [[80], [80]];
   expect(lists.share("80", first)).toBe(first);

@@ -27,12 +27,12 @@ describe("nestsDeeperThan", () => {
     expect(nests(`${"? ".repeat(2_000)}x`, 10)).toBe(true);
   });
 
-  it("does not count brackets within strings, nor collections side by side", () => {
+  it("does not count brackets within strings, or collections beside each other", () => {
     expect(nests(`a: "${"[".repeat(100)}"`, 10)).toBe(false);
     expect(nests("- [a, [b]]\n".repeat(100), 10)).toBe(false);
   });
 
-  it("counts each document by itself", () => {
+  it("counts each document separately", () => {
     expect(nests("---\n[[[[[[a]]]]]]\n".repeat(10), 10)).toBe(false);
   });
 });

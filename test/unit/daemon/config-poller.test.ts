@@ -17,7 +17,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
-test("a change of the configuration is noticed once, also one between its first reading and the start", () => {
+test("a change of the configuration is noticed once, even between its first reading and the start", () => {
   writeFileSync(path, "mode: nftables");
   const watch = new ConfigPoller(path);
   writeFileSync(path, "mode: iptables");
@@ -34,7 +34,7 @@ test("a change of the configuration is noticed once, also one between its first 
   watch.stop();
 });
 
-test("a change that was read again on request is not noticed once more", () => {
+test("a change that was already read on request is not noticed again", () => {
   writeFileSync(path, "mode: nftables");
   const watch = new ConfigPoller(path);
   let changes = 0;
@@ -48,7 +48,7 @@ test("a change that was read again on request is not noticed once more", () => {
   watch.stop();
 });
 
-test("a pipe is left to whoever reads the configuration", () => {
+test("a pipe is not read by the poller", () => {
   execaSync("mkfifo", [path]);
   const watch = new ConfigPoller(path);
   watch.start(() => {});

@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** A daemon over a fake kernel that has programmed one Service and serves the socket `path`. */
+/** Starts a daemon with a fake kernel that has programmed one Service and serves the socket `path`. */
 async function start(path: string) {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
@@ -65,7 +65,7 @@ async function start(path: string) {
   });
   daemons.push(daemon);
   await daemon.start();
-  // It begins its work once it has the lock of the network namespace.
+  // The daemon begins its work once it has the lock of the network namespace.
   await new Promise((resolve) => setImmediate(resolve));
   handlers?.services.onUpsert("default/web", service(), undefined);
   for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
@@ -91,7 +91,7 @@ function ask<Name extends keyof DaemonAnswers>(socketPath: string, name: Name): 
 }
 
 describe("the daemon socket", () => {
-  test("is for its owner alone, in a directory that it makes, and goes with the daemon", async () => {
+  test("is accessible to its owner only, in a directory that the daemon makes, and is removed when the daemon stops", async () => {
     const path = join(directory, "run", "daemon.sock");
     const { daemon } = await start(path);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -120,13 +120,13 @@ describe("the daemon socket", () => {
     expect(await ask(path, "unserved")).toMatchObject({ problem: "the API server is away" });
   });
 
-  test("answers with an empty list while the kernel has refused nothing", async () => {
+  test("answers with an empty list as long as the kernel has refused nothing", async () => {
     const path = join(directory, "daemon.sock");
     await start(path);
     expect(await ask(path, "refusals")).toEqual({ refusals: [] });
   });
 
-  test("tells desired, pending and committed rules apart while syncs fail", async () => {
+  test("distinguishes desired, pending and committed rules while syncs fail", async () => {
     const path = join(directory, "daemon.sock");
     const { fake, handlers, pass } = await start(path);
     fake.timesOut = true;

@@ -25,7 +25,7 @@ afterEach(async () => {
   await daemon?.stop();
 });
 
-/** A daemon over a fake kernel that has synced one Service. */
+/** Starts a daemon with a fake kernel that has synced one Service. */
 async function start({ dryRun = false, listed = true, isListening = true, lock = idleHost().lock } = {}) {
   const fake = new FakeNft();
   const kernel = new FakeListener();
@@ -66,12 +66,13 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
     recentLog: () => [],
   });
   await daemon.start();
-  // It begins its work once it has the lock of the network namespace.
+  // The daemon begins its work once it has the lock of the network namespace.
   await new Promise((resolve) => setImmediate(resolve));
   const pass = async (ms: number) => {
     for (let left = ms; left >= 0; left -= 1000) {
       clock.advance(Math.min(left, 1000));
-      // Turns of the event loop, not time: what the second set off is done after so many, however busy the machine is.
+      // Waits for turns of the event loop, not for time. After these turns, everything that the second caused
+      // is done, even on a busy machine.
       for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
     }
   };
@@ -83,7 +84,7 @@ async function start({ dryRun = false, listed = true, isListening = true, lock =
     await pass(0);
   };
   if (listed) await list();
-  /** Somebody else removes the table, of which the kernel tells. */
+  /** Removes the table as another program would, with the kernel's notification. */
   const remove = () => {
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     if (isListening) kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
@@ -98,7 +99,7 @@ describe("Daemon", () => {
     expect(daemon.history.snapshot().syncs).toBe(1);
   });
 
-  test("lacks everything from its start to the first sync, also while the first lists are awaited", async () => {
+  test("lacks everything from its start to the first sync, even while it waits for the first lists", async () => {
     const { daemon, pass, list, clock } = await start({ listed: false });
     const startedAt = clock.now();
     await pass(90_000);
@@ -113,7 +114,7 @@ describe("Daemon", () => {
     expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
-  test("before the first sync has lacked everything for the time that has passed, whatever the wall clock was set to", async () => {
+  test("before the first sync has lacked everything since its start, even if the wall clock was changed", async () => {
     const { daemon, clock, pass } = await start({ listed: false });
     await pass(5000);
     for (const step of [HOUR, -2 * HOUR]) {
@@ -128,7 +129,7 @@ describe("Daemon", () => {
     expect(said.map(({ level }) => level)).toEqual(["warn"]);
   });
 
-  test("takes changed options over in the next sync", async () => {
+  test("applies changed options in the next sync", async () => {
     const { daemon, pass, fake } = await start();
     const before = fake.transactions.length;
     daemon.setOptions({ ...options, masqueradeAll: true });
@@ -153,7 +154,7 @@ describe("Daemon", () => {
     });
   });
 
-  test("compares when it begins to listen anew, and repairs what changed meanwhile", async () => {
+  test("compares the tables when it listens again, and repairs changes in the meantime", async () => {
     const { fake, kernel, pass, logger } = await start();
     await pass(2000);
     kernel.end();
@@ -169,14 +170,14 @@ describe("Daemon", () => {
     });
   });
 
-  test("listens no more once it is stopped", async () => {
+  test("stops listening when it is stopped", async () => {
     const { daemon, kernel } = await start();
     expect(kernel.last.isStopped).toBe(false);
     await daemon.stop();
     expect(kernel.last.isStopped).toBe(true);
   });
 
-  test("warns once of tables of other software that slow transactions down, with their numbers of sets and what these cost", async () => {
+  test("warns once of other software's tables that slow transactions down, with their numbers of sets and the cost", async () => {
     const { costly, logger, pass } = await start();
     costly.push({ table: "ip kube-proxy", sets: 11_000, ms: 22 });
     await pass(1_300_000);
@@ -193,7 +194,7 @@ describe("Daemon", () => {
     ]);
   });
 
-  test("repairs at once, but ever more slowly what something else changes again and again", async () => {
+  test("repairs a change at once, and repeated changes after growing pauses", async () => {
     const { fake, daemon, logger, pass, remove } = await start();
     for (let second = 0; second < 120; second++) {
       if (fake.kernel.ruleset.ip !== undefined) remove();
@@ -207,13 +208,14 @@ describe("Daemon", () => {
     ]);
     await pass(60_000);
     remove();
-    // What a second sets off takes more turns of the event loop on a busy machine, and what follows from it waits for the clock.
+    // On a busy machine the effects of a second take more turns of the event loop, and later effects wait for
+    // the clock.
     for (let second = 0; second < 10 && daemon.history.snapshot().repairs < repairs + 2; second++)
       await pass(1000);
     expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 2);
   });
 
-  test("serves NodePorts at an address that the host gets later", async () => {
+  test("serves NodePorts at an address that the host got later", async () => {
     const { daemon, view, pass } = await start();
     daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
     await pass(1000);
@@ -223,7 +225,7 @@ describe("Daemon", () => {
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
   });
 
-  test("warns once while the host cannot be read, and again after it could", async () => {
+  test("warns once while the host cannot be read, and again after it could be read", async () => {
     const { view, pass, logger } = await start();
     const warned = () =>
       logger.lines.filter(({ message }) => message.includes("this host, retrying (logged once)")).length;
@@ -237,7 +239,7 @@ describe("Daemon", () => {
     expect(warned()).toBe(2);
   });
 
-  test("does a full sync once per full resync period", async () => {
+  test("makes one full sync in each full resync period", async () => {
     const { daemon, pass } = await start();
     daemon.setOptions({ ...options, fullResyncPeriodMs: 60_000, syncPeriodMs: HOUR });
     await pass(62_000);
@@ -245,19 +247,19 @@ describe("Daemon", () => {
   });
 
   test.each([false, true])(
-    "dry run %s: health check node ports are listened on only where rules are made",
+    "dry run %s: opens health check node ports only if it programs rules",
     async (dryRun) => {
       const { logger, daemon, pass } = await start({ dryRun });
       daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
       await pass(1000);
       expect(daemon.cache.service(named("web"))?.healthCheckNodePort).toBe(30_123);
-      // Whether it succeeds is up to the machine.
+      // This depends on the machine, and may fail.
       const said = () => logger.lines.filter(({ fields }) => /^health check/.test(String(fields.server)));
       await expect.poll(() => said().length > 0).toBe(!dryRun);
     },
   );
 
-  test("beside another one in its network namespace does nothing and is not ready, until that one ends", async () => {
+  test("does nothing and is not ready until another daemon in its network namespace ends", async () => {
     let isFree = false;
     const lock = { take: async () => isFree, release: () => {} };
     const { fake, daemon, logger, clock, pass } = await start({ lock });
@@ -276,14 +278,14 @@ describe("Daemon", () => {
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
   });
 
-  test("that is stopped while it waits for another one programs nothing later", async () => {
+  test("programs nothing after it was stopped while it waited for another daemon", async () => {
     const { fake, daemon, pass } = await start({ lock: { take: async () => false, release: () => {} } });
     await daemon.stop();
     await pass(2000);
     expect(fake.runs).toEqual([]);
   });
 
-  test("lists nothing from the kernel after the start of a dry run", async () => {
+  test("lists nothing from the kernel after the start in a dry run", async () => {
     const { fake, kernel, pass } = await start({ dryRun: true });
     const listed = fake.count("list");
     await pass(62_000);

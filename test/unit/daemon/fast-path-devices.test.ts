@@ -28,7 +28,9 @@ const ENDED = {
   durationMs: 0,
 };
 
-/** The flow tables of a kernel that keeps the names of interfaces that are gone, and refuses some. */
+/**
+ * The flow tables of a fake kernel that keeps the names of removed interfaces, and refuses some interfaces.
+ */
 class FakeFlowtables {
   devices: Partial<Record<string, string[]>> = { ip: [], ip6: [] };
   readonly transactions: Transaction[] = [];
@@ -89,7 +91,7 @@ const kindsOf = ({ nftables }: Transaction) =>
   nftables.map((command) => `${Object.keys(command)[0]} ${Object.keys(Object.values(command)[0] ?? {})[0]}`);
 
 describe("FastPathDevices", () => {
-  test("puts the host's interfaces into the flow tables of both families, and new ones as they come", async () => {
+  test("adds the host's interfaces to the flow tables of both families, and later new ones", async () => {
     const { kernel, host, devices, poll } = setUp(["eth0"]);
     await poll();
     expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
@@ -103,7 +105,7 @@ describe("FastPathDevices", () => {
     expect(devices.count).toBe(2);
   });
 
-  test("sends nothing while nothing changes, and puts back what somebody took out within ten seconds", async () => {
+  test("sends nothing while nothing changes, and restores interfaces that another program removed within ten seconds", async () => {
     const { kernel, poll } = setUp(["eth0"]);
     await poll(3);
     expect(kernel.transactions).toHaveLength(1);
@@ -119,7 +121,7 @@ describe("FastPathDevices", () => {
     expect(kernel.transactions).toEqual([]);
   });
 
-  test("makes flow tables anew that have devices by earlier options, at the start only", async () => {
+  test("recreates flow tables that have devices of earlier options, but only at the start", async () => {
     const { kernel, host, poll } = setUp(["eth0"]);
     kernel.devices = { ip: ["eth0", "eth1"], ip6: ["eth0"] };
     await poll();
@@ -135,7 +137,7 @@ describe("FastPathDevices", () => {
     expect(kernel.transactions, "an interface that is gone stays").toHaveLength(1);
   });
 
-  test("makes flow tables anew once many interfaces in them are gone", async () => {
+  test("recreates flow tables once many of their interfaces are gone", async () => {
     const names = Array.from({ length: 65 }, (_, n) => `veth${n}`);
     const { kernel, host, poll } = setUp(names);
     await poll();
@@ -144,7 +146,7 @@ describe("FastPathDevices", () => {
     expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
   });
 
-  test("compares after a full sync that made tables anew", async () => {
+  test("compares the interfaces after a full sync that recreated tables", async () => {
     const { kernel, devices, poll } = setUp(["eth0"]);
     await poll();
     kernel.devices = { ip: [], ip6: ["eth0"] };
@@ -153,7 +155,7 @@ describe("FastPathDevices", () => {
     expect(kernel.devices.ip).toEqual(["eth0"]);
   });
 
-  test("has all connections leave the fast path when an endpoint vanished, so that the rules see those to it", async () => {
+  test("removes all connections from the fast path when an endpoint vanishes, so that the rules see its connections", async () => {
     const { kernel, devices, poll } = setUp(["eth0"]);
     await poll();
     const spec = ip.sets.get(VANISHED)?.spec;
@@ -166,7 +168,7 @@ describe("FastPathDevices", () => {
     expect(kernel.transactions).toHaveLength(2);
   });
 
-  test("tries again without a warning when an interface went meanwhile, and warns of other refusals", async () => {
+  test("retries without a warning if an interface has disappeared in the meantime, and warns of other refusals", async () => {
     const { kernel, host, logger, poll } = setUp(["eth0", "veth1"]);
     kernel.refuses = "veth1";
     const gone = Object.getOwnPropertyDescriptor(host, "interfaces");
@@ -180,7 +182,7 @@ describe("FastPathDevices", () => {
     expect(logger.lines.filter(({ level }) => level === "warn")).toHaveLength(1);
   });
 
-  test("says once that some interfaces have no room, and names some of them", async () => {
+  test("warns once that there is no room for some interfaces, and names some of them", async () => {
     const { host, logger, poll } = setUp(["eth0"]);
     host.excluded = Array.from({ length: 44 }, (_, n) => `veth${n}`);
     await poll(2);

@@ -10,7 +10,7 @@ function setUp() {
   return { clock, collected, keeper: new HeapKeeper(clock, () => collected.push(clock.now())) };
 }
 
-/** A delta of one table with so many deleted elements. */
+/** Returns a delta of one table with this number of deleted elements. */
 function elements(count: number): TableDelta[] {
   const { ip } = renderAll({}).state.ruleset;
   const spec = ip?.sets.get("cluster-ips")?.spec;
@@ -31,7 +31,7 @@ describe("HeapKeeper", () => {
     expect(collected).toEqual([5999]);
   });
 
-  test("collects garbage after many small changes, not after each", () => {
+  test("collects garbage after many small changes, not after each one", () => {
     const { clock, collected, keeper } = setUp();
     for (let n = 0; n < 20; n++) {
       keeper.synced({ kind: "partial", deltas: elements(999) });

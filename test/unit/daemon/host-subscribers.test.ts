@@ -26,7 +26,7 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   expect(after("full"), "rules that were missing let flows pass untranslated").toBe(2);
 });
 
-test("the loopback proxy is told of NodePorts when one of them changed, its owner or its endpoints, and of nothing else", () => {
+test("the loopback proxy is notified when a NodePort, its owner or its endpoints change, and of nothing else", () => {
   const nodeContext = testNodeContext({ loopbackNodePorts: true });
   const cache = cacheOf({
     services: [service(), nodePortService("old", 1, 2), nodePortService("new", 2, 3)],

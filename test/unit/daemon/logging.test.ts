@@ -7,7 +7,7 @@ function logged(format: "text" | "json", level: "info" | "debug" = "info") {
 }
 
 describe("the log", () => {
-  test("as JSON has one object in one line for each message", () => {
+  test("as JSON has one line with one object for each message", () => {
     const { lines, logger } = logged("json");
     logger.warn({ service: "a/b", error: 'two\n"lines"' }, "ignored");
     expect(lines).toHaveLength(1);
@@ -17,7 +17,7 @@ describe("the log", () => {
     expect(rest).toEqual({ level: "warn", err: 'two\n"lines"', service: "a/b", msg: "ignored" });
   });
 
-  test("has the verbosity of Kubernetes components for information, and none for errors", () => {
+  test("has the verbosity of Kubernetes components in information, and none in errors", () => {
     const { lines, logger } = logged("json", "debug");
     logger.info({}, "synced");
     logger.debug({}, "listed");
@@ -33,13 +33,13 @@ describe("the log", () => {
     expect(lines[0]).toMatch(/^\S+Z E failed err="two\\nlines" path=\/x\/y:80 n=3 list=\["a"\]\n$/);
   });
 
-  test("rounds a figure to three digits", () => {
+  test("rounds figures to three digits", () => {
     const { lines, logger } = logged("text");
     logger.info({ seconds: 0.157069580078125, sent: 1234 }, "full sync");
     expect(lines[0]).toMatch(/ full sync seconds=0\.157 sent=1234\n$/);
   });
 
-  test.each(["text", "json"] as const)("as %s has no character that a terminal obeys", (format) => {
+  test.each(["text", "json"] as const)("as %s contains no control characters for terminals", (format) => {
     const { lines, logger } = logged(format);
     logger.warn(
       { service: "a\u009b31m", error: "\u001b[2J\u007f" },
@@ -51,7 +51,7 @@ describe("the log", () => {
     if (format === "json") expect(JSON.parse(lines[0] ?? "")).toMatchObject({ service: "a\u009b31m" });
   });
 
-  test("cuts a text of more than 4,000 characters, but for debugging", () => {
+  test("cuts a text after 4,000 characters, except for debugging", () => {
     const { lines, logger } = logged("json", "debug");
     logger.error({ error: "x".repeat(50_000) }, "y".repeat(5000));
     logger.debug({ transaction: "x".repeat(50_000) }, "sent");
@@ -63,7 +63,7 @@ describe("the log", () => {
     expect(whole.transaction).toHaveLength(50_000);
   });
 
-  test("changes its level while in use", () => {
+  test("can change its level while in use", () => {
     const { lines, logger } = logged("json");
     logger.debug({}, "unheard");
     logger.level = "debug";
@@ -74,7 +74,7 @@ describe("the log", () => {
   });
 });
 
-test("the recent log keeps the newest lines, each to 10,000 characters", () => {
+test("the recent log keeps the newest lines, up to 10,000 characters of each", () => {
   const written: string[] = [];
   const log = new RecentLog({ write: (line) => void written.push(line) }, 2);
   for (const line of ["first\n", "second\n", `${"x".repeat(50_000)}\n`]) log.write(line);

@@ -13,7 +13,7 @@ const HANDLERS: SourceHandlers = {
   servicecidrs: NOTHING,
 };
 
-/** A daemon on worker-11, and the names that the API server has. */
+/** Returns a daemon on worker-11. The API server has Nodes of these names. */
 function watching(names: readonly string[]) {
   const logger = memoryLogger();
   const { nodes } = watchForNode(HANDLERS, "worker-11", async () => names, logger);
@@ -44,13 +44,13 @@ describe("a daemon whose Node does not exist", () => {
     expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: ["worker-1"] }]);
   });
 
-  test("warns without names where none can be listed", async () => {
+  test("warns without names if Nodes cannot be listed", async () => {
     const { nodes, lines } = watching([]);
     nodes.onSynced();
     expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: undefined }]);
   });
 
-  test("logs once when the Node arrives", async () => {
+  test("logs once when the Node appears", async () => {
     const { nodes, put, lines } = watching(["worker-1"]);
     nodes.onSynced();
     await lines();

@@ -3,7 +3,7 @@ import { fileOrigin } from "../../../src/daemon/object-source.ts";
 import { townObjects } from "../../support/command.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-test("names the Services of files that nft-proxy does not serve", async () => {
+test("the Services of files that nft-proxy does not serve are named", async () => {
   const logger = memoryLogger();
   const { ignored, loadBalancers, problem } = await fileOrigin(
     [townObjects("town")],
@@ -20,7 +20,7 @@ test("names the Services of files that nft-proxy does not serve", async () => {
   expect(loadBalancers).toEqual([{ service: "edge/proxied-lb", address: "203.0.113.26" }]);
 });
 
-test("tells why the Services of files are not known", async () => {
+test("the reason is reported if the Services of files are unknown", async () => {
   const logger = memoryLogger();
   expect(await fileOrigin(["/nowhere"], "node-1", logger).unservedServices()).toEqual({
     ignored: [],

@@ -50,7 +50,7 @@ test("the log names a changed Service with its change", () => {
   ]);
 });
 
-test("the log does not name a Service that is rendered again without a change of its own", () => {
+test("the log does not name a Service that is rendered again without a change", () => {
   const { logger, sync } = setUp();
   sync("web");
   expect(logger.lines).toEqual([]);
@@ -76,7 +76,7 @@ test("the log names 20 Services in 10 s under churn, and counts the others once"
   expect(logger.lines[21]?.fields, "the next window").toMatchObject({ service: "default/web" });
 });
 
-test("the log counts a single other Service", () => {
+test("the log counts one other Service in the singular", () => {
   const { cache, clock, logger, sync } = setUp();
   for (let n = 0; n < 21; n++) {
     cache.putService(service({ name: `s${n}`, clusterIPs: [`10.96.1.${n}`] }));

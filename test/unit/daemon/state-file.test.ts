@@ -5,7 +5,7 @@ import { expect, test, vi } from "vitest";
 import { writePrivateFile, writeStateFile } from "../../../src/daemon/state-file.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-test("a private file is its owner's alone, also where there was one for all, and a directory that is missing is named", () => {
+test("a private file is accessible to its owner only, even if it replaces a public one, and a missing directory is named", () => {
   const directory = mkdtempSync(join(tmpdir(), "private-"));
   try {
     const [fresh, known] = [join(directory, "fresh"), join(directory, "known")];
@@ -28,7 +28,7 @@ test("a private file is its owner's alone, also where there was one for all, and
   }
 });
 
-test("a private file is not written through a symbolic link", () => {
+test("a private file is never written through a symbolic link", () => {
   const directory = mkdtempSync(join(tmpdir(), "private-"));
   try {
     const [victim, link] = [join(directory, "victim"), join(directory, "link")];
@@ -41,7 +41,7 @@ test("a private file is not written through a symbolic link", () => {
   }
 });
 
-test("the state is written to a new file of its owner alone, and never over what is there", () => {
+test("the state is written to a new file for its owner only, and never over an existing file", () => {
   const directory = mkdtempSync(join(tmpdir(), "private-"));
   vi.stubEnv("TMPDIR", directory);
   vi.spyOn(Date, "now").mockReturnValue(1);

@@ -47,7 +47,7 @@ test.each([
   expect(logger.lines).toMatchObject([{ level: "warn", fields: { reason: "drift", found: text } }]);
 });
 
-test("repairs that follow each other are logged 20 times in ten minutes, and the last line announces the pause", () => {
+test("repeated repairs are logged 20 times in ten minutes, and the last line announces the pause", () => {
   const { logger, log } = setUp();
   const repair = (endedAt: number) =>
     log.synced(syncReport({ kind: "full", reason: "drift", drift: [MISSING_TABLE], endedAt }));
@@ -86,7 +86,7 @@ test("repeated failures are logged once for each reason, and counted when they e
   ]);
 });
 
-test("a failed clean-up is no warning", () => {
+test("a failed clean-up is not logged as a warning", () => {
   const { logger, log } = setUp();
   log.cleanUpFailed(new Error("busy"));
   expect(logger.lines).toMatchObject([{ level: "info", fields: { error: "busy" } }]);
@@ -105,7 +105,7 @@ test("a quarantined service port is named when its quarantine begins and ends", 
   ]);
 });
 
-test("a Service with many quarantined ports is named once, also when it exceeds its budget by more", () => {
+test("a Service with many quarantined ports is named once, even if it later exceeds its budget by more", () => {
   const { log, logger } = setUp();
   const over = (count: number) =>
     new Map(
@@ -135,7 +135,7 @@ test("a conflict is named once", () => {
   ]);
 });
 
-test("a Service that loses many addresses and ports is named once, with some of them, and again when it has them", () => {
+test("a Service that loses many addresses and ports is named once with some of them, and again when it gets them", () => {
   const { logger, log } = setUp();
   const ports = Array.from({ length: 400 }, (_, i) => port(1000 + i, { name: `p${i}` }));
   const both = (["old", "young"] as const).map((name, createdAt) => service({ name, createdAt, ports }));
@@ -162,7 +162,7 @@ test("a Service that loses many addresses and ports is named once, with some of 
   ]);
 });
 
-test("conflicts and quarantined Services of one namespace are logged ten at once, and leave room for those of others", () => {
+test("conflicts and quarantined Services of one namespace are logged ten at a time, so that others have room", () => {
   const { logger, log, clock } = setUp();
   const numbered = (namespace: string, index: number) =>
     service({ name: `${namespace}/s${index}`, createdAt: index, clusterIPs: ["10.96.0.10"] });
@@ -202,7 +202,7 @@ test("an excluded family is named when its exclusion begins and ends", () => {
   ]);
 });
 
-test("Services whose session affinity is not kept are named once, and when it is kept", () => {
+test("Services without their session affinity are named once, and again when they have it", () => {
   const { logger, log } = setUp();
   const sticky = ["a/old", "b/new"].map((name, i) =>
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),

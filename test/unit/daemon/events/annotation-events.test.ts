@@ -5,7 +5,7 @@ import type { PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
-test("an unknown scheduler is reported once for each value, and again after it was corrected", () => {
+test("an unknown scheduler is reported once for each value, and again if it returns after a correction", () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const events = annotationEvents(cache, { record: (note) => void notes.push(note) });

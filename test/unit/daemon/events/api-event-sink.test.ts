@@ -34,7 +34,7 @@ afterEach(() => {
   server.closeAllConnections();
 });
 
-test("apiEventSink creates an Event with JSON, and changes one with a merge patch", async () => {
+test("apiEventSink creates an Event with JSON, and changes it with a merge patch", async () => {
   const sink = apiEventSink(client);
   await sink.send("POST", "/apis/events", { a: 1 });
   await sink.send("PATCH", "/apis/events/x", { b: 2 });
@@ -44,14 +44,14 @@ test("apiEventSink creates an Event with JSON, and changes one with a merge patc
   ]);
 });
 
-test("an Event that another node has created is as good as ours", async () => {
+test("an Event that another node has already created counts as created", async () => {
   status = 409;
   const sink = apiEventSink(client);
   await sink.send("POST", "/apis/events", {});
   await expect(sink.send("PATCH", "/apis/events/x", {})).rejects.toThrow("409");
 });
 
-test("apiEventSink rejects with the status when the API server refuses an Event", async () => {
+test("apiEventSink rejects with the status if the API server refuses an Event", async () => {
   status = 403;
   await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow(
     "POST /apis/events: 403",

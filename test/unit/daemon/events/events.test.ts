@@ -25,7 +25,7 @@ const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
 const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
 
 describe("eventObject", () => {
-  test("puts an Event about a Node into the namespace default", () => {
+  test("puts Events about a Node into the namespace default", () => {
     expect(eventObject(startingEvent(NODE), ORIGIN)).toEqual({
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
@@ -41,20 +41,20 @@ describe("eventObject", () => {
     });
   });
 
-  test("of a Node with a long name keeps the API server's limits: 253 characters of a name, 128 of an instance", () => {
+  test("for a Node with a long name keeps the API server's limits of 253 characters for names and 128 for instances", () => {
     const name = `${"a".repeat(54)}.`.repeat(5).slice(0, 253);
     const object = eventObject(startingEvent({ ...NODE, name }), {
       ...ORIGIN,
       instance: name,
       id: "f".repeat(32),
     });
-    // The API server takes no two dots in a row: the one at which the name is cut goes.
+    // The API server refuses two dots in a row, so a dot at the end of the shortened name is removed.
     expect(object.metadata.name).toBe(`${name.slice(0, 219)}.${"f".repeat(32)}`);
     expect(object.reportingInstance).toHaveLength(128);
     expect(object.regarding.name).toBe(name);
   });
 
-  test("puts an Event about a Service into the Service's namespace", () => {
+  test("puts Events about a Service into the Service's namespace", () => {
     const event = failedHealthPortEvent(WEB, 30123, "node-1", "address in use");
     expect(eventObject(event, ORIGIN)).toMatchObject({
       metadata: { name: "web.abc", namespace: "ns" },
@@ -84,7 +84,7 @@ describe("eventObject", () => {
     expect(event).toMatchObject({ type: "Warning", reason, note: expect.stringContaining(words) });
   });
 
-  test("cuts a note to 1024 bytes, between whole characters", () => {
+  test("cuts a note to 1024 bytes, between two characters", () => {
     const { note } = eventObject(failedServerEvent(NODE, "healthz", "€".repeat(1000)), ORIGIN);
     expect(note).toBe(`${"€".repeat(340)}...`);
     expect(eventObject(failedServerEvent(NODE, "healthz", "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
@@ -118,7 +118,7 @@ describe("EventRecorder", () => {
   const settle = () => new Promise((resolve) => setImmediate(resolve));
   const event = (number: number) => failedSyncEvent(NODE, `problem ${number}`);
 
-  test("knows a repetition by what of an Event is sent, so that a long note takes no more memory", async () => {
+  test("recognises repetitions by the part of an Event that is sent, so long notes take no more memory", async () => {
     const { recorder, sent } = makeRecorder();
     for (const end of ["a", "b"]) recorder.record(failedSyncEvent(NODE, `${"x".repeat(100_000)}${end}`));
     await settle();
@@ -157,7 +157,7 @@ describe("EventRecorder", () => {
     [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(
-    "%#: what all nodes find alike has one name in the cluster, anything else one for each node",
+    "%#: names Events that all nodes find alike once in the cluster, and others once for each node",
     async (noteOf, names) => {
       const nodes = ["node-1", "node-2"];
       const recorders = nodes.map(makeRecorder);
@@ -174,7 +174,7 @@ describe("EventRecorder", () => {
     },
   );
 
-  test("sends what all nodes find alike within 15 s, without counting repetitions, and anew when the API server has dropped it", async () => {
+  test("sends Events that all nodes find alike within 15 s, without counting repetitions, and again if the API server has dropped them", async () => {
     const { recorder, clock, sent } = makeRecorder();
     const found = contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp");
     recorder.record(found);
@@ -203,7 +203,7 @@ describe("EventRecorder", () => {
     expect(sent.map(([method]) => method)).toEqual(["POST", "POST"]);
   });
 
-  test("drops the Events of a flood beyond 25, and then beyond one in 10 s", async () => {
+  test("drops the Events of a flood beyond the first 25 and then one in 10 s", async () => {
     const { recorder, clock, sent, dropped } = makeRecorder();
     for (let number = 0; number < 30; number += 1) recorder.record(event(number));
     await settle();
@@ -216,7 +216,7 @@ describe("EventRecorder", () => {
     expect([sent.length, dropped.length]).toEqual([26, 6]);
   });
 
-  test("drops the Events of a namespace beyond ten, and none of another namespace or of the node for them", async () => {
+  test("drops the Events of a namespace beyond ten, without dropping those of other namespaces or of the node", async () => {
     const { recorder, clock, sent, dropped } = makeRecorder();
     const about = (namespace: string, number: number) =>
       quarantineEvent({ ...WEB, namespace }, `port ${number}`, "node-1", "refused");
@@ -232,7 +232,7 @@ describe("EventRecorder", () => {
     expect(dropped).toHaveLength(291);
   });
 
-  test("keeps Events of a namespace waiting for an API server that hangs, whatever waits of another", async () => {
+  test("keeps a namespace's Events for a hanging API server, however many another namespace has", async () => {
     const { recorder, clock, sent, dropped, state } = makeRecorder();
     let open = () => {};
     state.gate = new Promise((resolve) => {
@@ -252,7 +252,7 @@ describe("EventRecorder", () => {
     await expect.poll(() => sent.length).toBe(52);
   });
 
-  test("drops what the API server refuses, and creates it anew when it happens again", async () => {
+  test("drops an Event that the API server refuses, and creates it again when it recurs", async () => {
     const { recorder, sent, dropped, state } = makeRecorder();
     state.refuses = true;
     recorder.record(event(1));
@@ -264,7 +264,7 @@ describe("EventRecorder", () => {
     expect(sent.map(([method]) => method)).toEqual(["POST"]);
   });
 
-  test("keeps at most 50 Events for an API server that hangs, and sends them later", async () => {
+  test("keeps at most 50 Events for a hanging API server, and sends them later", async () => {
     const { recorder, clock, sent, dropped, state } = makeRecorder();
     let open = () => {};
     state.gate = new Promise((resolve) => {
@@ -279,7 +279,7 @@ describe("EventRecorder", () => {
     await expect.poll(() => sent.length).toBe(50);
   });
 
-  test("stop() waits 2 s at most for an API server that hangs, and sends nothing more", async () => {
+  test("stop() waits at most 2 s for a hanging API server, and sends nothing more", async () => {
     const { recorder, clock, sent, dropped, state } = makeRecorder();
     let open = () => {};
     state.gate = new Promise((resolve) => {
@@ -301,7 +301,7 @@ describe("EventRecorder", () => {
     expect([sent.length, clock.timers]).toEqual([1, 0]);
   });
 
-  test("stop() waits for requests under way, and sends nothing more", async () => {
+  test("stop() waits for open requests, and sends nothing more", async () => {
     const { recorder, clock, sent } = makeRecorder();
     recorder.record(event(1));
     recorder.record(event(1));

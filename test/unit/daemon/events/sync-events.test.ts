@@ -33,7 +33,7 @@ function setUp() {
   return { subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
 }
 
-test("why the API server refuses Events is logged once, and the end of it", async () => {
+test("the API server's reason for refusing Events is logged once, and so is the end of the refusals", async () => {
   const { subscriber, settle, logger, refuse } = setUp();
   refuse(new Error("403 events is forbidden"));
   for (const reason of ["nft hangs", "nft is missing"]) subscriber.failed?.(syncFailure(new Error(reason)));
@@ -51,7 +51,7 @@ test("why the API server refuses Events is logged once, and the end of it", asyn
   ]);
 });
 
-test("a sync without anything to report makes no Event", async () => {
+test("a sync with nothing to report sends no Event", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.synced(syncReport({ kind: "full", reason: "periodic" }));
   await settle();
@@ -67,7 +67,7 @@ test("a failed sync is reported with its reason", async () => {
   ]);
 });
 
-test("repaired drift is reported with what was found", async () => {
+test("repaired drift is reported with the differences", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.synced(syncReport({ kind: "full", reason: "drift", drift: [MISSING_TABLE] }));
   await settle();
@@ -76,7 +76,7 @@ test("repaired drift is reported with what was found", async () => {
   ]);
 });
 
-test("repaired drift is reported with the program that made it, where that is known", async () => {
+test("repaired drift is reported with the program that caused it, if known", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.synced(
     syncReport({ kind: "partial", reason: "drift", drift: [MISSING_TABLE], author: "firewalld" }),
@@ -87,7 +87,7 @@ test("repaired drift is reported with the program that made it, where that is kn
   ]);
 });
 
-test("a refused service port is reported about its Service", async () => {
+test("a refused service port is reported in an Event about its Service", async () => {
   const { subscriber, sent, settle } = setUp();
   subscriber.synced(
     syncReport({ quarantined: new Map([["ip default/bad/tcp" as ServicePortKey, "EINVAL"]]) }),
@@ -98,7 +98,7 @@ test("a refused service port is reported about its Service", async () => {
   ]);
 });
 
-test("a Service with many quarantined ports makes one Event", async () => {
+test("a Service with many quarantined ports causes one Event", async () => {
   const { subscriber, sent, settle } = setUp();
   const keys = Array.from({ length: 200 }, (_, i) => `ip default/bad:p${i}/tcp` as ServicePortKey);
   const report = syncReports();
@@ -127,7 +127,7 @@ test("a service port that the kernel refuses again is reported again", async () 
   expect(sent.map(({ reason }) => reason)).toEqual(["ServicePortQuarantined", "ServicePortQuarantined"]);
 });
 
-test("a Service that loses many addresses and ports makes one Event, with some of them", async () => {
+test("a Service that loses many addresses and ports causes one Event with some of them", async () => {
   const { subscriber, sent, settle, clock } = setUp();
   const ports = Array.from({ length: 400 }, (_, i) => port(1000 + i, { name: `p${i}` }));
   const services = (["old", "young"] as const).map((name, createdAt) => service({ name, createdAt, ports }));
@@ -143,7 +143,7 @@ test("a Service that loses many addresses and ports makes one Event, with some o
   ]);
 });
 
-test("a conflict is reported once, about the Service that lost", async () => {
+test("a conflict is reported once, in an Event about the losing Service", async () => {
   const { subscriber, sent, settle, clock } = setUp();
   const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];
   const { state } = renderAll({ services: [old, young] });
@@ -153,7 +153,7 @@ test("a conflict is reported once, about the Service that lost", async () => {
   expect(sent).toMatchObject([{ reason: "AddressConflict", regarding: { name: "young" } }]);
 });
 
-test("a Service whose session affinity is not kept is told so, by one node of all", async () => {
+test("a Service without its session affinity gets one Event from the whole cluster", async () => {
   const { subscriber, sent, settle, clock } = setUp();
   const sticky = ["a", "bad"].map((name, i) =>
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),

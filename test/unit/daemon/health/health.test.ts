@@ -15,13 +15,13 @@ function recordedBody(path: string): Record<string, unknown> {
   return JSON.parse(line.slice(line.indexOf("{"), line.lastIndexOf("}") + 1)) as Record<string, unknown>;
 }
 
-/** Every key of an object, nested ones after their parent, in order. */
+/** Returns every key of an object in order, nested keys after their parent. */
 function keysOf(value: unknown): unknown[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).map(([key, inner]) => [key, typeof inner, ...keysOf(inner)]);
 }
 
-/** A tracker with the runner and the node that it looks at. */
+/** Returns a tracker, and the runner and node that it reads. */
 function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
   const cache = { node: node(), isNodeKnown: true };
@@ -38,7 +38,7 @@ interface Asked {
   readonly unfollowed?: readonly string[];
 }
 
-/** The fields of /livez that kube-proxy does not have. */
+/** The fields of /livez that kube-proxy's answer does not have. */
 const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince", "unfollowed"]);
 
 async function ask(
@@ -81,7 +81,7 @@ describe("health", () => {
     },
   );
 
-  test("/healthz and /livez are 503 with the reason when a change has waited for the threshold", async () => {
+  test("/healthz and /livez are 503 with the reason once a change has waited for the threshold", async () => {
     const parts = synced(NOW - 100_000);
     parts.runner.pendingSince = NOW - 60_000;
     parts.tracker.failed({ error: new Error("nft: Could not process rule") });
@@ -107,7 +107,7 @@ describe("health", () => {
     expect((await ask(parts, "/healthz")).status).toBe(200);
   });
 
-  test("before the first sync /healthz is unhealthy after the threshold, /livez is not", async () => {
+  test("before the first sync /healthz is unhealthy after the threshold, but /livez is not", async () => {
     const parts = setUp(NOW, ["ip"]);
     parts.changes.waitingFor = ["services", "podCIDRs"];
     expect((await ask(parts, "/healthz", NOW + 59_999)).status).toBe(200);
@@ -122,7 +122,7 @@ describe("health", () => {
     expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
   });
 
-  test("/healthz names a family that the kernel refuses, and stays 200", async () => {
+  test("/healthz stays 200 and names a family that the kernel refuses", async () => {
     const parts = setUp(NOW);
     const excludedFamilies = new Map([["ip6", "Operation not supported"] as const]);
     parts.tracker.synced({ endedAt: NOW, excludedFamilies });
@@ -141,13 +141,13 @@ describe("health", () => {
     expect([isServed(report, "ip"), isServed(report, "ip6")], "for load balancers").toEqual([true, false]);
   });
 
-  test("/livez tells when the rules were last verified", async () => {
+  test("/livez reports the time of the last verification", async () => {
     const parts = { ...synced(NOW), verifiedAt: NOW - 12_000 };
     expect((await ask(parts, "/livez")).body).toMatchObject({ lastVerified: "2026-11-20T11:59:48.000Z" });
     expect((await ask(synced(NOW), "/livez")).body).toMatchObject({ lastVerified: "0001-01-01T00:00:00Z" });
   });
 
-  test("/livez tells of a pending change, of quarantined service ports and of what is not followed, and is 200", async () => {
+  test("/livez is 200 and reports a pending change, quarantined service ports and resources that are not followed", async () => {
     const parts = { ...synced(NOW - 100_000), quarantined: 2, unfollowed: ["services"] };
     expect((await ask(parts, "/livez")).body).not.toHaveProperty("outOfSyncSince");
     parts.runner.pendingSince = NOW - 5000;
@@ -168,7 +168,7 @@ describe("health", () => {
     expect((await ask(parts, "/readyz", NOW + 3_600_000)).status, "though it is not healthy").toBe(200);
   });
 
-  test("/healthz is 503 while the node's object was never seen, /livez is 200", async () => {
+  test("/healthz is 503 until the Node has been seen, and /livez is 200", async () => {
     const parts = synced(NOW);
     parts.cache.isNodeKnown = false;
     const reasons = ["the API server has not listed the Node node-1"];

@@ -29,7 +29,7 @@ describe("ServiceHealthCounts", () => {
     expect(view.services.get(balanced.name)?.localEndpoints).toEqual({ ip: 1 });
   });
 
-  test("counts each family of a Service by itself, and no family that it does not have", () => {
+  test("counts each family of a Service separately, and no family that the Service does not have", () => {
     const dual = { ...balanced, clusterIPs: { ip: "10.96.0.10", ip6: "fd00:96::10" } };
     const single = { ...service({ name: "single" }), healthCheckNodePort: 30124 };
     const cache = cacheOf({

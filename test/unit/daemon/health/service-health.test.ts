@@ -39,10 +39,10 @@ function makeServers() {
   return { servers, clock, failures, state };
 }
 
-/** A port that nothing listens on, from outside the range that the kernel hands out by itself. */
+/** Returns an unused port outside the kernel's range of ephemeral ports. */
 async function freePort(from: number): Promise<number> {
   for (let n = 0; n < 1000; n++) {
-    // Other test runs look for one, too.
+    // Other test runs look for a port at the same time.
     const port = from + ((process.pid + n) % 1000);
     const free = await new Promise<boolean>((resolve) => {
       const probe = createServer().once("error", () => resolve(false));
@@ -62,7 +62,7 @@ async function ask(host: string, port: number): Promise<Response | undefined> {
 }
 
 describe("serviceHealthAnswer", () => {
-  test("has the body and the weight header of kube-proxy's answer", () => {
+  test("has the body and weight header of kube-proxy's answer", () => {
     const answer = serviceHealthAnswer(WEB, 2, true);
     expect(answer).toMatchObject({
       status: 200,
@@ -99,7 +99,7 @@ test("health checks are served at the addresses of NodePorts, family by family",
 });
 
 describe("ServiceHealthServers", () => {
-  test("answers on each address, and follows counts, health and ports", async () => {
+  test("answers at each address, and follows changes of counts, health and ports", async () => {
     const { servers, state, failures } = makeServers();
     const port = await freePort(21000);
     const other = await freePort(port + 1);
@@ -120,7 +120,7 @@ describe("ServiceHealthServers", () => {
     expect(failures).toEqual([]);
   });
 
-  test("listens in one family alone when only that one serves all addresses", async () => {
+  test("listens in one family only if only that family serves all addresses", async () => {
     const { servers } = makeServers();
     const port = await freePort(24000);
     await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [
@@ -130,7 +130,7 @@ describe("ServiceHealthServers", () => {
     expect(await ask("[::1]", port)).toBeUndefined();
   });
 
-  test.skipIf(!hasIPv6)("answers in both families on one port, each with its own count", async () => {
+  test.skipIf(!hasIPv6)("answers in both families on the same port, each with its own count", async () => {
     const { servers, failures, state } = makeServers();
     const port = await freePort(25000);
     const everywhere = [
@@ -147,7 +147,7 @@ describe("ServiceHealthServers", () => {
     expect(await statuses(), "the kernel refuses the rules of IPv6").toEqual([200, 503]);
   });
 
-  test("passes a port from one Service to another in one sync", async () => {
+  test("moves a port from one Service to another in one sync", async () => {
     const { servers, failures } = makeServers();
     const port = await freePort(22000);
     await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [LOOPBACK]);
@@ -156,7 +156,7 @@ describe("ServiceHealthServers", () => {
     expect(await (await ask("127.0.0.1", port))?.json()).toMatchObject({ service: { name: "dns" } });
   });
 
-  test("reports a port in use once, tries it again, and serves the others", async () => {
+  test("reports a port in use once, retries it, and serves the others", async () => {
     const { servers, failures, clock } = makeServers();
     const port = await freePort(23000);
     const other = await freePort(port + 1);

@@ -19,7 +19,7 @@ import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
-/** A slow machine may take longer than Vitest's second. */
+/** Vitest's default of one second is too short for a slow machine. */
 const PATIENCE = { timeout: 30_000 };
 
 const open: { close(): Promise<void> }[] = [];
@@ -66,7 +66,7 @@ function ask(port: number, path: string, method = "GET", headers: Record<string,
 }
 
 describe("openHttpServer", () => {
-  test("answers a route with its query, and headers against sniffing, caching and embedding", async () => {
+  test("answers a route with its query, and sends headers against sniffing, caching and embedding", async () => {
     const { port } = await serve();
     const { status, headers, body } = await ask(port, "/ok?a=1");
     expect([status, body]).toEqual([200, "ok 1"]);
@@ -78,7 +78,7 @@ describe("openHttpServer", () => {
     });
   });
 
-  test("a server full of idle connections still answers: the oldest of them gives way", async () => {
+  test("still answers when it is full of idle connections, by closing the oldest", async () => {
     const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 3 });
     const idle = Array.from({ length: 3 }, () => connect(server.port, "127.0.0.1").on("error", () => {}));
     const ended = idle.map((socket) => new Promise<void>((resolve) => socket.once("close", () => resolve())));
@@ -88,7 +88,7 @@ describe("openHttpServer", () => {
     expect(idle.map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
   });
 
-  test("a client that does not read its answer is disconnected", async () => {
+  test("disconnects a client that does not read its answer", async () => {
     const large = new Map<string, Route>([["/large", () => textAnswer("x".repeat(20_000_000))]]);
     const server = await serve(large, memoryLogger(), { ...HTTP_LIMITS, idleMs: 50 });
     const socket = connect(server.port, "127.0.0.1").on("error", () => {});
@@ -115,7 +115,7 @@ describe("openHttpServer", () => {
     expect((await ask(port, path, method)).status).toBe(status);
   });
 
-  test("a client with many connections closes its own, never those of this host or of a client with fewer", async () => {
+  test("closes connections of the client with the most, never those of this host or of a client with fewer", async () => {
     const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 6 });
     const closed: string[] = [];
     const open = async (localAddress: string, name: string) => {
@@ -123,7 +123,7 @@ describe("openHttpServer", () => {
       socket.once("close", () => closed.push(name));
       await new Promise((resolve) => socket.once("connect", resolve));
     };
-    // From the address that it connects to: as the kubelet's probes.
+    // The client connects from the same address as the server's, like the kubelet's probes.
     await open("127.0.0.1", "probe");
     await open("127.0.0.3", "neighbour");
     for (let n = 0; n < 20; n++) await open("127.0.0.2", `flood ${n}`);
@@ -144,7 +144,7 @@ describe("openHttpServer", () => {
     expect((await ask(port, "/ok", "GET", { host })).status).toBe(status);
   });
 
-  test("at other addresses, a request may name any host", async () => {
+  test("accepts any host name in requests at other addresses", async () => {
     const server = await openHttpServer(
       { host: "0.0.0.0", port: 0 },
       (path) => routes.get(path),
@@ -154,7 +154,7 @@ describe("openHttpServer", () => {
     expect((await ask(server.port, "/ok", "GET", { host: "node-1.example" })).status).toBe(200);
   });
 
-  test("answers 500 without details when a route throws, and logs them", async () => {
+  test("answers 500 without details if a route throws, and logs the details", async () => {
     const logger = memoryLogger();
     const { port } = await serve(routes, logger);
     expect(await ask(port, "/throws")).toMatchObject({ status: 500, body: "internal error\n" });
@@ -176,7 +176,7 @@ describe("openHttpServer", () => {
     await ended;
   });
 
-  test("gives the port that it listens on, 0 for a Unix socket", async () => {
+  test("returns the port that it listens on, or 0 for a Unix socket", async () => {
     const { port } = await serve();
     expect(port).toBeGreaterThan(0);
     const directory = await mkdtemp(join(tmpdir(), "http-server-"));
@@ -186,7 +186,7 @@ describe("openHttpServer", () => {
     await rm(directory, { recursive: true });
   });
 
-  test("throws an AppError that names the address when the port is in use", async () => {
+  test("throws an AppError that names the address if the port is in use", async () => {
     const { port } = await serve();
     const error = await openHttpServer({ host: "127.0.0.1", port }, () => undefined, memoryLogger()).catch(
       (e) => e,
@@ -225,7 +225,7 @@ describe("RetryingServer", () => {
     return { server, clock, failures, logger };
   }
 
-  test("tries again until it can listen, and reports the failure once", async () => {
+  test("retries until it can listen, and reports the failure once", async () => {
     const other = await serve();
     const { server, clock, failures, logger } = kept(other.port);
     await server.start();
@@ -247,7 +247,7 @@ describe("RetryingServer", () => {
     expect((await ask(other.port, "/ok?a=2")).body).toBe("ok 2");
   });
 
-  test("does not try again after close()", async () => {
+  test("does not retry after close()", async () => {
     const other = await serve();
     const { server, clock } = kept(other.port);
     await server.start();

@@ -11,10 +11,10 @@ import { named } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
-// The proxy listens on 127.0.0.1; an endpoint listens on the same port of 127.0.0.2, where the kernel's rules would
-// lead.
+// The proxy listens on 127.0.0.1. An endpoint listens on the same port of 127.0.0.2, to which the kernel's
+// rules would translate.
 
-/** A slow machine may take longer than Vitest's second. */
+/** Vitest's default of one second is too short for a slow machine. */
 const PATIENCE = { timeout: 30_000 };
 
 const closers: (() => unknown)[] = [];
@@ -22,7 +22,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-/** An endpoint, and the NodePort that leads to it. */
+/** An endpoint and its NodePort. */
 async function endpoint(serve: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on("error", () => {});
@@ -75,7 +75,7 @@ async function client(port: number): Promise<Socket> {
 const closed = (socket: Socket) => new Promise<boolean>((resolve) => socket.once("close", resolve));
 
 describe("LoopbackProxy", () => {
-  test("passes data on in both directions, and an end as the end of that direction only", async () => {
+  test("forwards data in both directions, and the end of one direction without ending the other", async () => {
     const { port } = await endpoint((socket) => {
       let read = "";
       socket.on("data", (chunk) => {
@@ -102,7 +102,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => seen.connections, PATIENCE).toBe(0);
   });
 
-  test("holds a writer back while the other side does not read", async () => {
+  test("pauses a writer while the other side does not read", async () => {
     const sockets: Socket[] = [];
     const { port } = await endpoint((socket) => sockets.push(socket.pause()));
     const { proxy: made } = proxy();
@@ -113,7 +113,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => sockets.length, PATIENCE).toBe(1);
     const before = process.memoryUsage().arrayBuffers;
     await new Promise((resolve) => setTimeout(resolve, 300));
-    // The kernel's buffers hold some megabytes; the proxy holds next to nothing.
+    // The kernel's buffers hold some megabytes, and the proxy almost nothing.
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 2 ** 20);
     expect(socket.writableLength).toBeGreaterThan(total / 2);
     let received = 0;
@@ -124,7 +124,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => received, PATIENCE).toBe(total);
   });
 
-  test.each(["client", "endpoint"])("passes on a reset by the %s", async (side) => {
+  test.each(["client", "endpoint"])("forwards a reset by the %s", async (side) => {
     const sockets: Socket[] = [];
     const { port } = await endpoint((socket) => sockets.push(socket.resume()));
     const { proxy: made, seen } = proxy();
@@ -154,7 +154,7 @@ describe("LoopbackProxy", () => {
     expect(seen.connections).toBe(0);
   });
 
-  test("warns once when the host has no route to endpoints", async () => {
+  test("warns once if the host has no route to endpoints", async () => {
     const { port } = await endpoint(() => {});
     // TCP has no route to the broadcast address, on any host.
     const { proxy: made, seen, logger } = proxy(100, "255.255.255.255");
@@ -167,7 +167,7 @@ describe("LoopbackProxy", () => {
     expect(warnings.map(({ message }) => message)).toEqual(["no route for loopback NodePorts (logged once)"]);
   });
 
-  test("keeps connections over a sync, and after their NodePort is gone", async () => {
+  test("keeps connections during a sync, and after their NodePort is gone", async () => {
     const { port } = await endpoint((socket) => socket.pipe(socket));
     const { proxy: made, seen } = proxy();
     await made.sync([nodePort(port)]);
@@ -185,7 +185,7 @@ describe("LoopbackProxy", () => {
     expect(await echo("three")).toBe("three");
   });
 
-  test("reports a port in use once, and tries again until it is free", async () => {
+  test("reports a port in use once, and retries until it is free", async () => {
     const { port } = await endpoint((socket) => socket.end("served"));
     const other = createServer().listen(port, "127.0.0.1");
     await once(other, "listening");
@@ -203,7 +203,7 @@ describe("LoopbackProxy", () => {
     expect(await text(await client(port))).toBe("served");
   });
 
-  test("resets connections over the limit, and no others", async () => {
+  test("resets connections beyond the limit, and no others", async () => {
     const { port } = await endpoint((socket) => socket.pipe(socket));
     const { proxy: made, seen } = proxy(1);
     await made.sync([nodePort(port)]);

@@ -7,7 +7,7 @@ import { initialState } from "../../../../src/kube/source.ts";
 import { scrapedParts } from "../../../support/metric-values.ts";
 import { syncReport } from "../../../support/sync-report.ts";
 
-/** Each metric of a text exposition: its type, its labels besides `le`, its buckets. */
+/** Returns each metric of a text exposition, with its type, its labels except `le`, and its buckets. */
 function parseExposition(text: string) {
   const metrics = new Map<string, { type: string; labels: Set<string>; buckets: Set<string> }>();
   for (const line of text.split("\n")) {
@@ -57,7 +57,7 @@ describe("metrics", () => {
     },
   );
 
-  test("those named kubeproxy_ are exactly the recorded ones, and all names have a known prefix", async () => {
+  test("with the prefix kubeproxy_ are exactly the recorded ones, and all names have a known prefix", async () => {
     const names = new Metrics().registry.getMetricsAsArray().map(({ name }) => name);
     const ofLater = /^kubeproxy_nftables_localhost_nodeport_/;
     const own = names.filter((name) => name.startsWith("kubeproxy_") && !ofLater.test(name));
@@ -65,7 +65,7 @@ describe("metrics", () => {
     for (const name of names) expect(name).toMatch(/^(kubeproxy|nft_proxy|process|nodejs|rest_client)_/);
   });
 
-  test("start at zero where they count, and those of the process are in base units", async () => {
+  test("start at zero if they are counters, and are in base units if they are about the process", async () => {
     const text = await new Metrics().registry.metrics();
     expect(text).toContain('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 0\n');
@@ -75,7 +75,7 @@ describe("metrics", () => {
     expect(text).toMatch(/^nodejs_eventloop_lag_p99_seconds [\d.e-]+$/m);
   });
 
-  test("of the build have the versions of nft-proxy, nft, the kernel and Node.js", async () => {
+  test("about the build have the versions of nft-proxy, nft, the kernel and Node.js", async () => {
     const metrics = new Metrics();
     const nft = "nftables v1.1.3 (Commodore Bullmoose #4)";
     metrics.observe("started", {
@@ -116,7 +116,7 @@ describe("connection metrics", () => {
     return { scrape: () => metrics.registry.metrics(), time, errors };
   }
 
-  test("are read once for both metrics and for all scrapes within the maximum age", async () => {
+  test("are read once for both metrics, and for all scrapes within the maximum age", async () => {
     let reads = 0;
     const { scrape, time } = scraper(async () => {
       reads += 1;
@@ -130,7 +130,7 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(2));
   });
 
-  test("a reading that takes long is good for twenty times as long", async () => {
+  test("use a slow reading for twenty times its duration", async () => {
     let reads = 0;
     const { scrape, time } = scraper(async () => {
       reads += 1;
@@ -146,7 +146,7 @@ describe("connection metrics", () => {
     expect(reads).toBe(2);
   });
 
-  test("keep their last values when a reading fails, and the failure is reported", async () => {
+  test("keep their last values if a reading fails, which is reported", async () => {
     const failures = [false, true, true];
     const { scrape, time, errors } = scraper(async () => {
       if (failures.shift() === true) throw new Error("nft is busy");
@@ -163,7 +163,7 @@ describe("connection metrics", () => {
   });
 });
 
-test("reset packets are counted by family, as 0 where a family has none", async () => {
+test("reset packets are counted by family, with 0 for a family without any", async () => {
   const metrics = new Metrics();
   metrics.readFrom(scrapedParts({ resetPackets: async () => ({ ip: 3 }) }));
   const text = await metrics.registry.metrics();
@@ -171,7 +171,7 @@ test("reset packets are counted by family, as 0 where a family has none", async 
   expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv6"} 0\n');
 });
 
-test("reflector metrics show the state at the time of each scrape", async () => {
+test("reflector metrics show the state at each scrape", async () => {
   const metrics = new Metrics();
   const states = {
     services: initialState(),

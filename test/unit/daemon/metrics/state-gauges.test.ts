@@ -12,7 +12,7 @@ const health: { pendingSince: number | undefined } = { pendingSince: 1200 };
 const history = new SyncHistory();
 const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 
-test("the state gauges show the present state, times in seconds", async () => {
+test("the state gauges show the current state, with times in seconds", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Map([["ip default/bad/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
@@ -50,7 +50,7 @@ test("Local policies without a local endpoint are counted until there is one", a
   expect(await show(localEndpoint("10.244.1.11"))).toEqual([0, 0]);
 });
 
-test("the memory of the container and of its programs is shown where the host tells of it", async () => {
+test("the memory of the container and of its programs is shown if the host reports it", async () => {
   const show = async (container: ContainerMemory | undefined) => {
     const metrics = testMetrics();
     const programs = async () => [{ program: "nft", resident: 5e6, peak: 90e6 }];

@@ -10,7 +10,7 @@ function setUp() {
   return { metrics, subscriber: metrics.syncs(["ip"]), value };
 }
 
-test("a successful sync is timed for the families that are programmed", async () => {
+test("a successful sync is timed for each programmed family", async () => {
   const { subscriber, value } = setUp();
   const applied = [{ bytes: 5000, durationMs: 20 }];
   const triggerTimes = [{ family: "ip", at: 250 }] as const;
@@ -30,7 +30,7 @@ test("a successful sync is timed for the families that are programmed", async ()
   expect(await value("nft_proxy_nft_duration_seconds_sum")).toBe(0.02);
 });
 
-test("failed syncs and clean-ups are counted by what failed", async () => {
+test("failed syncs and clean-ups are counted separately", async () => {
   const { subscriber, value } = setUp();
   subscriber.failed?.(syncFailure(new AppError("NFT_TIMEOUT", "nft hangs"), true));
   subscriber.failed?.(syncFailure(new Error("odd")));
@@ -44,7 +44,7 @@ test("failed syncs and clean-ups are counted by what failed", async () => {
   expect(await value("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", "IPv4")).toBe(1);
 });
 
-test("a full sync without differences is counted as same, and so is one that replaces unreadable tables at start", async () => {
+test("a full sync without differences is counted as same, and so is one that replaces unreadable tables at the start", async () => {
   const { subscriber, value } = setUp();
   subscriber.synced(syncReport({ kind: "full", reason: "periodic" }));
   subscriber.synced(syncReport({ kind: "full", reason: "start", unreadable: "a foreign table" }));

@@ -21,7 +21,7 @@ import { memoryLogger } from "../../../support/memory-logger.ts";
 const WEB = named("shop/web");
 const ALL = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
 
-/** A node with one Service of these endpoints, counters that a test sets, and endpoints that answer or do not. */
+/** Makes a node with one Service of these endpoints. Tests set its counters, and whether endpoints answer. */
 function node(addresses: readonly string[] = ALL, apiServers: readonly string[] = []) {
   const clock = new ManualClock();
   const logger = memoryLogger();
@@ -81,7 +81,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     left,
     answers,
     sync,
-    /** Has the next connects answered by this. */
+    /** Sets the answer to the next connects. */
     answerBy: (by: typeof answer) => {
       answer = by;
     },
@@ -94,14 +94,14 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
         resets: known.resets + resets,
       });
     },
-    /** Looks after a second, waits for what was asked, and syncs. */
+    /** Reads the counters after a second, waits for the connects, and syncs. */
     look: async (seconds = 1) => {
       clock.advance(1000 * seconds);
       await health.look();
       for (let turn = 0; turn < 20; turn++) await Promise.resolve();
       sync();
     },
-    /** The addresses that get connections. */
+    /** Returns the addresses that get connections. */
     served: () => {
       const endpoints = renderer.state.families.ip?.table.sets.get("endpoints")?.elements.values() ?? [];
       return [...new Set([...endpoints].map((text) => text.split(" ")[0]))].sort();
@@ -125,7 +125,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(logger.lines).toMatchObject([{ fields: { found: "refused 5 of 5 new connections" } }]);
   });
 
-  test("is not asked before enough connections failed in a row", async () => {
+  test("is not tried before enough connections have failed in a row", async () => {
     const { look, count, asked } = node();
     await look();
     count("10.244.1.2", 2);
@@ -137,7 +137,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(asked).toEqual([]);
   });
 
-  test("is told to have left the lists after the first sync that began with its ejection", async () => {
+  test("is reported as removed after the first sync that began with its ejection", async () => {
     const { look, count, answers, clock, health, sync, left } = node();
     answers.set("10.244.1.2", "silent");
     await look();
@@ -153,7 +153,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(left).toEqual(["10.244.1.2 . 8080"]);
   });
 
-  test("stays when it answers the daemon, which asks it again only after a while", async () => {
+  test("stays if it answers the daemon, which tries it again only after a while", async () => {
     const { look, count, asked, ejected } = node();
     await look();
     for (let second = 0; second < 9; second++) {
@@ -166,7 +166,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("stays when it answers a client while it is asked", async () => {
+  test("stays if it answers a client while the daemon tries it", async () => {
     const { look, count, answerBy, ejected } = node();
     await look();
     count("10.244.1.2", 3);
@@ -178,7 +178,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(ejected()).toEqual([]);
   });
 
-  test("is not ejected when it left the lists while it was asked", async () => {
+  test("is not ejected if it left the lists while the daemon tried it", async () => {
     const { look, count, answerBy, cache, sync, ejected } = node();
     await look();
     count("10.244.1.2", 3);
@@ -191,7 +191,7 @@ describe("an endpoint that answers no new connections", () => {
     expect([ejected(), cache.ejected.ip.size]).toEqual([[], 0]);
   });
 
-  test("is not ejected when it left the lists and returned while it was asked", async () => {
+  test("is not ejected if it left the lists and returned while the daemon tried it", async () => {
     const { look, count, answerBy, cache, sync, ejected, health } = node();
     await look();
     count("10.244.1.2", 3);
@@ -208,7 +208,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(ejected()).toEqual([]);
   });
 
-  test("is not asked at addresses of the node's own kind, nor as the API server", async () => {
+  test("is not tried at the node's own kinds of addresses, or if it is the API server", async () => {
     const own = ["127.0.0.1", "169.254.169.254", "224.0.0.1", "10.244.1.2", "10.244.1.3"];
     const { look, count, asked } = node(own, ["10.244.1.2 . tcp . 8080"]);
     await look();
@@ -229,7 +229,7 @@ describe("an ejected endpoint", () => {
     return made;
   }
 
-  test("is asked after ever longer pauses, and returns when it answers", async () => {
+  test("is tried again after growing pauses, and returns when it answers", async () => {
     const { look, asked, answers, served } = await ejecting();
     const times: number[] = [];
     for (let second = 1; second <= 1000; second++) {
@@ -243,7 +243,7 @@ describe("an ejected endpoint", () => {
     expect(served()).toEqual(ALL);
   });
 
-  test("is asked at once when it fails again after it returned", async () => {
+  test("is tried at once if it fails again after its return", async () => {
     const { look, answers, count, ejected } = await ejecting();
     answers.set("10.244.1.2", "answered");
     await look(10);
@@ -254,7 +254,7 @@ describe("an ejected endpoint", () => {
     expect(ejected()).toEqual(["10.244.1.2"]);
   });
 
-  test("returns at once when Kubernetes takes it out of the lists and names it again", async () => {
+  test("returns at once if Kubernetes removes it from the lists and lists it again", async () => {
     const { cache, sync, served } = await ejecting();
     const others = ALL.filter((address) => address !== "10.244.1.2").map((address) => endpoint(address));
     cache.putSlice(slice({ service: "shop/web", endpoints: [...others, endpoint("10.244.1.2", STARTING)] }));
@@ -264,7 +264,7 @@ describe("an ejected endpoint", () => {
     expect(served()).toEqual(ALL);
   });
 
-  test("is followed by others up to the share, and never by the last", async () => {
+  test("is followed by others up to the allowed share, but never by the last one", async () => {
     const { look, count, answers, ejected, asked } = await ejecting();
     for (const address of ALL) answers.set(address, "silent");
     for (const address of ALL) count(address, 3);
@@ -281,7 +281,7 @@ describe("an ejected endpoint", () => {
   });
 });
 
-test("the connects of one reading are limited for each namespace", async () => {
+test("the connects after one reading are limited for each namespace", async () => {
   const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
   const { look, count, asked } = node(addresses);
   await look();

@@ -16,13 +16,13 @@ interface Key {
   readonly concat: readonly [number, string];
 }
 
-/** A command of a transaction that makes the kernel forget clients. */
+/** A command of a transaction that deletes affinity entries. */
 interface Sent {
   readonly add?: { readonly element: { readonly elem: readonly (readonly [Key, number])[] } };
   readonly delete?: { readonly element: { readonly elem: readonly Key[] } };
 }
 
-/** A daemon's parts over a map of 100 entries, with two sticky Services. */
+/** Makes the parts of a daemon with a map of 100 entries and two sticky Services. */
 function watching(size = 100) {
   const cache = cacheOf({
     services: SERVICES.map((name, index) =>
@@ -40,7 +40,7 @@ function watching(size = 100) {
   const idOf = (index: number) =>
     parseId(Number(state.ruleset.ip?.sets.get("lists")?.elements.get(`10.96.0.1${index} . tcp . 80`)))
       ?.servicePort ?? 0;
-  /** The kernel's map: key to endpoint id. */
+  /** The kernel's map from keys to endpoint ids. */
   const map = new Map<string, number>();
   const remember = (id: number, clients: number, from = 0) => {
     for (let client = from; client < from + clients; client++) map.set(`${id} . 10.9.0.${client}`, id + 5);
@@ -127,7 +127,7 @@ describe("AffinityPoller", () => {
     expect([watch.entries, told, map.size]).toEqual([{ ip: 5 }, [], 5]);
   });
 
-  test("deletes the entries of a Service that is gone, of both lists, before another gets its id", async () => {
+  test("deletes the entries of both lists of a deleted Service before another Service gets its id", async () => {
     const { watch, remember, idOf, told, map, cache, sync, state } = watching();
     const [gone, neighbour] = [idOf(0), idOf(1)];
     remember(gone, 3);
@@ -149,7 +149,7 @@ describe("AffinityPoller", () => {
     expect(idOf(3)).toBe(gone);
   });
 
-  test("leaves the entries of an id that got an owner since the map was listed", async () => {
+  test("keeps the entries of an id that has got an owner since the map was listed", async () => {
     const { watch, remember, told, map, cache, sync, idOf, onBetween } = watching();
     const next = idOf(1) + 0x4000;
     remember(next, 3);
@@ -163,7 +163,7 @@ describe("AffinityPoller", () => {
     expect([countOf(map, next), told]).toEqual([3, []]);
   });
 
-  test("forgets clients of the Service port with the most in a map that is nearly full, and tells", async () => {
+  test("deletes entries of the service port with the most in a nearly full map, and reports it", async () => {
     const { watch, remember, idOf, told, map, logger } = watching();
     remember(idOf(0), 85);
     remember(idOf(1), 8);
@@ -177,7 +177,7 @@ describe("AffinityPoller", () => {
     });
   });
 
-  test("looks at nothing while the rules are to be repaired: who has which id is not known", async () => {
+  test("reads nothing while a repair is due, because the owners of ids are unknown then", async () => {
     const { watch, remember, idOf, map, setGiven, lists } = watching();
     remember(idOf(1) + 0x4000, 3);
     setGiven(undefined);
@@ -185,7 +185,7 @@ describe("AffinityPoller", () => {
     expect([map.size, lists()]).toEqual([3, 0]);
   });
 
-  test("lists nothing where no Service is sticky and no entry is left", async () => {
+  test("lists nothing if no Service is sticky and no entry is left", async () => {
     const { watch, cache, sync, lists } = watching();
     for (const name of SERVICES) cache.deleteService(service({ name }).name);
     sync();
@@ -195,7 +195,7 @@ describe("AffinityPoller", () => {
     expect(lists()).toBe(1);
   });
 
-  test("goes on with what the kernel refused, and holds the ids until it is done", async () => {
+  test("continues after a refusal by the kernel, and reserves the ids until it is done", async () => {
     const { watch, remember, idOf, told, map, cache, sync, state, faults } = watching();
     remember(idOf(0), 3);
     cache.deleteService(service({ name: "shop/attacked" }).name);
@@ -209,7 +209,7 @@ describe("AffinityPoller", () => {
     watch.stop();
   });
 
-  test("tells once of a map that cannot be listed, and leaves the last count", async () => {
+  test("warns once of a map that cannot be listed, and keeps the last count", async () => {
     const { watch, remember, idOf, logger, cache, sync, faults } = watching();
     remember(idOf(0), 3);
     await watch.look();

@@ -58,7 +58,7 @@ function watching() {
 }
 
 describe("RefusalPoller", () => {
-  test("sums up the refusals that the kernel remembers, with the latest clients first", async () => {
+  test("sums the refusals that the kernel has recorded, with the latest clients first", async () => {
     const { watch, see } = watching();
     const clients = [40, 10, 70, 20, 60, 30, 50].map((silentFor) => {
       return entry("10.96.0.10", 80, 1, `10.244.1.${silentFor}`, silentFor);
@@ -79,7 +79,7 @@ describe("RefusalPoller", () => {
     });
   });
 
-  test("lists refusals of the same second in one order, however the kernel lists them", async () => {
+  test("lists refusals of the same second in a fixed order, whatever the kernel's order", async () => {
     const { watch, see } = watching();
     const entries = [4, 1, 6, 3, 5, 2].map((n) => entry("10.96.0.10", 80, 1, `10.244.1.${n}`, 7));
     await see(...entries);
@@ -89,7 +89,7 @@ describe("RefusalPoller", () => {
     expect(watch.recent?.latest).toEqual(first);
   });
 
-  test("counts packets by Service and reason since the last look", async () => {
+  test("counts packets since the last reading by Service and reason", async () => {
     const { see, counts } = watching();
     await see(entry("10.96.0.10", 80, 5));
     await see(
@@ -122,7 +122,7 @@ describe("RefusalPoller", () => {
     expect(told).toHaveLength(2);
   });
 
-  test("tells 1,000 Services and reasons apart, and counts the packets of all", async () => {
+  test("distinguishes 1,000 Services and reasons, and counts the packets of all", async () => {
     const many = renderAll({
       services: Array.from({ length: 1100 }, (_, i) => {
         return service({ name: `shop/s${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] });
@@ -144,7 +144,7 @@ describe("RefusalPoller", () => {
     expect([names.size, names.get("")]).toEqual([1001, 100]);
   });
 
-  test("gives the first time of refusals that it saw begin, and of no others", async () => {
+  test("reports the first time only of refusals whose beginning it saw", async () => {
     const { clock, firstTimes } = watching();
     const start = clock.now();
     const [old, single] = [entry("10.96.0.10", 80, 5), entry("10.96.0.10", 80, 1, "10.244.1.7", 9)];
@@ -162,7 +162,7 @@ describe("RefusalPoller", () => {
     expect(await firstTimes(fresh)).toEqual([start + 100_000]);
   });
 
-  test("counts no packet twice when it is asked during a look", async () => {
+  test("counts no packet twice if a command asks during a reading", async () => {
     const { watch, see, firstTimes, counts } = watching();
     await see();
     const asked = firstTimes(entry("10.96.0.10", 80, 4));
@@ -170,7 +170,7 @@ describe("RefusalPoller", () => {
     expect(counts).toEqual({ "shop/none no-endpoints": 4 });
   });
 
-  test("rejects the command that asks when a look fails, and works for the next one", async () => {
+  test("rejects a command's request if its reading fails, and answers the next one", async () => {
     const { see, firstTimes, watch } = watching();
     await see(new Error("no nft"));
     await expect(watch.seen()).rejects.toThrow("no nft");
@@ -208,7 +208,7 @@ describe("RefusalPoller", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("warns once of looks that fail, and counts what came meanwhile with the next one", async () => {
+  test("warns once of failing readings, and counts their packets in the next one", async () => {
     const { see, logger, counts } = watching();
     await see();
     await see(new Error("no nft"));

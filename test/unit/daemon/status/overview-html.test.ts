@@ -23,7 +23,7 @@ describe("the card Health", () => {
     expect(failing).toContain("Health syncs fail nft refused the transaction Last sync");
   });
 
-  test("is not healthy while the kernel refuses a family, and names it", () => {
+  test("is not healthy while the kernel refuses a family, and names the family", () => {
     const family = { lastSynced: NOW, pendingSince: undefined, problem: "" };
     const families = { ip: family, ip6: { ...family, excluded: "Operation not supported" } };
     const health = judgeHealth(
@@ -44,18 +44,18 @@ describe("the card Pending", () => {
     expect(text({})).toContain("Pending nothing the kernel has every change");
   });
 
-  test("shows a change that waits with its Service and for how long, and the list has the Service as pending", () => {
+  test("shows a waiting change with its Service and age, and the list shows the Service as pending", () => {
     const pending = { since: NOW - 12_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
     expect(text({ pending })).toContain("Pending 1 Service for 12 s default/web");
     expect(text({ pending }, "show=problems")).toContain("default/web pending: not in the kernel yet");
   });
 
-  test("shows a change of something other than a Service without a name", () => {
+  test("shows no name for a change of something other than a Service", () => {
     expect(text({ pending: { since: NOW - 1000, services: [] } })).toContain("Pending a change for 1 s");
   });
 });
 
-test("the card Pending awaits the first sync, whatever has been listed", () => {
+test("the card Pending waits for the first sync, whatever has been listed", () => {
   const { history } = daemonStatus({});
   const pending = { since: NOW - 90_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
   const waiting = text({ pending, history: { ...history, lastSyncedAt: undefined } });
@@ -63,7 +63,7 @@ test("the card Pending awaits the first sync, whatever has been listed", () => {
 });
 
 describe("the card Vanished endpoints", () => {
-  test("exists with the option alone, and shows endpoints that left, the newest first, with their Service if known", () => {
+  test("exists only with the option, and shows endpoints that left, newest first, with their Service if known", () => {
     const older = { family: "ip", target: "10.244.1.5 . 8080", services: [], leftAt: NOW - 300_000 } as const;
     const newer = {
       family: "ip6",
@@ -80,7 +80,7 @@ describe("the card Vanished endpoints", () => {
 });
 
 describe("pending Services", () => {
-  test("are those not rendered yet and those not committed yet", () => {
+  test("are those that are not rendered yet or not committed yet", () => {
     const cache = cacheOf({ services: [service({ name: "shop/cart", clusterIPs: ["10.96.0.1"] })] });
     const renderer = new Renderer(cache, testNodeContext());
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
@@ -92,7 +92,7 @@ describe("pending Services", () => {
 });
 
 describe("the card Verification", () => {
-  test("shows when every element was last compared, and the last full sync with its reason", () => {
+  test("shows the time of the last full comparison, and the last full sync with its reason", () => {
     const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
     const { history } = daemonStatus({});
     expect(text({ history: { ...history, fullSync, verifiedAt: NOW - 20_000 } })).toContain(
@@ -101,7 +101,7 @@ describe("the card Verification", () => {
   });
 });
 
-test("the reason of a full sync after a failure is shown as such", () => {
+test("shows that a full sync followed a failure", () => {
   expect(fullSyncText("failure")).toBe("full sync after a failed sync");
 });
 
@@ -114,7 +114,7 @@ describe("the charts of the last hour", () => {
     expect(shown).toContain("Out of sync, last hour 45.3 s at most 45 s in a minute");
   });
 
-  test("have a bar for each value but zero, scaled to the highest, and a description", () => {
+  test("have a bar for each value except zero, scaled to the highest, and a description", () => {
     expect(sparklineHtml([0, 2, 4, 0.001], 'a "label"').text).toBe(
       '<svg class="spark" viewBox="0 0 4 24" preserveAspectRatio="none" role="img" aria-label="a &quot;label&quot;">' +
         '<rect x="1" y="12" width="0.8" height="12"/><rect x="2" y="0" width="0.8" height="24"/>' +
@@ -130,7 +130,7 @@ describe("the card Memory", () => {
     { program: "socat", resident: 4_600_000, peak: 4_600_000 },
   ];
 
-  test("shows the container against its limit, and each program", () => {
+  test("shows the container's memory with its limit, and each program's", () => {
     const container = { workingSet: 165_400_000, limit: 1_342_177_280, peak: 415_000_000 };
     expect(text({ memory: { own: 121_000_000, container, programs } })).toContain(
       "Memory 165 MB of 1342 MB, the limit of the container at most 415 MB, with page cache daemon: 121 MB" +
@@ -155,7 +155,7 @@ describe("the card Memory", () => {
 });
 
 describe("the table Sources", () => {
-  test("shows for how long a resource is followed, its last event, and why it is not followed", () => {
+  test("shows how long a resource has been followed, its last event, and why it is not followed", () => {
     const { sources } = daemonStatus({});
     const nodes = { ...sources.nodes, followedSince: 0, failure: "HTTP status 401" };
     expect(text({ sources: { ...sources, nodes } })).toContain(
@@ -167,7 +167,7 @@ describe("the table Sources", () => {
 describe("the table Limits", () => {
   const refusals = { entries: { ip: 65_536, ip6: 0 }, packets: 0, clients: 0, destinations: 0, latest: [] };
 
-  test("shows elements against their budgets, and the fill of each map that packets fill", () => {
+  test("shows elements with their budgets, and how full each map is that packets fill", () => {
     expect(text({ affinityEntries: { ip: 922 }, refusals })).toContain(
       "Limits What Used Limit Full Elements of all Services 2 1000000 0 %" +
         " Elements of namespace default, the largest 2 500000 0 %" +
@@ -177,7 +177,7 @@ describe("the table Limits", () => {
     );
   });
 
-  test("marks what is nearly full or beyond its limit", () => {
+  test("marks rows that are nearly full or beyond their limit", () => {
     const tones = (options: Partial<DaemonStatus>) =>
       [
         ...statusPage(daemonStatus({}, options), new URLSearchParams()).body.matchAll(

@@ -12,10 +12,13 @@ const upTo = <T>(count: number, make: (index: number) => T) =>
 const addressOf = (first: number, index: number) =>
   `${first}.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
 
-/** A Service name as long as the API server takes it. */
+/** A Service name of the greatest length that the API server accepts. */
 const longName = (index: number) => `${"n".repeat(63)}/${"s".repeat(58)}${10_000 + index}`;
 
-/** Endpoints with texts as long as an EndpointSlice may have them, of characters that take six bytes in a page. */
+/**
+ * Endpoints with the longest texts that an EndpointSlice may have, of characters that take six bytes in the
+ * page.
+ */
 const endpoints = upTo(1000, (i) =>
   endpoint(`fd00:1111:2222:3333:4444:5555:6666:${(0x1000 + i).toString(16)}`, {
     nodeName: '"'.repeat(253),
@@ -24,7 +27,7 @@ const endpoints = upTo(1000, (i) =>
   }),
 );
 
-/** Objects of one tenant, by what there is much of. */
+/** Objects of one tenant, by the kind of which there are many. */
 const HOSTILE: Readonly<Record<string, () => Objects>> = {
   "Services with one address and 100 ports each": () => {
     const ports = upTo(100, (i) => port(1000 + i, { name: `${"p".repeat(12)}${100 + i}` }));
@@ -76,7 +79,7 @@ const HOSTILE: Readonly<Record<string, () => Objects>> = {
 };
 
 describe("the status page has less than 500 kB", () => {
-  test.each(Object.keys(HOSTILE))("for %s, all of them quarantined, pending and in trouble", (what) => {
+  test.each(Object.keys(HOSTILE))("for %s that are all quarantined, pending and in conflict", (what) => {
     const objects = HOSTILE[what]?.() ?? {};
     const services = objects.services ?? [];
     const reason = `nft fails over its rules: ${"<".repeat(2000)}`;
@@ -116,7 +119,7 @@ describe("the status page has less than 500 kB", () => {
   });
 });
 
-test("a Service of many ports is shown on several pages, and rows that are not shown are counted", () => {
+test("for a Service of many ports on several pages, and it counts the rows that are not shown", () => {
   const ports = upTo(120, (i) => port(1000 + i, { name: `p${i}` }));
   const services = [
     service({

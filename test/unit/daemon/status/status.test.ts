@@ -19,7 +19,7 @@ const page = (objects: Objects, query = "") =>
   statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
 
 describe("html", () => {
-  test("escapes text, and leaves its own markup as it is", () => {
+  test("escapes text, and keeps its own markup", () => {
     expect(html`<p title="${`"'`}">${html`<b>${"<&>"}</b>`}${undefined}${[html`1`, html`2`]}</p>`.text).toBe(
       '<p title="&quot;&#39;"><b>&lt;&amp;&gt;</b>12</p>',
     );
@@ -41,12 +41,12 @@ describe("the status page's query", () => {
     expect(statusLink(readStatusQuery(new URLSearchParams(text)), {})).toBe(link);
   });
 
-  test("is cut where it is longer than any name", () => {
+  test("is cut if it is longer than any name", () => {
     expect(readStatusQuery(new URLSearchParams({ q: "x".repeat(100_000) })).text).toHaveLength(300);
   });
 });
 
-test("the status page tells why a Service has no rules, and shows no more of it than its cluster IP", () => {
+test("the status page says why a Service has no rules, and shows only its cluster IP", () => {
   const ports = Array.from({ length: 50 }, (_, i) => port(i + 1, { name: `p${i}` }));
   const services = [service({ name: "big", ports, externalIPs: ["203.0.113.1"] })];
   const nodeContext = testNodeContext({ maxServiceElements: 5 });
@@ -68,7 +68,7 @@ test.each([
   ["virtual", true],
   ["all", false],
 ] as const)(
-  "the status page says of ranges of ports (%s) whether the node's own addresses have them",
+  "the status page says whether port ranges (%s) are served at the node's own addresses",
   (portRanges, isSaid) => {
     const ports = [port(80, { ranges: [{ first: 1000, last: 1009 }] })];
     const services = [service({ name: "media", ports, externalIPs: ["203.0.113.1"] })];
@@ -84,7 +84,7 @@ test.each([
 );
 
 describe("the status page", () => {
-  test("allows no script and only its own style", () => {
+  test("allows no scripts and only its own style", () => {
     const { headers = {}, body } = statusPage(daemonStatus({}), new URLSearchParams());
     const policy = headers["Content-Security-Policy"] ?? "";
     expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[\w+/=]{44}'; /);
@@ -99,7 +99,7 @@ describe("the status page", () => {
     expect(page({ services }, "page=99")).toContain("120 of 120 Services, page 3 of 3");
   });
 
-  test("lists 20 endpoints of a port, and all of them on the Service's own page", () => {
+  test("lists 20 endpoints of a port, and all endpoints on the Service's own page", () => {
     const endpoints = Array.from({ length: 100 }, (_, i) => endpoint(`10.244.0.${i}`));
     const objects = { services: [service()], slices: [slice({ endpoints })] };
     expect(page(objects).match(/<tr><td><code>10\.244/g)).toHaveLength(20);
@@ -107,7 +107,7 @@ describe("the status page", () => {
     expect(page(objects, "service=default%2Fweb").match(/<tr><td><code>10\.244/g)).toHaveLength(100);
   });
 
-  test("names a Service's own scheduler, and the default of --scheduler where that is not random", () => {
+  test("names a Service's own scheduler, and the default of --scheduler if that is not random", () => {
     const services = [
       service({ name: "shop/own", clusterIPs: ["10.96.1.1"], scheduler: "random" }),
       service({ name: "shop/none", clusterIPs: ["10.96.1.2"] }),
@@ -123,7 +123,7 @@ describe("the status page", () => {
     expect(badges("round-robin")).toEqual([["random"], ["round-robin (--scheduler)"]]);
   });
 
-  test("refreshes every 30 s unless its link is followed to stop that, which leads to the same place", () => {
+  test("refreshes every 30 s, until its link to stop that is followed, which keeps the place", () => {
     expect(page({})).toContain('<meta http-equiv="refresh" content="30">');
     expect(page({}, "refresh=5")).toContain('<meta http-equiv="refresh" content="5">');
     expect(page({}, "q=cart")).toContain('<a href="/?q=cart&amp;refresh=0">stop refreshing</a>');

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
 import { SyncTimeline } from "../../../../src/daemon/status/sync-history.ts";
 
-/** The beginning of a minute. */
+/** A time at the beginning of a minute. */
 const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);
 
-/** A timeline with a health that can be told since when something is pending. */
+/** Returns a timeline and its health, for which a test can set since when a change has been pending. */
 function timeline() {
   const health: { pendingSince: number | undefined } = { pendingSince: undefined };
   return { health, timeline: new SyncTimeline(health) };
 }
 
-test("the timeline counts a sync in the minute in which it ends, and its wait in the minutes in which it waited", () => {
+test("the timeline counts a sync in the minute of its end, and the wait in the minutes of the wait", () => {
   const { health, timeline: made } = timeline();
   health.pendingSince = START - 2000;
   made.synced({ startedAt: START - 500, endedAt: START + 1000 });
@@ -23,7 +23,7 @@ test("the timeline counts a sync in the minute in which it ends, and its wait in
   ]);
 });
 
-test("the timeline counts a wait that goes on up to now, and once", () => {
+test("the timeline counts an ongoing wait up to now, and only once", () => {
   const { health, timeline: made } = timeline();
   health.pendingSince = START;
   made.minutes(START + 10_000);
@@ -33,13 +33,13 @@ test("the timeline counts a wait that goes on up to now, and once", () => {
   expect(made.minutes(START + 59_000).at(-1)).toEqual({ syncs: 1, outOfSyncMs: 25_000 });
 });
 
-test("the timeline counts a sync that nobody requested as out of sync from its start", () => {
+test("the timeline counts an unrequested sync as out of sync from its start", () => {
   const { timeline: made } = timeline();
   made.synced({ startedAt: START, endedAt: START + 300 });
   expect(made.minutes(START + 1000).at(-1)).toEqual({ syncs: 1, outOfSyncMs: 300 });
 });
 
-test("the timeline forgets what is older than an hour, and a long wait fills the whole hour", () => {
+test("the timeline drops values after an hour, and a long wait fills the whole hour", () => {
   const { health, timeline: made } = timeline();
   made.synced({ startedAt: START, endedAt: START });
   health.pendingSince = START;

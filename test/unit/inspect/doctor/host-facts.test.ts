@@ -18,7 +18,7 @@ import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
 type Texts = Readonly<Record<string, string>>;
 
-/** A host of these files, where these command lines print these texts and all others cannot be started. */
+/** Makes a host with these files. These command lines print these texts, and no others can be started. */
 function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
   return {
     files: new FakeHostFiles(texts),
@@ -47,13 +47,13 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
 }
 
 describe("the doctor's facts", () => {
-  test("about an nft that is missing give the problem, and no chains", async () => {
+  test("about a missing nft have the problem, and no chains", async () => {
     const nft = new NftProgram({ path: "nft", run: fakeHost({}).run });
     expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
     expect(await gatherChains(nft)).toBeUndefined();
   });
 
-  test("about socat are the version that it prints, if it runs", async () => {
+  test("about socat have its version if it runs", async () => {
     const output =
       "socat by Gerhard Rieger and contributors\nsocat version 1.8.0.3 on 09 Apr 2025 00:00:00\n   running on Linux\n";
     expect(await socatVersion(fakeHost({}, { "socat -V": output }).run)).toBe("1.8.0.3");
@@ -61,7 +61,7 @@ describe("the doctor's facts", () => {
     expect(await socatVersion(fakeHost({}).run)).toBeUndefined();
   });
 
-  test("about the host's nft are its version, unless it is ours, and nothing in a pod", async () => {
+  test("about the host's nft have its version unless it is ours, and nothing in a pod", async () => {
     const host = fakeHost({}, { "/usr/sbin/nft --version": "v1.0.6\n" });
     expect(await gatherHostNft(host, "nft")).toEqual([{ path: "/usr/sbin/nft", version: "v1.0.6" }]);
     expect(await gatherHostNft(host, "/usr/sbin/nft")).toEqual([]);
@@ -73,15 +73,12 @@ describe("the doctor's facts", () => {
     [{ "/proc/config.gz": "CONFIG_A=y" }, "CONFIG_A=y"],
     [{ "/boot/config-6.1": "CONFIG_B=y" }, "CONFIG_B=y"],
     [{}, undefined],
-  ])(
-    "about a kernel with %o have its release, and its build options if they are there",
-    async (texts, config) => {
-      const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
-      expect(await gatherKernel(host)).toMatchObject({ release: "6.1", config });
-    },
-  );
+  ])("about a kernel with %o have its release, and its build options if available", async (texts, config) => {
+    const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
+    expect(await gatherKernel(host)).toMatchObject({ release: "6.1", config });
+  });
 
-  test("about settings exclude those that do not exist", async () => {
+  test("about settings exclude missing settings", async () => {
     const path = "/proc/sys/net/ipv4/ip_forward";
     expect(await gatherSettings(fakeHost({ [path]: "1\n" }), [path, "/proc/sys/absent"])).toEqual(
       new Map([[path, 1]]),
@@ -111,7 +108,7 @@ UDP  0A60000A:0035 rr
     expect(await gatherTraces(fakeHost({}))).toEqual({ legacyTables: [], ipvsSchedulers: [] });
   });
 
-  test("about kube-proxy's mode are the first answer that is not nftables, which nft-proxy answers, too", async () => {
+  test("about kube-proxy's mode have the first answer that is not nftables, because nft-proxy answers that, too", async () => {
     const answers: Texts = {
       "http://127.0.0.1:10249/proxyMode": "nftables",
       "http://[::1]:10249/proxyMode": "ipvs\n",
@@ -125,7 +122,7 @@ UDP  0A60000A:0035 rr
     expect(await gatherProxyMode({ ...fakeHost({}), get }, [ip])).toBeUndefined();
   });
 
-  test("about a daemon that does not answer name the system's error", async () => {
+  test("about a daemon that does not answer have the system's error", async () => {
     const silent = { kind: "silent", url: "http://h", reason: "no http://h/healthz" };
     expect(await gatherHealth(fakeHost({}), "http://h")).toEqual(silent);
   });

@@ -45,7 +45,7 @@ function judge({
   return judgeMigration({ ...base, ...traces, ...facts });
 }
 
-/** The level and the text of the only diagnostic of a check. */
+/** Returns the level and text of a check's only diagnostic. */
 function only(diagnostics: readonly HostFinding[], check: CheckName): string {
   const found = diagnostics.filter((diagnostic) => diagnostic.check === check);
   expect(found).toHaveLength(1);
@@ -54,7 +54,7 @@ function only(diagnostics: readonly HostFinding[], check: CheckName): string {
 
 const checksOf = (diagnostics: readonly HostFinding[]) => diagnostics.map(({ check }) => check);
 
-test("after iptables mode, NodePorts of other addresses and of loopback are named", () => {
+test("after iptables mode, NodePorts at secondary addresses and on loopback are named", () => {
   const found = judge({ traces: IPTABLES });
   const names = "NodePorts of 2 Services (shop/web and default/dns)";
   expect(only(found, "migration")).toBe("ok: kube-proxy has rules on this host (mode iptables)");
@@ -65,7 +65,7 @@ test("after iptables mode, NodePorts of other addresses and of loopback are name
   expect(checksOf(found)).not.toContain("migration-scheduler");
 });
 
-test("after iptables mode, NodePorts of Services without IPv6 lose none of the host's IPv6 addresses, and the other way round", () => {
+test("after iptables mode, NodePorts of a Service without a family lose no host addresses of that family", () => {
   const nodeContext = [familyContext("ip"), familyContext("ip6")];
   const hostAddresses = [...HOST, "2001:db8::1"];
   const found = judge({ traces: IPTABLES, hostAddresses, objects: { ...SERVICES, nodeContext } });
@@ -86,7 +86,7 @@ test("after iptables mode, NodePorts that answer everywhere lose only UDP and SC
   );
 });
 
-test("after iptables mode without route_localnet, NodePorts on loopback are not named, for they never answered", () => {
+test("after iptables mode without route_localnet, NodePorts on loopback are not named, because they never answered", () => {
   expect(checksOf(judge({ traces: IPTABLES, settings: new Map() }))).not.toContain(
     "migration-nodeport-loopback",
   );
@@ -121,13 +121,13 @@ test("after ipvs mode, a scheduler that is configured here as well is ok", () =>
   );
 });
 
-test("without this host's addresses, those on which NodePorts will not answer are unknown", () => {
+test("without the host's addresses, the addresses at which NodePorts will not answer are unknown", () => {
   expect(only(judge({ traces: IPTABLES, hostAddresses: undefined }), "migration-nodeport-addresses")).toMatch(
     /^warning: unknown: /,
   );
 });
 
-test("where FORWARD drops by default, the chain of kube-proxy that accepts Services' connections is named", () => {
+test("if FORWARD drops by default, kube-proxy's chain that accepts Services' connections is named", () => {
   const forward = (table: string, policy: string) => [
     { table, name: "FORWARD", base: { hook: "forward", prio: 0, policy } },
     { table, name: "KUBE-FORWARD" },
@@ -140,12 +140,12 @@ test("where FORWARD drops by default, the chain of kube-proxy that accepts Servi
   expect(checksOf(judge({ traces: { ...IPTABLES, chains: ufw } }))).not.toContain("migration-forward");
 });
 
-test("IPVS of other software than kube-proxy is not taken for its ipvs mode", () => {
+test("IPVS of software other than kube-proxy is not mistaken for kube-proxy's ipvs mode", () => {
   const found = judge({ traces: { ...NO_TRACES, ipvsSchedulers: ["wlc"] } });
   expect(only(found, "migration")).toMatch(/^warning: unknown: there are no rules of kube-proxy/);
 });
 
-test("Services with ranges of ports are named, which kube-proxy does not serve", () => {
+test("Services with port ranges are named, because kube-proxy does not serve ranges", () => {
   const ports = [port(5060, { protocol: "udp", ranges: [{ first: 10_000, last: 10_999 }] })];
   const services = [...SERVICES.services, service({ name: "voice/sip", clusterIPs: ["10.96.0.4"], ports })];
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, services } });
@@ -177,7 +177,7 @@ test("after nftables mode, only session affinity and contested addresses change"
   );
 });
 
-test("the mode that kube-proxy answers is used when its rules cannot be seen", () => {
+test("the mode that kube-proxy reports is used if its rules cannot be seen", () => {
   expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/\(mode iptables\)$/);
   expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/\(mode ipvs\)$/);
   expect(only(judge({ answeredMode: undefined }), "migration")).toMatch(
@@ -185,7 +185,7 @@ test("the mode that kube-proxy answers is used when its rules cannot be seen", (
   );
 });
 
-test("without objects, what depends on the cluster's Services is reported as unknown", () => {
+test("without objects, checks that depend on the cluster's Services report unknown", () => {
   const found = judge({ traces: IPTABLES, objects: { problem: "no API server" } });
   expect(found.map(({ found: text }) => text)).toEqual([
     "kube-proxy has rules on this host (mode iptables)",

@@ -143,13 +143,13 @@ describe("the cluster CIDR", () => {
       resolveOptions({ flags: readFlags(Object.fromEntries(flags.map((flag) => flag.split("=")))) }).options,
     );
 
-  test("that the mode ClusterCIDR lacks is a warning", () => {
+  test("that is missing in mode ClusterCIDR is a warning", () => {
     expect(withFlags()).toMatchObject([
       { level: "warning", found: expect.stringContaining("no cluster CIDR") },
     ]);
   });
 
-  test("that is set is ok, and one that the mode does not need is not reported", () => {
+  test("that is set is ok, and is not reported in a mode that does not need it", () => {
     expect(withFlags("cluster-cidr=10.0.0.0/8")).toMatchObject([{ level: "ok" }]);
     expect(withFlags("detect-local-mode=NodeCIDR")).toEqual([]);
   });
@@ -205,7 +205,7 @@ describe("the daemon", () => {
   const off = { kind: "off" } as const;
   const silent = { kind: "silent", url, reason: "ECONNREFUSED" } as const;
 
-  /** Health checks that answer with these statuses and this body, in JSON unless it is text. */
+  /** Returns health checks that answer with these statuses and this body, as JSON unless it is text. */
   const answers = (healthz: number, livez: number, content: unknown) => {
     const body = typeof content === "string" ? content : JSON.stringify(content);
     return {
@@ -227,7 +227,7 @@ describe("the daemon", () => {
       "no daemon updates them",
     ],
     [
-      "silent but for its socket is a warning about its health checks alone",
+      "that only answers on its socket is a warning about its health checks only",
       { health: silent, socket },
       true,
       "warning",
@@ -291,7 +291,7 @@ describe("the daemon", () => {
       "has not synced yet",
     ],
     [
-      "that serves one family of two is a warning, with the time of the one that it serves",
+      "that serves one family of two is a warning, with the last sync of that family",
       {
         health: answers(200, 200, {
           ...ours,
@@ -311,7 +311,7 @@ describe("the daemon", () => {
       "nft refuses",
     ],
     [
-      "unhealthy because its node goes is a warning",
+      "unhealthy because its node is being deleted is a warning",
       { health: answers(503, 200, { ...ours, reasons: ["the node is being deleted"] }) },
       true,
       "warning",
@@ -339,7 +339,7 @@ describe("the daemon", () => {
       "such as kube-proxy",
     ],
     [
-      "that is kube-proxy beside stale tables of ours is never taken for ours",
+      "that is kube-proxy beside our stale tables is never mistaken for ours",
       { health: answers(200, 200, kubeProxy) },
       true,
       "warning",
@@ -381,13 +381,13 @@ describe("judgeFastPath", () => {
   const summary = (diagnostics: ReturnType<typeof judgeFastPath>) =>
     diagnostics.map(({ level, found }) => `${level}: ${found}`);
 
-  test("finds nothing where the kernel has flow tables and others have no chain that misses packets", () => {
+  test("finds nothing if the kernel has flow tables and no chain of others misses packets", () => {
     expect(summary(judgeFastPath(facts))).toEqual([
       "ok: nft and this kernel have flow tables, and no base chain of others misses packets",
     ]);
   });
 
-  test("names base chains of others that miss packets", () => {
+  test("names other software's base chains that miss packets", () => {
     const chains = [
       ...facts.chains,
       base("inet fw", "forward", "accept"),
@@ -398,14 +398,14 @@ describe("judgeFastPath", () => {
     ]);
   });
 
-  test("says what the kernel lacks before all else", () => {
+  test("reports what the kernel lacks before everything else", () => {
     const missing = { message: "this kernel lacks: flow tables", hint: "load the modules" };
     expect(judgeFastPath({ chains: undefined, missing })).toMatchObject([
       { level: "warning", found: missing.message, action: missing.hint },
     ]);
   });
 
-  test("says that chains could not be listed", () => {
+  test("reports that chains could not be listed", () => {
     expect(judgeFastPath({ ...facts, chains: undefined })).toMatchObject([{ level: "warning" }]);
   });
 });

@@ -7,7 +7,7 @@ import {
   type UsedFamilies,
 } from "../../../../src/inspect/doctor/settings-check.ts";
 
-/** The diagnostics on a host of which nothing is known but these; those of one check if it is given. */
+/** Returns the diagnostics for a host with only these known facts, of one check if given. */
 function judged(facts: Partial<SettingsFacts>, check?: CheckName): HostFinding[] {
   const all = judgeSettings({
     families: ["ip", "ip6"],
@@ -36,12 +36,12 @@ describe("settings", () => {
     expect(judged({ settings: ip(name, value), families: ["ip"] })).toMatchObject([{ check, level }]);
   });
 
-  test("with a strict rp_filter explain what it means, and with a loose one nothing", () => {
+  test("with a strict rp_filter explain its effect, and with a loose one report nothing", () => {
     expect(judged({ settings: ip("conf/all/rp_filter", 1), used: ["ip"] })[0]?.means).toContain("strict");
     expect(judged({ settings: ip("conf/all/rp_filter", 2), used: ["ip"] })[0]?.means).toBeUndefined();
   });
 
-  test("of IPv6 are judged only where there is IPv6", () => {
+  test("of IPv6 are judged only if there is IPv6", () => {
     const settings = new Map([["/proc/sys/net/ipv6/conf/all/forwarding", 0]]);
     expect(judged({ settings, families: ["ip"] })).toEqual([]);
     expect(judged({ settings })).toMatchObject([{ check: "ipv6-forward", level: "warning" }]);
@@ -80,7 +80,7 @@ describe("settings", () => {
     },
   );
 
-  test("a missing conntrack program is judged a warning", () => {
+  test("a missing conntrack program is a warning", () => {
     expect(judged({}, "conntrack-tool")).toMatchObject([{ level: "warning" }]);
     const found = "conntrack v1.4.8";
     expect(judged({ conntrackVersion: found }, "conntrack-tool")).toMatchObject([{ level: "ok", found }]);
@@ -112,7 +112,7 @@ describe("pods on a bridge", () => {
     ],
     ["past the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
     [
-      "past the rules of IPv6 are a warning",
+      "whose packets bypass the IPv6 rules are a warning",
       bridge(1, 0),
       ["ip6"],
       "warning",

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import { isAtLeast, judgeSystem, type SystemFacts } from "../../../../src/inspect/doctor/system-check.ts";
 
-/** The diagnostics of one check on a host that lacks nothing but these. */
+/** Returns the diagnostics of one check, for a host that lacks only these. */
 function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
   const all = judgeSystem({
     families: ["ip", "ip6"],
@@ -32,7 +32,7 @@ CONFIG_NFT_FIB_IPV4=m
 # CONFIG_NFT_FIB_IPV6 is not set
 `;
 
-test("every check is in the schema of the output", () => {
+test("the schema of the output contains every check", () => {
   const text = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
   const union = /type CheckName =([^;]*);/.exec(text("src/inspect/doctor/finding.ts"))?.[1] ?? "";
   const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
@@ -51,7 +51,7 @@ describe("the worst level", () => {
 });
 
 describe("socat", () => {
-  test("that is missing is a fault, as nothing else tells of changes", () => {
+  test("that is missing is a fault, because nothing else reports changes", () => {
     expect(judged("socat", {})).toMatchObject([{ level: "fault", action: "install socat" }]);
     expect(judged("socat", { socatVersion: "1.8.0.3" })).toEqual([
       { check: "socat", level: "ok", found: "socat 1.8.0.3" },
@@ -64,7 +64,7 @@ describe("nft", () => {
     expect(judged("nft", { nft: nft("nftables v1.1.3") })).toMatchObject([{ level: "ok" }]);
   });
 
-  test("that lacks one is a fault with its hint", () => {
+  test("that lacks a feature is a fault with its hint", () => {
     const problem = { message: "nft lacks maps", hint: "use another" };
     expect(judged("nft", { nft: { ...nft("nftables v1.0.6"), problem } })).toMatchObject([
       { level: "fault", found: "nft lacks maps", action: "use another" },
@@ -94,7 +94,7 @@ describe("nft", () => {
     ]);
   });
 
-  test("alone on the host is ok", () => {
+  test("that is the only one on the host is ok", () => {
     expect(judged("host-nft", { hostNfts: [] })).toMatchObject([{ level: "ok" }]);
   });
 
@@ -124,7 +124,7 @@ describe("the kernel", () => {
     expect(finding?.means).toEqual(means);
   });
 
-  test("of a big-endian machine is a warning, as none is tested", () => {
+  test("of a big-endian machine is a warning, because none was tested", () => {
     const kernel = { release: "6.18.44", config: undefined, isBigEndian: true };
     expect(judged("kernel", { kernel })).toMatchObject([{ level: "warning" }]);
   });
@@ -136,7 +136,7 @@ describe("the kernel", () => {
     expect(judged("ipv6", { families: ["ip"], used })).toMatchObject([{ level }]);
   });
 
-  test("built without what IPv6 needs is a fault only where there is IPv6", () => {
+  test("built without what IPv6 needs is a fault only if there is IPv6", () => {
     const kernel = { release: "6.12", config: CONFIG, isBigEndian: false };
     const failing = { ...nft("v1.1.3"), problem: { message: "no", hint: undefined } };
     const found = "built without CONFIG_NFT_FIB_IPV6";
@@ -149,7 +149,7 @@ describe("the kernel", () => {
     ]);
   });
 
-  test("that does not tell how it was built is judged by nft alone", () => {
+  test("without known build options is judged by nft alone", () => {
     expect(
       judged("kernel-modules", { kernel: { release: "6.12", config: undefined, isBigEndian: false } }),
     ).toMatchObject([{ level: "ok" }]);
