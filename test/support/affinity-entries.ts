@@ -10,8 +10,8 @@ import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts"
 import { familyContext } from "./build.ts";
 
 /**
- * The key under which session affinity remembers a client, as nft reads it.
- * @param servicePort the id of a Service port's lists
+ * Returns the key of a client's affinity entry in nft's syntax.
+ * @param servicePort the id of a service port's lists
  */
 export function affinityKey(client: string, servicePort: number): string {
   const spec = setSpecs(familyContext(familyOf(client))).find(({ name }) => name === AFFINITY);
@@ -20,14 +20,17 @@ export function affinityKey(client: string, servicePort: number): string {
   );
 }
 
-/** Reads such a key in canonical form. */
+/** Parses such a key in canonical form. */
 export function parseAffinityKey(key: string): { readonly client: string; readonly servicePort: number } {
   const parts = splitParts(key);
   const isId = (part: string) => /^\d+$/.test(part);
   return { client: parts.find((part) => !isId(part)) ?? "", servicePort: Number(parts.find(isId)) };
 }
 
-/** The id of the Service port that has a frontend in a table, and the endpoint of each of its endpoint ids. */
+/**
+ * Returns the id of the service port that has a frontend in a table, and the endpoint of each of its endpoint
+ * ids.
+ */
 export function endpointIdsOf(
   { sets }: Table,
   frontend: string,
@@ -41,7 +44,7 @@ export function endpointIdsOf(
   return { servicePort, endpoints: new Map(endpoints) };
 }
 
-/** What session affinity remembers. @param listing of its map, as JSON */
+/** Returns the affinity entries. @param listing of the affinity map, as JSON */
 export function affinityEntries(listing: string): readonly ListedElement[] {
   return readListing(listing).objects.flatMap((object) => {
     const { map } = asObject(object, "listed object");
@@ -53,8 +56,9 @@ export function affinityEntries(listing: string): readonly ListedElement[] {
 }
 
 /**
- * What session affinity remembers of the Service port that has a frontend: client to the address and port of its endpoint.
- * @param listing of the map of session affinity, as JSON
+ * Returns the affinity entries of the service port that has a frontend, from clients to the address and port
+ * of their endpoint.
+ * @param listing of the affinity map, as JSON
  */
 export function rememberedEndpoints(
   table: Table,

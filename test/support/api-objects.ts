@@ -5,11 +5,11 @@ export interface ApiPort {
   readonly port: number;
   readonly protocol?: "TCP" | "UDP";
   readonly nodePort?: number;
-  /** Where the slices of {@link apiSlice} send it; 8080 if absent. */
+  /** The endpoints' port in the slices of {@link apiSlice}. Default: 8080. */
   readonly targetPort?: number;
 }
 
-/** How a Service differs from the plain one. */
+/** The differences of a Service from the default one. */
 export interface ApiServiceOptions {
   readonly clusterIP: string;
   readonly ports?: readonly ApiPort[];
@@ -17,7 +17,7 @@ export interface ApiServiceOptions {
   readonly spec?: Readonly<Record<string, unknown>>;
 }
 
-/** A Service of the namespace `shop`, as an API server gives it. */
+/** Returns a Service in the namespace `shop`, as an API server sends it. */
 export function apiService(
   name: string,
   { clusterIP, ports = [{ port: 80 }], spec = {} }: ApiServiceOptions,
@@ -36,7 +36,10 @@ export function apiService(
   };
 }
 
-/** The slice of a Service of {@link apiService} with all of its ports; ready endpoints on node-1 if they are its pods. */
+/**
+ * Returns the slice of a Service of {@link apiService}, with all its ports and ready endpoints. They are on
+ * node-1 if they are pods of that node.
+ */
 export function apiSlice(
   service: string,
   addresses: readonly string[],
@@ -63,7 +66,9 @@ export function apiSlice(
   };
 }
 
-/** The text of a file with these Services and EndpointSlices, as `kubectl get -o json` prints a list. */
+/**
+ * Returns the text of a file with these Services and EndpointSlices, as `kubectl get -o json` prints a list.
+ */
 export function apiListText(services: readonly StubObject[], slices: readonly StubObject[]): string {
   const items = [
     ...services.map((object) => ({ apiVersion: "v1", kind: "Service", ...object })),

@@ -12,8 +12,8 @@ import {
 } from "../../src/nft/canonical/shape.ts";
 
 /**
- * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in
- * the kernel; something missing is NFT_OUTPUT. Commands on other tables are ignored.
+ * Returns the ruleset after a transaction, without changing the given one. Commands act in order, as in the
+ * kernel. A missing object causes the error NFT_OUTPUT. Commands on other tables are ignored.
  */
 export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ruleset {
   const draft = draftOf(ruleset);
@@ -21,7 +21,7 @@ export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ru
   return draft;
 }
 
-/** A copy of a ruleset for commands to act on. */
+/** Returns a copy of a ruleset that commands may change. */
 export function draftOf(ruleset: Ruleset): Draft {
   const draft: Draft = {};
   for (const table of Object.values(ruleset)) {
@@ -40,7 +40,7 @@ export function draftOf(ruleset: Ruleset): Draft {
   return draft;
 }
 
-/** {@link applyTransaction} for one command, on a draft that it changes. */
+/** Applies one command to a draft, which it changes. See {@link applyTransaction}. */
 export function applyCommand(draft: Draft, command: Command): void {
   const [verb, target] = asTagged(command, "command");
   const [kind, body] = asTagged(target, "object of a command");

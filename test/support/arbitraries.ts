@@ -17,7 +17,7 @@ import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context
 import type { Packet } from "../../src/trace/packet.ts";
 import { familyContext, HERE, type Objects, service, slice, testNodeContext } from "./build.ts";
 
-// Few values of everything, so that they meet: addresses, ports and endpoints are contested on purpose.
+// There are few values of everything, so that addresses, ports and endpoints often conflict.
 
 const NAMES = ["a", "b", "b-2", "other/a", "other/c", "other/c-d"];
 const CLUSTER_IPS = { ip: ["10.96.0.1", "10.96.0.2", "10.96.0.3"], ip6: ["fd00:10:96::1", "fd00:10:96::2"] };
@@ -52,7 +52,10 @@ const some = <T>(values: readonly T[], maxLength = 2) =>
   fc.uniqueArray(fc.constantFrom(...values), { maxLength });
 const policy = fc.constantFrom("Cluster" as const, "Local" as const);
 
-/** Ranges with explicit ports in them, at their ends and beside them, that overlap, touch and hold each other. */
+/**
+ * Ranges that overlap, touch and contain each other, with explicit ports in them, at their ends and beside
+ * them.
+ */
 const PORT_RANGES: readonly (readonly PortRange[])[] = [
   [{ first: 80, last: 80 }],
   [{ first: 443, last: 450 }],
@@ -135,7 +138,7 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
           maxLength: 6,
         }),
         endpoints: fc.array(sliceEndpoint(family), { minLength: 1, maxLength: 5 }),
-        // Slot tables are large, so that few clusters have them.
+        // Few clusters have slot tables, because these are large.
         weight: fc.oneof({ arbitrary: fc.constant(1), weight: 14 }, fc.constantFrom(0, 3)),
       })
       .map((rest) =>
@@ -143,7 +146,10 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
       ),
   );
 
-/** Clusters of up to six Services with up to eighteen EndpointSlices, which contest addresses, ports and endpoints. */
+/**
+ * Clusters of up to six Services with up to eighteen EndpointSlices, whose addresses, ports and endpoints
+ * conflict.
+ */
 export const anyObjects: fc.Arbitrary<Required<Objects>> = fc.record({
   services: fc.uniqueArray(anyService, {
     selector: ({ name }) => name,
@@ -172,7 +178,10 @@ const nodePorts = (family: Family): fc.Arbitrary<NodePortAddresses> =>
     { kind: "addresses", addresses: family === "ip" ? ["192.0.2.2", "198.51.100.2"] : ["fd00:c0::9"] },
   );
 
-/** Node contexts of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
+/**
+ * Node contexts of both families, with all ways to detect pods and NodePorts, with and without ServiceCIDRs,
+ * in two zones.
+ */
 export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
   .record({
     masqueradeAll: fc.boolean(),
@@ -239,7 +248,7 @@ const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((
   }),
 );
 
-/** First packets from pods, the node and outside, most of them to what the objects' service ports serve. */
+/** First packets from pods, the node and outside, most of them to frontends of the objects' service ports. */
 export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet> {
   const served = services
     .flatMap(servicePortsOf)

@@ -22,9 +22,9 @@ export interface Objects {
   readonly slices?: readonly EndpointSlice[];
 }
 
-/** What a Service of a test is given; addresses of both families in one list. */
+/** The options of a Service in a test. Lists of addresses may contain both families. */
 export interface ServiceOptions {
-  /** Its UID is `uid-` and the name. */
+  /** The UID is `uid-` and this name. */
   readonly name?: string;
   readonly createdAt?: number;
   readonly clusterIPs?: readonly string[];
@@ -39,13 +39,13 @@ export interface ServiceOptions {
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
 }
 
-/** `namespace/name` as a {@link ServiceName}; `default` is the namespace of a bare name. */
+/** Returns the {@link ServiceName} of `namespace/name`, or of a bare name in the namespace `default`. */
 export function named(text: string): ServiceName {
   const [namespace = "", name] = text.split("/");
   return name === undefined ? serviceName("default", namespace) : serviceName(namespace, name);
 }
 
-/** A Service; `default/web` at 10.96.0.10, port 80/tcp, unless told otherwise. */
+/** Returns a Service. The default is `default/web` at 10.96.0.10, port 80/tcp. */
 export function service(options: ServiceOptions = {}): Service {
   const clusterIPs = addressesByFamily(options.clusterIPs ?? ["10.96.0.10"]);
   const name = named(options.name ?? "web");
@@ -68,34 +68,34 @@ export function service(options: ServiceOptions = {}): Service {
   };
 }
 
-/** A Service's port: nameless, TCP and without a NodePort unless told otherwise. */
+/** Returns a Service's port. By default it has no name and no NodePort, and is TCP. */
 export function port(number: number, options: Partial<Omit<ServicePortSpec, "port">> = {}): ServicePortSpec {
   return { name: "", protocol: "tcp", port: number, nodePort: 0, ...options };
 }
 
-/** The only port of a Service in one family. */
+/** Returns the only port of a Service in one family. */
 export function servicePort(options: ServiceOptions = {}, family: Family = "ip"): ServicePort {
   const found = servicePortsOf(service(options)).find((candidate) => candidate.family === family);
   if (found === undefined) throw new Error(`no service port in ${family}`);
   return found;
 }
 
-/** What a slice of a test is given. */
+/** The options of a slice in a test. */
 export interface SliceOptions {
   readonly name?: string;
-  /** The Service it belongs to; `web` if absent. */
+  /** The Service that it belongs to. Default: `web`. */
   readonly service?: string;
-  /** Port 8080/tcp, nameless, if absent. */
+  /** Default: port 8080/tcp without a name. */
   readonly ports?: readonly SlicePort[];
   /** Bare addresses are ready endpoints on no node. */
   readonly endpoints?: readonly (SliceEndpoint | string)[];
-  /** That of the first endpoint if absent. */
+  /** Default: the family of the first endpoint. */
   readonly family?: Family;
-  /** 1 if absent. */
+  /** Default: 1. */
   readonly weight?: number;
 }
 
-/** An EndpointSlice. */
+/** Returns an EndpointSlice. */
 export function slice(options: SliceOptions = {}): EndpointSlice {
   const endpoints = (options.endpoints ?? []).map((given) =>
     typeof given === "string" ? endpoint(given) : given,
@@ -116,12 +116,12 @@ export function slice(options: SliceOptions = {}): EndpointSlice {
   };
 }
 
-/** A slice's port: nameless and TCP unless told otherwise. */
+/** Returns a slice's port. By default it has no name and is TCP. */
 export function slicePort(number: number, options: Partial<Omit<SlicePort, "port">> = {}): SlicePort {
   return { name: "", protocol: "tcp", port: number, ...options };
 }
 
-/** An endpoint: ready, on no node, without zone or hints unless told otherwise. */
+/** Returns an endpoint. By default it is ready, on no node, and has no zone or hints. */
 export function endpoint(
   address: string,
   options: Partial<Omit<SliceEndpoint, "address">> = {},
@@ -140,7 +140,7 @@ export function endpoint(
   };
 }
 
-/** An endpoint on {@link HERE}. */
+/** Returns an endpoint on {@link HERE}. */
 export function localEndpoint(
   address: string,
   options: Partial<Omit<SliceEndpoint, "address">> = {},
@@ -148,19 +148,19 @@ export function localEndpoint(
   return endpoint(address, { nodeName: HERE.name, ...options });
 }
 
-/** The conditions of an endpoint that still serves while it terminates. */
+/** The conditions of a terminating endpoint that still serves. */
 export const DRAINING = { ready: false, serving: true, terminating: true } as const;
-/** The conditions of an endpoint that serves no more. */
+/** The conditions of an endpoint that no longer serves. */
 export const GONE = { ready: false, serving: false, terminating: true } as const;
 /** The conditions of an endpoint that does not serve yet. */
 export const STARTING = { ready: false, serving: false, terminating: false } as const;
 
-/** A Node. */
+/** Returns a Node. */
 export function node(options: Partial<Node> = {}): Node {
   return { ...unknownNode(HERE.name), uid: "uid-node", zone: HERE.zone, ...options };
 }
 
-/** A ServiceCIDR. */
+/** Returns a ServiceCIDR. */
 export function serviceCIDR(name: string, cidrs: readonly string[]): ServiceCIDR {
   return { name, uid: `uid-${name}`, cidrs: addressesByFamily(cidrs) };
 }
@@ -169,10 +169,10 @@ const NODE_ADDRESSES: ByFamily<string> = { ip: "192.0.2.2", ip6: "fd00:c0::2" };
 const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" };
 const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
 
-/** How a node's context differs from the one that tests have unless they say otherwise. */
+/** The differences of a node context from the tests' default. */
 export type ContextOptions = Partial<Omit<FamilyContext, "family">>;
 
-/** The context in one family: those of the recorded town unless told otherwise. */
+/** Returns the context of one family. The defaults are those of the recorded town. */
 export function familyContext(family: Family, options: ContextOptions = {}): FamilyContext {
   return {
     family,
@@ -203,12 +203,12 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
   };
 }
 
-/** {@link familyContext} for both families. */
+/** Returns the {@link familyContext} of both families. */
 export function testNodeContext(options: ContextOptions = {}): FamilyContext[] {
   return FAMILIES.map((family) => familyContext(family, options));
 }
 
-/** An object cache of these objects, on {@link HERE}. */
+/** Returns an object cache of these objects, on {@link HERE}. */
 export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
   const cache = new ObjectCache(HERE.name);
   for (const each of services) cache.putService(each);
@@ -216,7 +216,7 @@ export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
   return cache;
 }
 
-/** A renderer that has rendered all of these objects once. */
+/** Returns a renderer that has rendered all these objects once. */
 export function renderAll(
   objects: Objects,
   nodeContext: NodeContext = testNodeContext(),
@@ -228,14 +228,14 @@ export function renderAll(
   return renderer;
 }
 
-/** The elements of a set or map, as `key: value`; bare keys for a set. */
+/** Returns the elements of a map as `key: value`, or of a set as keys. */
 export function elementsOf(renderer: Renderer, set: string, family: Family = "ip"): string[] {
   const elements = renderer.state.families[family]?.table.sets.get(set)?.elements;
   if (elements === undefined) throw new Error(`no set ${set}`);
   return [...elements].map(([key, value]) => (value === "" ? key : `${key}: ${value}`));
 }
 
-/** The names of the chains, sorted. */
+/** Returns the names of the chains, sorted. */
 export function chainNames(renderer: Renderer, family: Family = "ip"): string[] {
   return [...(renderer.state.families[family]?.table.chains.keys() ?? [])].sort();
 }

@@ -1,9 +1,9 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** What keeps a browser of tests to itself: no updates, no fetches of its own, no state of an earlier run. */
+/** Flags that isolate the tests' browser: no updates, no requests of its own, no state of an earlier run. */
 export const CHROMIUM_FLAGS: readonly string[] = [
-  // Its sandbox refuses to start as root, and no page but our own is ever opened.
+  // Chromium's sandbox refuses to start as root, and tests only open our own page.
   "--no-sandbox",
   "--disable-gpu",
   "--disable-quic",
@@ -14,7 +14,7 @@ export const CHROMIUM_FLAGS: readonly string[] = [
   "--disable-sync",
 ];
 
-/** Debian's package first, then what others call it. */
+/** The name in Debian's package first, then the names in others. */
 const PLACES: readonly string[] = [
   "/usr/bin/chromium",
   ...["chromium", "chromium-browser", "google-chrome"].flatMap((name) =>
@@ -22,7 +22,7 @@ const PLACES: readonly string[] = [
   ),
 ];
 
-/** The path of a Chromium, undefined when there is none. */
+/** Returns the path of a Chromium, or undefined if there is none. */
 export function findChromium(): string | undefined {
   return PLACES.find(isExecutable);
 }
@@ -36,19 +36,19 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** What there is to say where there is no browser; "" where there is one. */
+/** Returns a message if there is no browser, otherwise "". */
 function missing(): string {
   return findChromium() === undefined ? "there is no chromium (Debian: apt-get install chromium)" : "";
 }
 
-/** Vitest's global setup: in CI, where NFT_PROXY_REQUIRE_BROWSER is 1, browser tests must not be skipped. */
+/** Vitest's global setup. Fails without a browser in CI, where NFT_PROXY_REQUIRE_BROWSER is 1. */
 export function setup(): void {
   if (missing() !== "" && process.env.NFT_PROXY_REQUIRE_BROWSER === "1") {
     throw new Error(`the browser tests cannot run: ${missing()}`);
   }
 }
 
-/** Says at the end, where it is seen, that browser tests were skipped. */
+/** Reports skipped browser tests at the end, where users see it. */
 export function teardown(): void {
   if (missing() === "") return;
   process.stderr.write(`\nNOTE: the browser tests of the status page were SKIPPED: ${missing()}\n`);

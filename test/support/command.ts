@@ -5,7 +5,7 @@ import type { ScenarioName } from "./lab/scenario.ts";
 /** The built product. */
 export const bundle: string = fileURLToPath(new URL("../../dist/nft-proxy.js", import.meta.url));
 
-/** The flags under which the towns' scenarios were recorded. */
+/** The flags with which the towns' scenarios were recorded. */
 export const townFlags: readonly string[] = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
@@ -17,14 +17,14 @@ export function townObjects(name: ScenarioName): string {
   return fileURLToPath(new URL(`../fixtures/${name}/objects`, import.meta.url));
 }
 
-/** What a run of the product left. */
+/** The result of a run of the product. */
 export interface CommandOutcome {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Runs the built product in this namespace. */
+/** Runs the built product in this process's namespace. */
 export async function nftProxy(args: readonly string[], input = ""): Promise<CommandOutcome> {
   const { exitCode, stdout, stderr } = await execa(process.execPath, [bundle, ...args], {
     input,

@@ -8,7 +8,9 @@ import { buildOverlay } from "./overlays.ts";
 const DOCKERFILE = readFileSync(fileURLToPath(new URL("../../Dockerfile", import.meta.url)), "utf8");
 const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(DOCKERFILE)?.[1] ?? "") as string[];
 
-/** Where the pod sees the system that the image was made from: the image itself has no program that drops capabilities. */
+/**
+ * The path at which the pod sees the host's system, because the image has no program that drops capabilities.
+ */
 const TOOLS = "/mnt";
 const SETPRIV = [
   `${TOOLS}/lib64/ld-linux-x86-64.so.2`,
@@ -17,27 +19,28 @@ const SETPRIV = [
   `${TOOLS}/usr/bin/setpriv`,
 ];
 
-/** A process in a root file system; its result has what it printed, also when it failed. */
+/** A process in a root file system. Its result has the output, even if it failed. */
 export type ContainerProcess = ReturnType<typeof startIn>;
 
 function startIn(root: string, command: readonly string[], env: Readonly<Record<string, string>>) {
   return execa("chroot", [root, ...command], { env, extendEnv: false, all: true, reject: false });
 }
 
-/** What a pod is given from outside. */
+/** A pod's settings from outside. */
 export interface PodInputs {
   readonly nodeName: string;
   /** The control plane's address. */
   readonly host: string;
   readonly port: string;
-  /** Of its service account. */
+  /** The token of its service account. */
   readonly token: string;
   readonly ca: string;
 }
 
 /**
- * The pod of the overlay `explicit-control-plane` without a container engine: its arguments, environment, capabilities
- * and mounts, in a root file system that scripts/make-image-root.sh made. Only inside private namespaces.
+ * Runs the pod of the overlay `explicit-control-plane` without a container engine. It has the pod's
+ * arguments, environment, capabilities and mounts, in a root file system made by scripts/make-image-root.sh.
+ * Use it only inside private namespaces.
  */
 export class Pod {
   readonly #root: string;
@@ -57,9 +60,9 @@ export class Pod {
     this.#configuration = (configMap?.data as Record<string, string> | undefined)?.["config.yaml"] ?? "";
   }
 
-  /** Brings what the kubelet would, and makes the root read-only but for /tmp. */
+  /** Mounts the files that the kubelet would mount, and makes the root read-only except for /tmp. */
   async mount(): Promise<void> {
-    // Debian's /var/run is a link to /run, which would lead out of the root from here.
+    // Debian's /var/run is a link to /run. Followed from here, it would lead out of the root.
     const account = `${this.#root}/run/secrets/kubernetes.io/serviceaccount`;
     for (const folder of [account, `${this.#root}/etc/nft-proxy`, `${this.#root}${TOOLS}`]) {
       mkdirSync(folder, { recursive: true });
@@ -82,21 +85,21 @@ export class Pod {
     await execa("mount", ["-o", "remount,bind,ro", settings]);
   }
 
-  /** The init container, privileged as it is. */
+  /** Runs the init container with its privileges. */
   init(): ContainerProcess {
     const container = this.#spec.initContainers?.[0];
     if (container === undefined) throw new Error("the pod has no init container");
     return this.#start([], [...ENTRYPOINT, ...(container.args ?? [])]);
   }
 
-  /** The daemon. */
+  /** Starts the daemon. */
   daemon(): ContainerProcess {
     const arguments_ = this.#container.args ?? [];
     const args = arguments_.map((argument) => argument.replace("$(NODE_NAME)", this.#inputs.nodeName));
     return this.exec([...ENTRYPOINT, ...args]);
   }
 
-  /** A command with the daemon's capabilities, as `kubectl exec` starts one. */
+  /** Starts a command with the daemon's capabilities, as `kubectl exec` does. */
   exec(command: readonly string[]): ContainerProcess {
     const added = this.#container.securityContext?.capabilities?.add ?? [];
     const bounding = ["-all", ...added.map((name) => `+${name.toLowerCase()}`)].join(",");

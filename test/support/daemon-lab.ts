@@ -61,7 +61,9 @@ export class DaemonLab {
     return this.api.cluster;
   }
 
-  /** Replaces the API server, if any, with a new one on the same port that has these objects or none. */
+  /**
+   * Replaces the API server, if any, with a new one on the same port. The new one has these objects, or none.
+   */
   async startApi(cluster = new StubCluster()): Promise<void> {
     await this.stopApi();
     this.#api = await StubApi.start({ host: this.#link.here, port: this.#port, cluster });
@@ -75,9 +77,9 @@ export class DaemonLab {
 
   /**
    * Starts the daemon with the flags of the towns.
-   * @param from flags that select the source of objects; this lab's API server by default
-   * @param program the bundle; the one just built by default
-   * @param path PATH for other programs; that of this process by default
+   * @param from flags that select the source of objects. Default: this lab's API server
+   * @param program the bundle. Default: the one just built
+   * @param path PATH for other programs. Default: that of this process
    */
   start(
     flags: readonly string[] = [],
@@ -114,14 +116,17 @@ export class DaemonLab {
     return { status: answer.status, headers: answer.headers, body: await answer.text() };
   }
 
-  /** The sum over all labels of a metric, 0 if there is none. `labels` is part of its text, such as `kind="table"`. */
+  /**
+   * Returns the sum of a metric's samples, or 0 if there are none. `labels` is a part of their text, such as
+   * `kind="table"`.
+   */
   async metric(name: string, labels = ""): Promise<number> {
     const { body } = await this.get(10249, "/metrics");
     const lines = body.split("\n").filter((line) => /^\w+/.exec(line)?.[0] === name && line.includes(labels));
     return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
   }
 
-  /** Runs nft on the node. Throws its error output. */
+  /** Runs nft on the node and returns its output. Throws its error output. */
   nft(...args: readonly string[]): Promise<string> {
     return this.lab.mustRun("node", ["nft", ...args]);
   }
@@ -143,18 +148,18 @@ export class DaemonLab {
     return textWithoutPlacement(await this.kernel());
   }
 
-  /** Returns the same text for a fresh rendering of the API server's objects. */
+  /** Returns the same text for a new rendering of the API server's objects. */
   wantedText(context: ContextOptions = {}, cluster = this.cluster): string {
     const cache = cacheOfApi((resource) => cluster.objects(resource));
     return textWithoutPlacement(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
   }
 
-  /** Waits until the kernel has exactly the fresh rendering of the API server's objects. */
+  /** Waits until the kernel has exactly the rules of a new rendering of the API server's objects. */
   async converged(context: ContextOptions = {}): Promise<void> {
     await this.converging(this.wantedText(context));
   }
 
-  /** Waits until the kernel has exactly this. */
+  /** Waits until the kernel has exactly these rules. */
   async converging(wanted: string): Promise<void> {
     await vi.waitFor(
       async () => expect(lineDifferences(await this.kernelText(), wanted)).toEqual([]),
@@ -168,12 +173,12 @@ export class DaemonLab {
     await vi.waitFor(() => expect(unwatched()).toEqual([]), PATIENCE);
   }
 
-  /** Makes this process reach an address of the node. */
+  /** Adds a route from this process to an address of the node. */
   async reach(address: string): Promise<void> {
     await execa("ip", ["route", "replace", address, "via", this.#link.there]);
   }
 
-  /** Writes a file that the node sees, too, and that is removed with the lab. @returns its path */
+  /** Writes a file that the node can read and that is removed with the lab. @returns its path */
   async file(name: string, text: string): Promise<string> {
     const path = join(this.#directory, name);
     await writeFile(path, text);
@@ -211,7 +216,7 @@ interface Link {
   readonly there: string;
 }
 
-/** Makes that link. */
+/** Creates that link. */
 async function connect(lab: Lab): Promise<Link> {
   const subnet = `172.31.${process.pid % 250}`;
   const [here, there, device] = [`${subnet}.1`, `${subnet}.2`, `api${process.pid}`];

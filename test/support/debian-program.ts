@@ -3,7 +3,10 @@ import { execaSync } from "execa";
 
 const FETCH = fileURLToPath(new URL("../../scripts/get-debian-program.sh", import.meta.url));
 
-/** The path of a program in a Debian release; it is fetched when it is not there yet. @throws Error when it cannot be had */
+/**
+ * Returns the path of a program of a Debian release, and fetches it if necessary.
+ * @throws Error if it cannot be fetched
+ */
 export function debianProgram(
   release: "bookworm" | "trixie" | "sid",
   packageName: string,
@@ -12,7 +15,7 @@ export function debianProgram(
   return execaSync(FETCH, [release, packageName, program]).stdout.trim();
 }
 
-/** The path of a Debian release's nft, as {@link debianProgram}. */
+/** Returns the path of a Debian release's nft, as {@link debianProgram}. */
 export function debianNft(release: "bookworm" | "sid"): string {
   return debianProgram(release, "nftables", "nft");
 }

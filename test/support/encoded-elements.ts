@@ -4,7 +4,7 @@ import type { Endianness } from "../../src/netlink/attributes.ts";
 import { type EncodedElement, encodedParts, hasEndElements } from "../../src/netlink/element-bytes.ts";
 import type { ElementSet, SetSpec } from "../../src/nft/ast/ruleset.ts";
 
-/** The kernel's elements for those of one of our sets or maps, unordered. */
+/** Returns the kernel's elements for those of one of our sets or maps, in no order. */
 export function* encodedSet(
   { spec, elements }: ElementSet,
   endianness: Endianness,
@@ -14,8 +14,8 @@ export function* encodedSet(
 }
 
 /**
- * Encodes an element as the kernel has it. Not for sets with end elements ({@link hasEndElements}), for which
- * {@link encodedSet} needs all intervals.
+ * Encodes an element as the kernel stores it. Not for sets with end elements ({@link hasEndElements}), for
+ * which {@link encodedSet} needs all intervals.
  * @param key, value canonical text (see ruleset.ts)
  */
 export function encodedElement(
@@ -40,7 +40,7 @@ export function encodedElement(
   };
 }
 
-/** Sets with end elements have only addresses, in network byte order. */
+/** Sets with end elements contain only addresses, in network byte order. */
 function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Generator<EncodedElement> {
   const family = type === "ipv6_addr" ? "ip6" : "ip";
   let isEmpty = true;
@@ -50,7 +50,7 @@ function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Ge
     isEmpty = false;
     if (first === 0n) hasFirst = true;
     yield { key: encodedAddress(family, first), isEnd: false, value: "" };
-    // The last address of all has no end element.
+    // A range that ends at the last possible address has no end element.
     if (last + 1n < 1n << BigInt(addressWidth(family))) {
       yield { key: encodedAddress(family, last + 1n), isEnd: true, value: "" };
     }

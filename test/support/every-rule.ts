@@ -11,7 +11,10 @@ import {
   testNodeContext,
 } from "./build.ts";
 
-/** An address of a kind (the third part in IPv4, the last but one in IPv6) and a number. */
+/**
+ * Returns the address with this number and kind. The kind is the third part in IPv4, and the last but one in
+ * IPv6.
+ */
 function address(family: Family, kind: number, number: number): string {
   return family === "ip" ? `10.96.${kind}.${number}` : `fd00:10:96::${kind}:${number.toString(16)}`;
 }
@@ -24,14 +27,14 @@ const ENDPOINTS = {
   ip6: ["fd00:244:1::11", "fd00:244:1::12", "fd00:244:2::11", "fd00:244:2::12", "fd00:244:2::13"],
 } as const;
 
-/** Ranges of ports: one is that of a prefix, one touches it, one has a single port. */
+/** Port ranges: one is a prefix, one touches it, one has a single port. */
 const RANGES = [
   { first: 1024, last: 2047 },
   { first: 2048, last: 2050 },
   { first: 8080, last: 8080 },
 ];
 
-/** Each way to balance, with addresses of all kinds and by both policies. */
+/** All ways to balance, with all kinds of addresses and both policies. */
 const BALANCED = SCHEDULERS.flatMap((scheduler) =>
   [0, 600].flatMap((affinitySeconds) =>
     (["Cluster", "Local"] as const).map((external) => ({ scheduler, affinitySeconds, external })),
@@ -75,7 +78,7 @@ const WITHOUT_ENDPOINTS: readonly ServiceOptions[] = [
   },
 ];
 
-/** The rules of a cluster in which Services and options are of all kinds that there are. */
+/** The rules of a cluster with Services and options of all kinds. */
 export function everyRule(): Ruleset {
   const weights = (service: string) =>
     FAMILIES.flatMap((family) =>

@@ -14,7 +14,7 @@ import {
   servedPorts,
 } from "./lab/topology.ts";
 
-/** The lab's node, as the evaluator has to know it. */
+/** The lab's node, as input of the evaluator. */
 export const LAB_NODE: Host = {
   localAddresses: new Set([...both(addressesOf("node")), ...both(podGateway), nodeSecondAddress]),
 };
@@ -29,7 +29,7 @@ function both({ v4, v6 }: AddressPair): readonly string[] {
   return [v4, v6];
 }
 
-/** The first packet of a probe's connections, with the source that the sender's routes give it. */
+/** Returns the first packet of a probe's connections. The sender's routes determine its source address. */
 export function packetOf(probe: Probe): Packet {
   const { from, to, port, proto } = probe;
   const own = addressesOf(from);
@@ -42,7 +42,7 @@ export function packetOf(probe: Probe): Packet {
   return { ...packet, from: { address: to.startsWith("127.") ? to : nodeAddressTowards(to), at: "node" } };
 }
 
-/** The node's link to a local pod has an IPv4 address of its own, which is then the source. */
+/** The node's link to a local pod has its own IPv4 address, which is the source then. */
 function nodeAddressTowards(address: string): string {
   const { v4, v6 } = addressesOf("node");
   if (address.includes(":")) return v6;
@@ -50,8 +50,9 @@ function nodeAddressTowards(address: string): string {
 }
 
 /**
- * What a probe would see by the evaluator: one outcome, or, for a sticky probe, one for every endpoint that its
- * first connection may draw, each followed by the connections that find what the first one left.
+ * Returns the outcomes of a probe that the evaluator predicts. A sticky probe has one outcome for every
+ * endpoint that its first connection may get; later connections then follow the affinity entry of the first
+ * one.
  */
 export function probeOutcomes(tables: readonly AnyTable[], probe: Probe): readonly ProbeOutcome[] {
   const packet = packetOf(probe);
@@ -64,18 +65,19 @@ export function probeOutcomes(tables: readonly AnyTable[], probe: Probe): readon
   });
 }
 
-/** The answers that an evaluator's outcomes stand for, each once. */
+/** Returns the answers for the evaluator's outcomes, each once. */
 export function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
   return Object.fromEntries(outcomes.map((outcome) => [answerOf(packet, outcome), 1]));
 }
 
 /**
- * What a connection meets when the evaluator's outcome is this:
+ * Returns the result of a connection for an outcome of the evaluator:
  * - refused: the node's reject, `refused`
- * - dropped: nothing comes back, `timeout`; but a process of the node that sends UDP is told at once, `refused`
- * - delivered to a machine: it answers on the ports that are served and resets on others, `refused`
- * - delivered to an address that no machine has: sent on into nothing, `timeout`
- * - a masqueraded connection comes from the node's address on the way to the endpoint
+ * - dropped: nothing comes back, `timeout`; but a process on the node that sends UDP gets an error at once,
+ *   `refused`
+ * - delivered to a machine: it answers on served ports, and resets connections to others, `refused`
+ * - delivered to an address that no machine has: the packet is lost, `timeout`
+ * - masqueraded: the connection comes from the node's address that faces the endpoint
  */
 function answerOf(packet: Packet, outcome: Outcome): string {
   if (outcome.kind === "refused") return "refused";
@@ -88,7 +90,10 @@ function answerOf(packet: Packet, outcome: Outcome): string {
   return `${address} ${port} ${peer}`;
 }
 
-/** sendto(2) fails with EPERM when its packet is dropped on the way out. TCP takes the loss for the network's. */
+/**
+ * sendto(2) fails with EPERM if its packet is dropped on the way out. TCP treats this as packet loss in the
+ * network.
+ */
 function isSenderTold(packet: Packet, { steps }: Outcome): boolean {
   const hook = steps.findLast((step) => step.kind === "hook")?.hook;
   return (

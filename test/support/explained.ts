@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { run } from "../../src/cli/commands/explain.ts";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 
-/** What `explain` prints of some manifests, for people and for scripts. */
+/** The output of `explain` for some manifests, as text and as JSON. */
 export interface Explained {
   readonly text: string;
   readonly explanations: readonly Explanation[];
@@ -20,7 +20,7 @@ const OPTIONS = {
   "nodeport-addresses": "primary",
 };
 
-/** Runs `explain` on node-1 with the manifests in a file of their own. */
+/** Runs `explain` for node-1 with the manifests in a new file. */
 export async function explained(
   manifests: string,
   flags: Readonly<Record<string, string>>,

@@ -1,11 +1,11 @@
 import type { Flow, FlowTable } from "../../src/kernel/conntrack.ts";
 
-/** The table of flows, as conntrack 1.4.8 and newer change it. */
+/** A fake table of flows that behaves as with conntrack 1.4.8 and newer. */
 export class FakeFlowTable implements FlowTable {
   flows: readonly Flow[] = [];
   listings = 0;
   deleted: Flow[] = [];
-  /** The numbers of flows in one deletion. */
+  /** The number of flows of each deletion. */
   readonly deletions: number[] = [];
   error: Error | undefined;
   /** Called before a listing ends. */
@@ -37,7 +37,7 @@ export class FakeFlowTable implements FlowTable {
   }
 }
 
-/** {@link FakeFlowTable}, as conntrack 1.4.7 changes it, which says that it added 0 flows, and ends without an error. */
+/** A {@link FakeFlowTable} that behaves as with conntrack 1.4.7, which reports 0 added flows and no error. */
 export class OldFlowTable extends FakeFlowTable {
   override async expireFlows(): Promise<void> {}
 

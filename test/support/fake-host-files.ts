@@ -1,11 +1,14 @@
 import type { HostFiles } from "../../src/kernel/host.ts";
 
-/** A system error as node:fs makes it. */
+/** Returns a system error as node:fs throws it. */
 function systemError(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${code}: refused`), { code });
 }
 
-/** Files in memory. A path in `refuses` cannot be written and rejects with that code; one not in `texts` is absent. */
+/**
+ * Files in memory. Writing a path in `refuses` rejects with that code. A path that is not in `texts` is
+ * absent.
+ */
 export class FakeHostFiles implements HostFiles {
   readonly texts: Map<string, string>;
   readonly refuses: ReadonlyMap<string, string>;

@@ -7,15 +7,15 @@ import { verdictTarget } from "../../src/nft/elements.ts";
 import { applyCommand, draftOf } from "./apply-transaction.ts";
 
 /**
- * A fake of the kernel's nf_tables for our transactions: applies all of a transaction or nothing, command by
- * command. It refuses what the kernel refuses (Linux 6.18): a key with another value, a missing deleted
+ * A fake of the kernel's nf_tables for our transactions. It applies the commands of a transaction in order,
+ * all or none. It refuses what the kernel refuses (Linux 6.18): a key with another value, a missing deleted
  * element, deletion of a chain or set in use, an unknown chain or set, a declaration that differs from the
  * existing one, overlapping ranges.
  */
 export class FakeKernel {
   ruleset: Draft = {};
 
-  /** Applies a transaction. Throws and changes nothing if the kernel would refuse it. */
+  /** Applies a transaction. If the kernel would refuse it, throws and changes nothing. */
   apply(transaction: Transaction): void {
     const draft = draftOf(this.ruleset);
     for (const command of transaction.nftables) {
@@ -70,7 +70,7 @@ function refusedElements(
   return undefined;
 }
 
-/** A range of ports of a map that overlaps another one. */
+/** Returns a port range of a map that overlaps another one. */
 function overlap(elements: readonly (readonly [string, string])[]): string | undefined {
   const ranges = [...new Set(elements.map(([key]) => key))].map((key) => {
     const [place, ports = ""] = [key.slice(0, key.lastIndexOf(" ")), key.split(" ").at(-1)];
@@ -103,7 +103,7 @@ function refusedDeletion(draft: Draft, object: CommandObject): string | undefine
   return leads ? "an element leads to the chain" : undefined;
 }
 
-/** What a command makes in a table that has nothing but, if given, one set without elements. */
+/** Returns the effect of a command on a table that is empty, or has one set without elements if given. */
 function alone(family: Family, command: Command, set?: ElementSet): Table {
   const table = { family, name: TABLE_NAME, chains: new Map(), sets: new Map<string, ElementSet>() };
   if (set !== undefined) table.sets.set(set.spec.name, { spec: set.spec, elements: new Map() });

@@ -1,30 +1,32 @@
 import type { NetlinkHandlers, StartNetlinkListener } from "../../src/kernel/netlink-listener.ts";
 import type { TableMessage } from "../../src/sync/kernel-events.ts";
 
-/** A change of a table as a test writes it, of the table `ip nft-proxy` unless it says otherwise. */
+/** A change of a table in a test. The default table is `ip nft-proxy`. */
 export type Told = TableMessage extends infer Each
   ? Each extends TableMessage
     ? Partial<Each>
     : never
   : never;
 
-/** One listener that was started. */
+/** A listener that was started. */
 interface Started {
   readonly handlers: NetlinkHandlers;
   readonly ready: (isReady: boolean) => void;
   isStopped: boolean;
 }
 
-/** The process that makes a commit, and its port id, which is another one where a test wants that. */
+/**
+ * The default author of commits: another program. Tests may pass another port id.
+ */
 export const STRANGER = { program: "other", pid: 99, portId: 99 };
 
 /** A fake of the kernel's notifications, controlled by a test. */
 export class FakeListener {
   /** Every listener so far. */
   readonly started: Started[] = [];
-  /** New listeners are ready at once; otherwise a test says when they are. */
+  /** Whether new listeners are ready at once. If not, a test decides when. */
   isReadyAtOnce = true;
-  /** What a ping waits for. */
+  /** Called for each ping. The answer waits for its result. */
   beforePong: () => Promise<void> = async () => {};
 
   /** Starts a listener. */
@@ -62,7 +64,7 @@ export class FakeListener {
     onMessage({ kind: "generation", portId: 0, generation: 7, pid, program });
   }
 
-  /** Ends the newest listener, as when the kernel has lost a notification. */
+  /** Ends the newest listener, as if the kernel had lost a notification. */
   end(reason = new Error("lost")): void {
     this.last.ready(false);
     this.last.handlers.onEnd(reason);

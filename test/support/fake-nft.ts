@@ -9,32 +9,32 @@ import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
 
-/** A run of nft as it was asked for. */
+/** The arguments of a run of nft. */
 export type NftRun = "apply" | "check" | "list";
 
-/** nft in front of a {@link FakeKernel}: the answers of the program, by its arguments. */
+/** A fake nft with a {@link FakeKernel}, which answers as the program does for its arguments. */
 export class FakeNft {
   readonly kernel = new FakeKernel();
   /** Every run so far. */
   readonly runs: NftRun[] = [];
-  /** What was applied, refused or not. */
+  /** The transactions that were sent, even if they were refused. */
   readonly transactions: Transaction[] = [];
-  /** A transaction with this text in it is refused, applied or checked. */
+  /** Transactions that contain this text are refused, both when applied and when checked. */
   refuses: string | undefined;
-  /** nft is killed over a transaction of which this is true, applied or checked. */
+  /** nft is killed during transactions for which this returns true, both when applied and when checked. */
   isKilledBy: (text: string) => boolean = () => false;
   /** nft hangs during a transaction that contains this text. */
   hangsOver: string | undefined;
   /** A chain cannot be deleted in a transaction that deletes elements, as with some kernels before 6.2. */
   isOld = false;
-  /** Error of nft for every call. */
+  /** The error of every run. */
   broken: string | undefined;
-  /** Every run takes too long, and does nothing; or it does its work, and takes too long to end. */
+  /** Every run takes too long: it does nothing, or it does its work but ends too late. */
   timesOut: boolean | "at the end" = false;
-  /** Called when a run starts; the run waits for its result. */
+  /** Called when a run starts. The run waits for the result. */
   before: (run: NftRun) => void | Promise<void> = () => {};
   readonly #own = new OwnCommits();
-  /** Whether a commit is one of this nft's. */
+  /** Whether a commit was made by this nft. */
   readonly isOwnCommit = (portId: number) => this.#own.claim(portId);
   readonly nft: Nft = new NftProgram({
     path: "nft",
@@ -47,7 +47,7 @@ export class FakeNft {
   /** The process id of the last run. */
   #pid = FIRST_PID;
 
-  /** How many runs of a kind there were. */
+  /** Counts the runs of a kind. */
   count(run: NftRun): number {
     return this.runs.filter((one) => one === run).length;
   }
@@ -125,7 +125,7 @@ interface Listed {
   readonly elem?: unknown;
 }
 
-/** nft's listing has the shapes of the commands that would make the table. */
+/** nft's listing contains the objects of the commands that would create the table. */
 function listedObjects(ruleset: Ruleset, family: Family): Listed[] {
   const table = ruleset[family];
   if (table === undefined) return [];
@@ -144,7 +144,7 @@ function nameOf(object: object): string {
   return (Object.values(object)[0] as { name: string }).name;
 }
 
-/** Elements that end by themselves have their full time left. */
+/** Elements with a timeout have all their time left. */
 function withElements(object: Listed, elem: unknown): object {
   const { timeout } = object.set ?? {};
   if (timeout !== undefined && Array.isArray(elem)) {
@@ -180,7 +180,7 @@ const PLAIN = {
 
 const TIMED_OUT: ProcessResult = { ...PLAIN, exitCode: undefined, timedOut: true };
 
-/** Without the listing at the end that keeps nft from reading the sets of others: nothing is listed. */
+/** Removes the listing at the end, which keeps nft from reading other software's sets and lists nothing. */
 export function withoutListing({ nftables }: Transaction): Transaction {
   return { nftables: nftables.filter((command) => !("list" in command)) };
 }

@@ -1,10 +1,10 @@
 import type { ReservedPortFiles } from "../../src/kernel/reserved-ports.ts";
 
-/** Reserved ports in memory, without any at first. */
+/** Reserved ports in memory. There are none at first. */
 export class FakeReservedPorts implements ReservedPortFiles {
   reserved: string;
   ours = "";
-  /** The code of the system error of each access; "" for none. */
+  /** The code of the system error of every access, or "" for none. */
   refuses = "";
 
   constructor(reserved = "") {

@@ -1,7 +1,7 @@
 import { execaSync } from "execa";
 import { fastPathFeatures } from "../../src/ruleset/required-features.ts";
 
-/** Whether nft and the kernel have what the fast path needs; Debian's kernels do since 6.1. */
+/** Whether nft and the kernel support the fast path. Debian's kernels do since 6.1. */
 export function hasFastPath(): boolean {
   const input = JSON.stringify(fastPathFeatures().whole);
   return execaSync("nft", ["-c", "-j", "-f", "-"], { input, reject: false }).exitCode === 0;

@@ -10,12 +10,15 @@ import { isSelected, keyOf, type StubObject } from "./stub-api/selectors.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 import { stubClient } from "./stub-api/stub-client.ts";
 
-/** The longest wait that passes by itself: the cap of the back-off. Deadlines are longer, and pass when a test moves the clock. */
+/**
+ * The longest wait that passes by itself, which is the maximum of the back-off. Deadlines are longer, and
+ * pass only when a test moves the clock.
+ */
 const LONGEST_WAIT = 30_800;
 
-/** A clock on which back-off passes at once, so that attempts follow each other without sleeping. */
+/** A clock on which back-off passes at once, so that attempts follow each other without a pause. */
 class BackoffClock extends ManualClock {
-  /** The waits that were begun, milliseconds. */
+  /** All waits so far, milliseconds. */
   readonly waits: number[] = [];
 
   override after(milliseconds: number, callback: () => void) {
@@ -27,7 +30,7 @@ class BackoffClock extends ManualClock {
   }
 }
 
-/** The identity of an object. */
+/** The identity of an object in the reflector's calls. */
 export interface Kept {
   readonly uid: string;
   readonly version: string;
@@ -36,7 +39,7 @@ export interface Kept {
 /** Options of a {@link Follower}. */
 export interface FollowerOptions {
   readonly resource?: ResourceName;
-  /** Called for every call of the handler, after it is recorded; may throw. */
+  /** Called for every call of the handler, after it was recorded. May throw. */
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
@@ -54,9 +57,9 @@ export class Follower {
   readonly calls: string[] = [];
   /** The objects that result from the calls. */
   readonly objects = new Map<string, Kept>();
-  /** The resources of which a list was implausible. */
+  /** The resources that had an implausible list. */
   readonly implausible: ResourceName[] = [];
-  /** Calls that a handler must never get. */
+  /** Calls that a handler must never receive. */
   readonly violations: string[] = [];
   readonly reflector: Reflector<Kept>;
   readonly #resource: ResourceName;
@@ -83,13 +86,13 @@ export class Follower {
     });
   }
 
-  /** Starts, and returns itself. */
+  /** Starts the reflector, and returns this follower. */
   start(): this {
     this.reflector.start();
     return this;
   }
 
-  /** Ends it. */
+  /** Ends the reflector. */
   stop(): void {
     this.reflector.stop();
     this.#client.close();
@@ -106,7 +109,7 @@ export class Follower {
     await this.until(() => this.isEqual() && isWatching() && this.reflector.state().failure === "");
   }
 
-  /** Whether the objects are those of the server now. */
+  /** Returns true if the objects equal those of the server now. */
   isEqual(): boolean {
     const { selectors } = resources("node-1")[this.#resource];
     const expected = this.api.cluster

@@ -6,16 +6,16 @@ import { PATIENCE } from "./patience.ts";
 
 const program = fileURLToPath(new URL("./held-connection.mjs", import.meta.url));
 
-/** Starts a server on a machine of the lab that sends back what it gets. Resolves when it listens. */
+/** Starts an echo server on a machine of the lab. Resolves when it listens. */
 export async function serveEcho(lab: Lab, machine: NamespaceName, port: number): Promise<void> {
   const server = lab.start(machine, [process.execPath, program, "serve", String(port)]);
   await new Promise<void>((resolve) => server.onLine(() => resolve()));
 }
 
-/** Client and server of a connection. */
+/** The client and server of a connection. */
 export type HeldEnds = readonly [machine: NamespaceName, address: string, port: number];
 
-/** A TCP connection that is used continuously, except while it rests. */
+/** A TCP connection that is used continuously, except while it is paused. */
 export class HeldConnection {
   readonly #client: RunningCommand;
   readonly #lines: string[] = [];
@@ -27,13 +27,13 @@ export class HeldConnection {
     });
   }
 
-  /** Opens a connection; resolves after its first answer. */
+  /** Opens a connection. Resolves after its first answer. */
   static async open(lab: Lab, ...ends: HeldEnds): Promise<HeldConnection> {
     const [held] = await HeldConnection.openAll(lab, [ends]);
     return held as HeldConnection;
   }
 
-  /** Opens several, by one process a machine; resolves when all have been answered. */
+  /** Opens several connections, with one process for each machine. Resolves when all have been answered. */
   static async openAll(lab: Lab, all: readonly HeldEnds[]): Promise<readonly HeldConnection[]> {
     const held = new Map<HeldEnds, HeldConnection>();
     for (const machine of new Set(all.map(([name]) => name))) {
@@ -46,12 +46,12 @@ export class HeldConnection {
     return all.flatMap((ends) => held.get(ends) ?? []);
   }
 
-  /** Node's error code if it is broken: `ECONNRESET`; otherwise undefined. */
+  /** Node's error code such as `ECONNRESET` if the connection is broken, otherwise undefined. */
   get brokenBy(): string | undefined {
     return this.#broken.find((line) => /^broken [A-Z]/.test(line))?.slice("broken ".length);
   }
 
-  /** Waits until a question that was asked from now on has been answered; throws if it is broken. */
+  /** Waits for the answer to a request sent from now on. Throws if the connection is broken. */
   async stillAnswered(): Promise<void> {
     const before = this.#lines.length;
     // The first answer may belong to an earlier request.
@@ -60,13 +60,13 @@ export class HeldConnection {
     expect(this.#broken).toEqual([]);
   }
 
-  /** Lets all connections of its machine rest; resolves once all that this one asked has been answered. */
+  /** Pauses all connections of its machine. Resolves once all requests of this one have been answered. */
   async rest(): Promise<void> {
     this.#client.kill("SIGUSR2");
     await vi.waitFor(() => expect(this.#lines.at(-1)).toBe("resting"), PATIENCE);
   }
 
-  /** Uses them again. */
+  /** Continues to use these connections. */
   wake(): void {
     this.#client.kill("SIGUSR2");
   }

@@ -1,5 +1,5 @@
-// `node held-flow.mjs ADDRESS PORT`: one UDP socket that asks ten times a second. Prints who answers whenever that
-// changes (the answer's first word), "nobody" after a second without an answer.
+// `node held-flow.mjs ADDRESS PORT`: one UDP socket that sends a request ten times a second. Prints who
+// answers (the answer's first word) whenever this changes, and "nobody" after a second without an answer.
 import dgram from "node:dgram";
 
 const [host, port] = process.argv.slice(2);
@@ -16,7 +16,7 @@ socket.on("message", (data) => {
   answeredAt = Date.now();
   tell(data.toString().split(" ")[0]);
 });
-// ICMP errors: nobody answers, which is told below.
+// ICMP errors need no handling: the timer below reports that nobody answers.
 socket.on("error", () => {});
 socket.connect(Number(port), host, () => {
   setInterval(() => {

@@ -6,9 +6,9 @@ import { PATIENCE } from "./patience.ts";
 
 const program = fileURLToPath(new URL("./held-flow.mjs", import.meta.url));
 
-/** A UDP client that sends continuously from one socket and so keeps its flow alive. */
+/** A UDP client that keeps its flow alive by sending continuously from one socket. */
 export class HeldFlow {
-  /** Answering addresses, one entry for each change: an address or `nobody`. */
+  /** The answering addresses or `nobody`, one entry for each change. */
   readonly answers: string[] = [];
 
   constructor(lab: Lab, machine: NamespaceName, address: string, port: number) {
@@ -16,7 +16,7 @@ export class HeldFlow {
     client.onLine((line) => this.answers.push(line));
   }
 
-  /** Waits until this one answers. */
+  /** Waits until this address answers. */
   async answeredBy(who: string): Promise<void> {
     await vi.waitFor(() => expect(this.answers.at(-1)).toBe(who), PATIENCE);
   }

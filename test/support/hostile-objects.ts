@@ -1,7 +1,7 @@
 import { apiService, apiSlice } from "./api-objects.ts";
 import type { StubObject } from "./stub-api/selectors.ts";
 
-/** Objects as an API server sends them, with many of one thing. */
+/** API objects with a large number of one thing. */
 export interface HostileObjects {
   readonly services: readonly StubObject[];
   readonly slices: readonly StubObject[];
@@ -10,7 +10,7 @@ export interface HostileObjects {
 const PODS = ["10.244.1.1", "10.244.2.1"];
 const BALANCER = { type: "LoadBalancer" };
 
-/** Objects that an API server accepts from one tenant, by what there is much of; each makes as much of it as it is told. */
+/** Objects that an API server accepts from one tenant, by the thing of which they have a given number. */
 export const HOSTILE: Readonly<Record<string, (count: number) => HostileObjects>> = {
   "source ranges": (count) => oneService({ ...BALANCER, loadBalancerSourceRanges: upTo(count, hostRange) }),
   "source ranges of 100 ports": (count) =>
@@ -72,7 +72,7 @@ function oneService(
   return { services: [{ ...service, status }], slices: [apiSlice("web", PODS, ports)] };
 }
 
-/** A Service with a range of ports at an address that it shares with others. */
+/** Returns a Service with a port range at an address that it shares with others. */
 function ranged(name: string, clusterIP: string, range: string): StubObject {
   const service = apiService(name, { clusterIP, spec: { externalIPs: ["20.0.0.1"] } });
   const annotations = { "nft-proxy.io/port-ranges": `tcp-80=${range}` };
@@ -94,7 +94,7 @@ function upTo<T>(count: number, make: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => make(index));
 }
 
-/** Every other address, so that no two ranges can be joined. */
+/** Every second address, so that no two ranges can be joined. */
 function hostRange(index: number): string {
   return `${addressOf(20, 2 * index)}/32`;
 }

@@ -3,7 +3,7 @@ import { PORT_RANGES_ANNOTATION } from "../../src/model/service.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
 import type { StubObject } from "./stub-api/selectors.ts";
 
-/** How many of each thing a tenant has. A count is for each of its Services, where it is not the count of these. */
+/** The numbers of a tenant's things. Except for the number of Services, each is for one Service. */
 export interface TenantShape {
   readonly services: number;
   readonly ports: number;
@@ -11,7 +11,7 @@ export interface TenantShape {
   readonly externalIPs: number;
   readonly loadBalancerIPs: number;
   readonly sourceRanges: number;
-  /** Ranges of ports, of the first port. */
+  /** Port ranges of the first port. */
   readonly portRanges: number;
   /** Each Service is in a namespace of its own. */
   readonly apart: boolean;
@@ -19,7 +19,7 @@ export interface TenantShape {
   readonly samePods: boolean;
   /** All Services want the same external addresses. */
   readonly sameAddresses: boolean;
-  /** External addresses that are somebody else's. */
+  /** External addresses of other tenants. */
   readonly addressesOfOthers: readonly string[];
   readonly sticky: boolean;
   readonly scheduler: string | undefined;
@@ -45,7 +45,7 @@ const PLAIN: TenantShape = {
   local: false,
 };
 
-/** What a Service can have, each by itself at its limit, in the order in which pairs are named. */
+/** The features of a Service, each at its limit, in the order of the names of pairs. */
 export const FEATURES: Readonly<Record<string, Partial<TenantShape>>> = {
   "ranges of ports": { portRanges: 100 },
   addresses: { externalIPs: 1000, loadBalancerIPs: 1000 },
@@ -58,7 +58,10 @@ export const FEATURES: Readonly<Record<string, Partial<TenantShape>>> = {
   "50 namespaces, one address": { services: 50, apart: true, externalIPs: 1, sameAddresses: true },
 };
 
-/** All pairs of {@link FEATURES}, named after both. Where both have a count of one thing, the larger counts. */
+/**
+ * All pairs of {@link FEATURES}, named after both. If both have a number of the same thing, the larger one is
+ * used.
+ */
 export const PAIRS: readonly (readonly [name: string, shape: TenantShape])[] = Object.entries(
   FEATURES,
 ).flatMap(([first, one], index) =>
@@ -67,7 +70,7 @@ export const PAIRS: readonly (readonly [name: string, shape: TenantShape])[] = O
     .map(([second, other]) => [`${first} x ${second}`, tenantShape(one, other)] as const),
 );
 
-/** A shape that has all of these. */
+/** Returns a shape with all these numbers. */
 export function tenantShape(...parts: readonly Partial<TenantShape>[]): TenantShape {
   const shape: Record<string, unknown> = { ...PLAIN };
   for (const part of parts) {
@@ -79,7 +82,7 @@ export function tenantShape(...parts: readonly Partial<TenantShape>[]): TenantSh
   return shape as unknown as TenantShape;
 }
 
-/** What a Service has a number of. */
+/** The things of which a Service has a number. */
 export const COUNTS = [
   "ports",
   "endpoints",
@@ -89,10 +92,13 @@ export const COUNTS = [
   "portRanges",
 ] as const;
 
-/** How much smaller the largest count becomes at once. */
+/** Factor by which the largest number shrinks in one step. */
 const STEP = 0.8;
 
-/** The largest shape of this kind that a budget accepts: the largest of its counts for a Service becomes smaller again and again. */
+/**
+ * Returns the largest shape of this kind that a budget accepts. Shrinks the largest number of a Service until
+ * it fits.
+ */
 export function withinBudget(shape: TenantShape, fits: (shape: TenantShape) => boolean): TenantShape {
   let tried = shape;
   while (!fits(tried)) {
@@ -110,12 +116,12 @@ export interface TenantService {
   readonly slices: readonly StubObject[];
 }
 
-/** Endpoints of one slice, as many as the controller of a cluster makes. */
+/** Endpoints of one slice, as many as the EndpointSlice controller puts into one. */
 const SLICE = 100;
 
 /**
- * Services younger than all others, in a namespace, or in several whose names begin with it.
- * @param first the number of the first one: names and addresses of one number are equal
+ * Returns Services that are younger than all others, in a namespace or in several with this prefix.
+ * @param first the number of the first Service. The number determines names and addresses
  */
 export function tenantServices(shape: TenantShape, namespace: string, first = 0): readonly TenantService[] {
   const { apart, ports: portCount } = shape;
@@ -149,7 +155,7 @@ function specOf(shape: TenantShape, index: number): Readonly<Record<string, unkn
     ...shape.addressesOfOthers,
   ];
   const isBalanced = shape.loadBalancerIPs > 0;
-  // Every second address, for neighbours are joined.
+  // Every second address, because adjacent ones would be joined.
   const loadBalancerSourceRanges = times(shape.sourceRanges, (n) => `${address(11, 0, 2 * n)}/32`);
   const policy = shape.local ? { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" } : {};
   return {
@@ -162,7 +168,7 @@ function specOf(shape: TenantShape, index: number): Readonly<Record<string, unkn
 }
 
 function annotationsOf({ portRanges, scheduler }: TenantShape): Readonly<Record<string, string>> {
-  // With gaps, so that no two can be joined.
+  // With gaps, so that no two ranges can be joined.
   const ranges = times(portRanges, (n) => `tcp-80=${20_000 + 20 * n}-${20_009 + 20 * n}`);
   return {
     ...(portRanges > 0 ? { [PORT_RANGES_ANNOTATION]: ranges.join(",") } : {}),
@@ -208,7 +214,10 @@ export type TenantChange = readonly [
   object: StubObject,
 ];
 
-/** What a tenant does with its Services, in this order. @param round a number that is another each time */
+/**
+ * The changes that a tenant makes to its Services, in this order.
+ * @param round a number that differs each time
+ */
 export const MOTIONS: Readonly<
   Record<string, (services: readonly TenantService[], round: number) => readonly TenantChange[]>
 > = {

@@ -2,8 +2,8 @@ import type { HostSystem } from "../../src/daemon/host-system.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 
 /**
- * A host for daemons in tests, without connections and foreign changes. The clock and the addresses are given
- * by the test.
+ * A host for daemons in tests, without connections and foreign changes. The test provides the clock and the
+ * addresses.
  */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {

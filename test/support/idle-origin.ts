@@ -2,7 +2,7 @@ import type { DaemonInput } from "../../src/daemon/daemon-input.ts";
 
 type Origin = DaemonInput["objects"];
 
-/** Where a daemon's objects come from in tests, with Events that go nowhere. */
+/** The source of a daemon's objects in tests. Its Events are discarded. */
 export function idleOrigin(
   makeSource: Origin["makeSource"],
   unserved: Awaited<ReturnType<Origin["unservedServices"]>> = { ignored: [], loadBalancers: [] },

@@ -25,12 +25,12 @@ export interface InProcessOptions {
 const STEP = 5;
 
 /**
- * Maximum advance of the daemon's clock between two checks, milliseconds, so that a slow machine causes no
- * timeout.
+ * Maximum advance of the daemon's clock between two checks, so that a slow machine causes no timeouts.
+ * Milliseconds.
  */
 const LONGEST_STEP = 100;
 
-/** The options of a daemon without servers and without a watch of refusals. */
+/** The options of a daemon that has no servers and records no refusals. */
 export const NO_SERVERS = {
   healthzBindAddress: undefined,
   metricsBindAddress: undefined,
@@ -45,7 +45,7 @@ nodePortAddresses: [primary]
 nftProxy: { affinityMapSize: 1024 }
 `;
 
-/** A daemon without servers in this process, on a clock that a test controls, for waits of minutes. */
+/** A daemon without servers in this process. A test controls its clock, so that it can wait for minutes. */
 export class InProcessDaemon {
   /** The daemon's time. */
   readonly clock: ManualClock;
@@ -59,7 +59,7 @@ export class InProcessDaemon {
     this.#client = client;
   }
 
-  /** Starts one. */
+  /** Starts a daemon. */
   static async start({ api, nft, families = ["ip", "ip6"] }: InProcessOptions): Promise<InProcessDaemon> {
     const clock = new ManualClock(Date.UTC(2026, 10, 20));
     const logger = memoryLogger();
@@ -93,7 +93,7 @@ export class InProcessDaemon {
     return new InProcessDaemon(clock, daemon, client);
   }
 
-  /** Advances both clocks until `condition` is true; the timeout of the test is the limit. */
+  /** Advances both clocks until `condition` is true. The test's timeout is the limit. */
   async until(condition: () => boolean | Promise<boolean>): Promise<void> {
     let then = performance.now();
     while (!(await condition())) {
@@ -112,7 +112,7 @@ export class InProcessDaemon {
     }
   }
 
-  /** Ends it. */
+  /** Stops the daemon. */
   async stop(): Promise<void> {
     await this.daemon.stop();
     this.#client.close();

@@ -3,10 +3,13 @@ import { debianProgram } from "./debian-program.ts";
 import type { Outcome, Probe } from "./lab/outcome.ts";
 import type { Scenario } from "./lab/scenario.ts";
 
-/** The two implementations of iptables: kube-proxy uses the one that the host's other rules are of. */
+/** The two implementations of iptables. kube-proxy uses the one that the host's other rules use. */
 export const IPTABLES_VARIANTS = ["nft", "legacy"] as const;
 
-/** A command line of Debian's iptables with its extensions, such as `iptables-restore`. */
+/**
+ * Returns the command line of a program of Debian's iptables, such as `iptables-restore`, with its
+ * extensions.
+ */
 export function iptables(
   variant: (typeof IPTABLES_VARIANTS)[number],
   command: string,
@@ -33,8 +36,9 @@ export function iptablesModeProbes({ probes }: Scenario): readonly Probe[] {
 }
 
 /**
- * Input of `iptables-restore`: rules as kube-proxy's iptables mode makes them for these service ports. Its order and
- * names of chains are those of https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/iptables/proxier.go.
+ * Returns input for `iptables-restore`: the rules of kube-proxy's iptables mode for these service ports. The
+ * order and the names of chains are those of
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/iptables/proxier.go.
  */
 export function iptablesModeRules(town: Scenario): string {
   const frontends = new Map(
@@ -56,7 +60,7 @@ export function iptablesModeRules(town: Scenario): string {
   ].join("\n");
 }
 
-/** Input of `iptables-restore` that removes these rules, as `kube-proxy --cleanup` does. */
+/** Returns input for `iptables-restore` that removes these rules, as `kube-proxy --cleanup` does. */
 export const NO_RULES = "*nat\nCOMMIT\n";
 
 const BASE_CHAINS = ["KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-MARK-MASQ", "KUBE-POSTROUTING"];
@@ -70,7 +74,7 @@ const BASE_RULES = [
   "-A KUBE-POSTROUTING -j MASQUERADE --random-fully",
 ];
 
-/** The rules of an address and port: a chain for it, and one for each endpoint. */
+/** Returns the rules of an address and port: a chain for it, and one for each endpoint. */
 function frontendRules(
   { id, to, port, proto }: Probe,
   expected: Outcome | undefined,

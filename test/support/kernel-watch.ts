@@ -7,15 +7,18 @@ import type { NetlinkMessage } from "../../src/netlink/message.ts";
 import { type SetSpec, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
 import { encodedElement } from "./encoded-elements.ts";
 
-/** For how long something was missing, milliseconds; undefined while it is missing, or has not been missing yet. */
+/**
+ * Returns how long something was missing, milliseconds. Undefined while it is missing, or if it has not been
+ * missing yet.
+ */
 export type Absence = () => number | undefined;
 
 type Match = (message: NetlinkMessage) => boolean;
 
-/** Our base chains come last when a table is made: this one after all the others. */
+/** The base chain that is added last when a table is created. */
 const LAST_CHAIN = "nat-prerouting";
 
-/** Measures by the kernel's own notifications for how long what somebody deletes in our tables is missing. */
+/** Measures how long deleted parts of our tables are missing, with the kernel's own notifications. */
 export class KernelWatch {
   readonly #listener: NetlinkListener;
   readonly #listeners = new Set<(message: NetlinkMessage) => void>();
@@ -32,7 +35,10 @@ export class KernelWatch {
     });
   }
 
-  /** Starts, and resolves when it hears. @param socat the program, for another network namespace one that starts it there */
+  /**
+   * Starts, and resolves when it receives notifications.
+   * @param socat the program, or one that starts it in another network namespace
+   */
   static async start(onEnd: (reason: string) => void, socat = "socat"): Promise<KernelWatch> {
     const watch = new KernelWatch(socat, onEnd);
     if (await watch.#listener.ready) return watch;
@@ -44,7 +50,7 @@ export class KernelWatch {
     this.#listener.stop();
   }
 
-  /** From the deletion of tables until the last of them is in force again. */
+  /** Measures from the deletion of tables until the last of them is in force again. */
   ofTables(families: readonly Family[]): Absence {
     const all = families.map((family) =>
       this.#absence(
@@ -58,7 +64,7 @@ export class KernelWatch {
     };
   }
 
-  /** From the first deletion of a rule of a chain until it has rules again. */
+  /** Measures from the first deletion of a chain's rule until the chain has rules again. */
   ofRules(family: Family, chain: string): Absence {
     return this.#absence(
       (message) => isOf(message, family, "rule", chain) && message.op === "delete",
@@ -66,13 +72,16 @@ export class KernelWatch {
     );
   }
 
-  /** From the deletion of an element until it is there again. @param key as nft has it: `10.96.0.1 . tcp . 80` */
+  /**
+   * Measures from the deletion of an element until it is back.
+   * @param key in nft's syntax: `10.96.0.1 . tcp . 80`
+   */
   ofElement(family: Family, spec: SetSpec, key: string): Absence {
     const [gone, back] = elementMatches(family, spec, key);
     return this.#absence(gone, back);
   }
 
-  /** From the addition of an element until it is gone again. @param key as {@link ofElement} */
+  /** Measures from the addition of an element until it is removed. @param key as for {@link ofElement} */
   ofExtraElement(family: Family, spec: SetSpec, key: string): Absence {
     const [gone, back] = elementMatches(family, spec, key);
     return this.#absence(back, gone);

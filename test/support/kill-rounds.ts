@@ -7,7 +7,7 @@ import { apiService, apiSlice } from "./api-objects.ts";
 import type { DaemonLab } from "./daemon-lab.ts";
 import type { StubCluster } from "./stub-api/stub-cluster.ts";
 
-/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1), which are the same for the same seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -18,7 +18,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** A Service that no round touches, with affinity. */
+/** A Service with affinity that no round changes. */
 const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.11", "10.244.2.12"] } as const;
 
 const FRONTEND = `${STEADY.clusterIP} . tcp . 80`;
@@ -30,13 +30,16 @@ const STICKY = {
 
 const POOL = Array.from({ length: 12 }, (_, n) => (n < 6 ? `10.244.1.${11 + n}` : `10.244.2.${5 + n}`));
 
-/** Puts the Service that stays as it is. */
+/** Adds this Service. */
 export function putSteady(cluster: StubCluster): void {
   cluster.put("services", apiService(STEADY.name, { clusterIP: STEADY.clusterIP, spec: STICKY }));
   cluster.put("endpointslices", apiSlice(STEADY.name, STEADY.endpoints));
 }
 
-/** Changes a few of twenty other Services: made, deleted, made again elsewhere, sticky or not, other endpoints. */
+/**
+ * Changes a few of twenty other Services: creates, deletes or recreates them elsewhere, switches affinity,
+ * replaces endpoints.
+ */
 function changeSomething(cluster: StubCluster, random: () => number): void {
   const changes = 1 + Math.floor(random() * 6);
   for (let n = 0; n < changes; n++) {
@@ -60,13 +63,15 @@ function changeSomething(cluster: StubCluster, random: () => number): void {
   }
 }
 
-/** What session affinity remembers of the steady Service: client to the address and port of its endpoint. */
+/**
+ * Returns the affinity entries of the steady Service, from clients to the address and port of their endpoint.
+ */
 export async function affinityEntries(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
   const listing = await lab.nft("-j", "list", "map", "ip", "nft-proxy", AFFINITY);
   return rememberedEndpoints(await tableOf(lab), listing, FRONTEND);
 }
 
-/** Makes session affinity remember clients of the steady Service, as their packets would. */
+/** Adds affinity entries for clients of the steady Service, as their packets would. */
 export async function rememberClients(lab: DaemonLab, count: number): Promise<void> {
   const { servicePort, endpoints } = endpointIdsOf(await tableOf(lab), FRONTEND);
   const ids = [...endpoints.keys()];
@@ -88,7 +93,10 @@ async function tableOf(lab: DaemonLab): Promise<Table> {
   return ip;
 }
 
-/** Rounds of: random changes, the daemon killed at a random moment, started again. Ends with nothing running. */
+/**
+ * Repeats: starts the daemon, makes random changes, and kills the daemon at a random moment. No daemon runs
+ * at the end.
+ */
 export async function killRounds(lab: DaemonLab, rounds: number, random: () => number): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     const daemon = lab.start();

@@ -16,8 +16,8 @@ interface Choice {
 }
 
 /**
- * The table that kube-proxy 1.36 makes in nftables mode for some objects, written from a reading of its source: an
- * oracle for our rules that shares neither their layout nor their choice of endpoints.
+ * Returns the table that kube-proxy 1.36 creates in nftables mode for some objects. It follows kube-proxy's
+ * source, and is an oracle for our rules that shares neither their layout nor their choice of endpoints.
  * Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/nftables/proxier.go and topology.go
  */
 export function kubeProxyTable(objects: Required<Objects>, context: FamilyContext): AnyTable {
@@ -109,7 +109,9 @@ const BASE_CHAINS: readonly (readonly [string, string, string, number, readonly 
   ["nat-postrouting", "nat", "postrouting", 100, [[jump("masquerading")]]],
 ];
 
-/** Collects the chains and elements of one table; of several elements with one key the first stays. */
+/**
+ * Collects the chains and elements of one table. Of several elements with the same key it keeps the first.
+ */
 class TableBuilder {
   readonly #context: FamilyContext;
   readonly #chains = new Map<string, (readonly Json[])[]>();
@@ -231,7 +233,7 @@ class TableBuilder {
     ]);
   }
 
-  /** The listing that nft would print of the table. */
+  /** Returns nft's listing of the table. */
   listing(): readonly Json[] {
     const { family } = this.#context;
     const maps = [

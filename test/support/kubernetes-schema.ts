@@ -14,7 +14,10 @@ interface Model {
 const require = createRequire(import.meta.url);
 const MODELS = models as unknown as Readonly<Record<string, Model | undefined>>;
 
-/** What the API server would not take: a wrong type, a missing field, or one that does not exist. Empty when it is well. */
+/**
+ * Returns the reasons for which the API server would reject an object: wrong types, missing or unknown
+ * fields. Empty if there are none.
+ */
 export function manifestFaults(manifest: Manifest): string[] {
   const { apiVersion, kind } = manifest;
   const module = require(`kubernetes-models/${apiVersion}/${kind}`);

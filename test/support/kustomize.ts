@@ -2,7 +2,7 @@ import { execaSync } from "execa";
 import { parseAllDocuments } from "yaml";
 import { debianProgram } from "./debian-program.ts";
 
-/** A Kubernetes object as it is written in a manifest. */
+/** A Kubernetes object as in a manifest. */
 export interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;
@@ -10,13 +10,13 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-/** What `kubectl kustomize` makes of a folder. @throws Error with its message */
+/** Returns the output of `kubectl kustomize` for a folder. @throws Error with its message */
 export function buildKustomization(folder: string): Manifest[] {
   const { stdout } = execaSync(debianProgram("sid", "kubectl", "kubectl"), ["kustomize", folder]);
   return parseManifests(stdout);
 }
 
-/** The objects of a file of YAML documents. */
+/** Returns the objects of a file with YAML documents. */
 export function parseManifests(text: string): Manifest[] {
   return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
 }

@@ -7,12 +7,12 @@ interface Pending {
 
 /** A clock that only advances when a test says so. */
 export class ManualClock implements Clock {
-  /** The wall clock when the monotonic one was at 0. */
+  /** The wall-clock time at the monotonic time 0. */
   #epoch: number;
   #monotonic = 0;
   readonly #pending = new Set<Pending>();
 
-  /** @param now the wall clock */
+  /** @param now the wall-clock time at the start */
   constructor(now = 0) {
     this.#epoch = now;
   }
@@ -36,7 +36,7 @@ export class ManualClock implements Clock {
     return { cancel: () => this.#pending.delete(entry) };
   }
 
-  /** Number of timers that have neither fired nor been cancelled. */
+  /** The number of timers that have neither fired nor been cancelled. */
   get timers(): number {
     return this.#pending.size;
   }

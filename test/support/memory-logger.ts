@@ -1,16 +1,16 @@
 import type { LogFields, Logger } from "../../src/base/logger.ts";
 
-/** One line that was logged. */
+/** A logged line. */
 export interface LoggedLine {
   readonly level: "debug" | "info" | "warn" | "error";
   readonly fields: LogFields;
   readonly message: string;
 }
 
-/** A logger that keeps its lines. */
+/** A logger that stores its lines. */
 export type MemoryLogger = Logger & { readonly lines: LoggedLine[] };
 
-/** Makes one. */
+/** Returns a new logger that stores its lines. */
 export function memoryLogger(): MemoryLogger {
   const lines: LoggedLine[] = [];
   const at = (level: LoggedLine["level"]) => (fields: LogFields, message: string) => {

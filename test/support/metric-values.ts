@@ -4,19 +4,22 @@ import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { renderAll } from "./build.ts";
 
-/** The daemon's metrics. */
+/** Reads the daemon's metrics. */
 export function testMetrics(): Metrics {
   return new Metrics();
 }
 
-/** The value of the first sample whose name begins with `name` and whose labels contain `labels`; NaN for none. */
+/**
+ * Returns the value of the first sample whose name begins with `name` and whose labels contain `labels`, or
+ * NaN if there is none.
+ */
 export async function metricValue({ registry }: Metrics, name: string, labels = ""): Promise<number> {
   const lines = (await registry.metrics()).split("\n");
   const line = lines.find((text) => text.startsWith(name) && text.includes(labels));
   return Number(line?.split(" ").at(-1) ?? Number.NaN);
 }
 
-/** What metrics are read from at a scrape: a daemon that holds nothing, but for `parts`. */
+/** Returns the parts of a daemon that metrics read at a scrape. All are empty except `parts`. */
 export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
   const state = initialState();
   const none = { total: 0, unsynced: 0 };

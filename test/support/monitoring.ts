@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { DEPLOY } from "./overlays.ts";
 
-/** An alert as a PrometheusRule has it. */
+/** An alert of a PrometheusRule. */
 export interface Alert {
   readonly alert: string;
   readonly expr: string;
@@ -11,7 +11,7 @@ export interface Alert {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** A panel of a dashboard, as far as the tests read it. */
+/** A panel of a dashboard, with the fields that the tests read. */
 export interface Panel {
   readonly id: number;
   readonly title: string;

@@ -4,8 +4,8 @@ import { ForksPoolWorker, type PoolOptions } from "vitest/node";
 const LAUNCHER = fileURLToPath(new URL("./node-in-namespace.sh", import.meta.url));
 
 /**
- * A Vitest pool that runs each test file in a process with network and mount namespaces of its own, so that files that
- * change rules, addresses and named namespaces run side by side.
+ * A Vitest pool that runs each test file in a process with its own network and mount namespaces. So test
+ * files that change rules, addresses and named namespaces can run in parallel.
  */
 export const namespacePool = {
   name: "namespaces",
@@ -13,7 +13,8 @@ export const namespacePool = {
 };
 
 class NamespaceWorker extends ForksPoolWorker {
-  // ForksPoolWorker gives fork() no execPath, and fork() reads the process's before start() returns.
+  // ForksPoolWorker passes no execPath to fork(), which then reads that of this process before start()
+  // returns.
   override start(): Promise<void> {
     const { execPath } = process;
     process.execPath = LAUNCHER;

@@ -1,7 +1,7 @@
 /** The header of a netlink message (struct nlmsghdr). */
 export interface NetlinkHeader {
   readonly type: number;
-  /** The port id of the socket that committed, or of the one that is answered. */
+  /** The port id of the socket that committed, or that gets this answer. */
   readonly portId: number;
 }
 
@@ -14,7 +14,7 @@ export const ERROR = 2;
 /** NLMSG_DONE. */
 export const DONE = 3;
 
-/** Asks for the number of the last commit. */
+/** A request for the number of the last commit. */
 export const GENERATION_REQUEST: Uint8Array = netlinkRequest(0xa10, 0, []);
 
 /** A request for all elements of a set of family ip. */
@@ -40,7 +40,7 @@ function textAttribute(type: number, text: string): Buffer {
   return attribute;
 }
 
-/** Reads the headers of messages that come in pieces, and counts the elements in them. */
+/** Reads the headers of messages that arrive in pieces, and counts the elements in the messages. */
 export class HeaderReader {
   elements = 0;
   #rest: Buffer = Buffer.alloc(0);
@@ -61,7 +61,7 @@ export class HeaderReader {
   };
 }
 
-/** Elements are in attribute 3, one attribute each. */
+/** Attribute 3 contains one attribute for each element. */
 function elementsIn(attributes: Buffer): number {
   return inside(attributes)
     .filter(({ type }) => type === 3)

@@ -16,7 +16,7 @@ import { encodedSet } from "./encoded-elements.ts";
 /** The notifications of nftables (NFNLGRP_NFTABLES is group 7). */
 const CHANGES = 0x40;
 
-/** A netlink socket of this network namespace; socat holds it. */
+/** A netlink socket of this network namespace, in a socat process. */
 export class NetlinkSocket {
   readonly #socat;
   readonly #reader = new MessageReader(endianness());
@@ -29,7 +29,8 @@ export class NetlinkSocket {
     const groups = Buffer.alloc(4);
     if (endianness() === "LE") groups.writeUInt32LE(hears ? CHANGES : 0);
     else groups.writeUInt32BE(hears ? CHANGES : 0);
-    // struct sockaddr_nl behind its family: padding, port id, groups. The other side is the kernel, of port id 0.
+    // The fields of struct sockaddr_nl after the family: padding, port id, groups. The peer is the kernel
+    // with port id 0.
     const own = `x000000000000${groups.toString("hex")}`;
     const address = `SOCKET-DATAGRAM:16:3:12:x00000000000000000000,bind=${own},rcvbuf=8388608`;
     this.#socat = execa("socat", ["-b", "1048576", "STDIO", address], {
@@ -52,7 +53,10 @@ export class NetlinkSocket {
     this.#socat.stdin.write(request);
   }
 
-  /** The messages up to the first that is the last one, which is the last of them. @throws Error when socat ended */
+  /**
+   * Returns the messages up to and including the first for which `isLast` is true.
+   * @throws Error if socat has ended
+   */
   async until(isLast: (message: NetlinkMessage) => boolean): Promise<readonly NetlinkMessage[]> {
     for (;;) {
       const at = this.#received.findIndex(isLast);
@@ -64,7 +68,7 @@ export class NetlinkSocket {
     }
   }
 
-  /** Sends a request, and has its answer up to `done` or `error`. */
+  /** Sends a request and returns its answer up to `done` or `error`. */
   async ask(request: Uint8Array): Promise<readonly NetlinkMessage[]> {
     this.send(request);
     return await this.until(({ kind }) => kind === "done" || kind === "error");
@@ -77,19 +81,22 @@ export class NetlinkSocket {
   }
 }
 
-/** The elements in messages, in their order. */
+/** Returns the elements of messages, in order. */
 export function elementsOf(messages: readonly NetlinkMessage[]): RawElement[] {
   return messages.flatMap((message) => (message.kind === "elements" ? message.elements : []));
 }
 
-/** What elements are, without timeouts and counters; in an order of their own. */
+/** Returns elements without timeouts and counters, sorted. */
 export function identities(elements: Iterable<EncodedElement>): string[] {
   return [...elements]
     .map(({ key, keyEnd, isEnd, value }) => JSON.stringify([key, keyEnd, isEnd, value]))
     .sort();
 }
 
-/** Expects in the kernel the bytes that a ruleset's elements are encoded to, and the ruleset's elements from these bytes. */
+/**
+ * Expects that the kernel has the encoded bytes of a ruleset's elements, and that decoding these bytes gives
+ * the ruleset's elements.
+ */
 export async function expectElements(socket: NetlinkSocket, ruleset: Ruleset): Promise<void> {
   const host = endianness();
   for (const { family, name: table, sets } of Object.values(ruleset)) {

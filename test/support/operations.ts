@@ -1,13 +1,13 @@
 import { type Profiler, Session } from "node:inspector";
 import { setFlagsFromString } from "node:v8";
 
-/** Methods of arrays that compare or convert each of their items without a call of ours. */
+/** Array methods that compare or convert all items without calling our code. */
 const WALKS = ["includes", "indexOf", "lastIndexOf", "join"] as const;
 
 /**
- * Counts the work of a synchronous function, the same on every machine: how often each block of the product's code was
- * run, and the lengths of arrays that were walked through by methods without a callback. Copies of arrays do not count: V8
- * moves thousands of items in a microsecond.
+ * Counts the work of a synchronous function, with the same result on every machine. It adds the number of
+ * runs of each block of the product's code, and the lengths of arrays that methods without a callback iterate
+ * over. Copies of arrays do not count, because V8 copies thousands of items in a microsecond.
  */
 export function countOperations(run: () => unknown): number {
   const session = new Session();
@@ -20,7 +20,7 @@ export function countOperations(run: () => unknown): number {
     });
     return result;
   };
-  // Code that is optimised, or thrown away between two runs of it, loses its counts.
+  // Code that V8 optimises, or discards between two runs, loses its counts.
   for (const flag of ["--no-opt", "--no-flush-bytecode"]) setFlagsFromString(flag);
   post("Profiler.enable");
   post("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
@@ -41,7 +41,7 @@ export function countOperations(run: () => unknown): number {
   return ranges.reduce((sum, { count }) => sum + count, walks.length);
 }
 
-/** Adds up the lengths of arrays that are walked through, until it is stopped. */
+/** Adds the lengths of arrays that these methods iterate over, until it is stopped. */
 function countWalks(): { length: number; stop(): void } {
   const methods = Array.prototype as unknown as Record<
     string,

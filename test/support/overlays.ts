@@ -4,16 +4,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildKustomization, type Manifest } from "./kustomize.ts";
 
-/** Where the manifests are. */
+/** The folder of the manifests. */
 export const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 
-/** The overlays that are to be installed as they are, once the control plane's address is filled in. */
+/** The overlays that can be installed unchanged once the control plane's address is filled in. */
 export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack"] as const;
 
-/** The overlay that takes the product off the nodes. */
+/** The overlay that removes the product from the nodes. */
 export const CLEANUP = "cleanup" as const;
 
-/** Builds an overlay in a copy in which the example of the control plane's address is taken for the address. */
+/** Builds an overlay in a copy of the manifests that uses the example of the control plane's address. */
 export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): Manifest[] {
   return buildInCopy((copy) => join(copy, "overlays", name));
 }
@@ -31,7 +31,7 @@ export function buildOwn(kustomization: object): Manifest[] {
   return buildInCopy((copy) => {
     const folder = join(copy, "own");
     mkdirSync(folder);
-    // JSON is YAML.
+    // JSON is valid YAML.
     writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
     return folder;
   });

@@ -11,7 +11,7 @@ export interface PacketRow extends Omit<Probe, "id"> {
   readonly expected: Outcome;
 }
 
-/** The outcome of connections that some of the endpoints answer. @param source as in {@link Outcome} */
+/** Returns the outcome of connections that these endpoints answer. @param source as in {@link Outcome} */
 export const answered = (source: string, ...endpoints: string[]): Outcome => ({
   result: "ok",
   source,
@@ -24,7 +24,7 @@ export const tcp = { port: 80, proto: "tcp" } as const;
 /** A Service with its EndpointSlices. */
 export type ServiceWithSlices = readonly [ServiceOptions, ...Parameters<typeof slice>[0][]];
 
-/** The objects of some Services. */
+/** Returns the objects of some Services. */
 export function objects(...given: readonly ServiceWithSlices[]): Objects {
   return {
     services: given.map(([options]) => service(options)),
@@ -35,8 +35,9 @@ export function objects(...given: readonly ServiceWithSlices[]): Objects {
 }
 
 /**
- * A test for each row, all with the rules for the same objects: the evaluator's answer and the kernel's.
- * @param lab is asked for when the tests run
+ * Defines a test for each row, which compares the evaluator's and the kernel's outcome. All rows share the
+ * same objects' rules.
+ * @param lab called when the tests run
  */
 export function packetTable(
   lab: () => ProgrammedLab,

@@ -1,6 +1,6 @@
 /**
- * Vitest's global setup for tests that change rules or make namespaces: they run inside the private namespaces of
- * scripts/in-namespace.sh or not at all, so that no test ever touches the host's rules.
+ * Vitest's global setup for tests that change rules or create namespaces. They only run inside the private
+ * namespaces of scripts/in-namespace.sh, so no test ever changes the host's rules.
  */
 export function setup(): void {
   if (process.env.NFT_PROXY_PRIVATE_NAMESPACE === undefined) {

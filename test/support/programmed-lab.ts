@@ -10,7 +10,7 @@ import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
 
-/** What a daemon knows of the cluster, and what it made of it. */
+/** A daemon's objects, and the rules that it has made from them. */
 interface Rendered {
   readonly cache: ObjectCache;
   readonly renderer: Renderer;
@@ -20,21 +20,23 @@ interface Rendered {
 export class ProgrammedLab {
   readonly lab: Lab;
   #ruleset: Ruleset = renderAll({}).state.ruleset;
-  /** Undefined before the first objects. */
+  /** Undefined until the first objects are programmed. */
   #rendered: Rendered | undefined;
 
   private constructor(lab: Lab) {
     this.lab = lab;
   }
 
-  /** Makes a lab with the rules of a cluster without Services. */
+  /** Creates a lab with the rules of a cluster without Services. */
   static async create(): Promise<ProgrammedLab> {
     const programmed = new ProgrammedLab(await createLab());
     await programmed.lab.loadTransaction(JSON.stringify(rebuildTransaction(programmed.#ruleset)));
     return programmed;
   }
 
-  /** Turns the node's rules into those of these objects, in place, as a restart does; what affinity remembers stays. */
+  /**
+   * Changes the node's rules in place to those of these objects, as a restart does. Affinity entries stay.
+   */
   async program(objects: Objects, nodeContext: NodeContext = testNodeContext()): Promise<void> {
     const cache = cacheOf(objects);
     const renderer = new Renderer(cache, nodeContext);
@@ -43,7 +45,7 @@ export class ProgrammedLab {
     this.#rendered = { cache, renderer };
   }
 
-  /** Turns the rules of the objects before into those of these, as a daemon that sees them change does. */
+  /** Changes the rules to those of these objects, as a daemon that sees the changes does. */
   async follow(objects: Objects): Promise<void> {
     if (this.#rendered === undefined) return await this.program(objects);
     const { cache, renderer } = this.#rendered;
@@ -80,7 +82,9 @@ export class ProgrammedLab {
     return outcome;
   }
 
-  /** What answered a client's connections: sorted addresses of endpoints, or words such as `refused`. */
+  /**
+   * Returns the answers to a client's connections: sorted addresses of endpoints, or words such as `refused`.
+   */
   async answers(probe: Omit<Probe, "id">): Promise<readonly string[]> {
     const tally: Tally = (await this.lab.observe([{ id: "only", ...probe }])).get("only") ?? {};
     return [...new Set(Object.keys(tally).map((answer) => answer.split(" ")[0] ?? ""))].sort();
@@ -91,7 +95,7 @@ export class ProgrammedLab {
     return this.lab.mustRun("node", ["nft", ...command]);
   }
 
-  /** Ends the lab. */
+  /** Closes the lab. */
   close(): Promise<void> {
     return this.lab.close();
   }

@@ -24,13 +24,13 @@ export class Prometheus {
   /**
    * Starts it in this process' network namespace.
    * @param target host and port of the metrics
-   * @param labels what the target is labelled with
+   * @param labels the target's labels
    */
   static async start(target: string, labels: Readonly<Record<string, string>>): Promise<Prometheus> {
     const program = debianProgram("trixie", "prometheus", "prometheus");
     const directory = mkdtempSync(join(tmpdir(), "prometheus-"));
     const scrape = { job_name: "nft-proxy", static_configs: [{ targets: [target], labels }] };
-    // JSON is YAML.
+    // JSON is valid YAML.
     await writeFile(
       join(directory, "prometheus.yaml"),
       JSON.stringify({ global: { scrape_interval: "1s" }, scrape_configs: [scrape] }),
@@ -53,7 +53,10 @@ export class Prometheus {
     });
   }
 
-  /** The samples of an expression now. @throws Error with what Prometheus says of an expression that is wrong */
+  /**
+   * Returns the current samples of an expression.
+   * @throws Error with Prometheus' message if the expression is wrong
+   */
   async query(expression: string): Promise<readonly Sample[]> {
     const body = new URLSearchParams({ query: expression });
     const answer = await fetch(`${this.#origin}/api/v1/query`, { method: "POST", body });

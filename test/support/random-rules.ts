@@ -17,7 +17,10 @@ import {
 
 const TABLE = "nft-proxy";
 const INDEXES = [0, 1, 2];
-/** A chain leads to deeper ones only, and verdict maps to the deepest, which looks into none: so there are no loops. */
+/**
+ * A chain only leads to deeper chains, and verdict maps only to the deepest chain, which uses no verdict
+ * maps. So there are no loops.
+ */
 const DEPTHS = [0, 1, 2, 3];
 const DEEPEST = 3;
 const chainName = (kind: ChainKind, depth: number): string => `${kind}-${depth}`;
@@ -35,7 +38,7 @@ function rulesOf(family: Family, kind: ChainKind, depth: number): fc.Arbitrary<r
   return fc.array(rule, { minLength: 1, maxLength: 4 });
 }
 
-/** The hooks of a kind of chain. Answers pass, so that a probe tells what became of its first packet. */
+/** The hooks of a kind of chain. Answers always pass, so a probe shows the outcome of its first packet. */
 const HOOKS: Readonly<Record<ChainKind, readonly (readonly [hook: string, type: string, prio: number])[]>> = {
   early: [
     ["prerouting", "filter", -110],
@@ -53,7 +56,10 @@ const HOOKS: Readonly<Record<ChainKind, readonly (readonly [hook: string, type: 
   source: [["postrouting", "nat", 100]],
 };
 
-/** Frames of all rulesets: the base chains, which lead new connections into the random ones, and empty maps. */
+/**
+ * The common part of all rulesets: base chains, which lead new connections to the random chains, and empty
+ * maps.
+ */
 function frame(family: Family): Command[] {
   const table = { family, name: TABLE };
   const at = { family, table: TABLE };
@@ -144,14 +150,14 @@ function tableOf(family: Family): fc.Arbitrary<Command[]> {
 }
 
 /**
- * Rules of every kind that the evaluator knows, in both families, with no sense but the kernel's: chains that jump,
- * go to and return, comparisons, verdict maps, marks, random translations, masquerading.
+ * Random rules of every kind that the evaluator knows, in both families: chains that jump, go to and return,
+ * comparisons, verdict maps, marks, random translations, masquerading.
  */
 export const randomRules: fc.Arbitrary<Transaction> = fc
   .tuple(tableOf("ip"), tableOf("ip6"))
   .map(([ip, ip6]) => ({ nftables: [...ip, ...ip6] }));
 
-/** Packets that such rules may treat differently. */
+/** Packets that these rules may treat differently. */
 export const randomRulesProbes: readonly Probe[] = (["ip", "ip6"] as const).flatMap((name) =>
   (["pod1", "ext", "node2", "node"] as const).flatMap((from) =>
     [...virtualAddresses(name).slice(0, 2), ...dnatTargets(name).slice(2)].flatMap((to) =>
@@ -167,8 +173,9 @@ export const randomRulesProbes: readonly Probe[] = (["ip", "ip6"] as const).flat
         port,
         proto,
         n: 40,
-        // A reject that arrives while connect(2) holds the socket counts only with the second SYN, a second later. That one
-        // passes no nat chain any more: a seed whose rules tell the two apart shows what the evaluator does not ask about.
+        // A reject that arrives while connect(2) holds the socket only takes effect at the second SYN, a
+        // second later. That SYN no longer passes nat chains. A seed whose rules distinguish the two would
+        // show a case that the evaluator does not cover.
         wait: 1.3,
       })),
     ),

@@ -16,20 +16,26 @@ import {
 import type { Expression, Statement } from "../../src/nft/ast/json.ts";
 import { type AddressPair, addressesOf } from "./lab/topology.ts";
 
-/** Kinds of chains, by the statements that the kernel allows in them: before dnat, filtering, dnat, masquerading. */
+/**
+ * The kinds of chains by the statements that the kernel allows in them: before dnat, filtering, dnat,
+ * masquerading.
+ */
 export const CHAIN_KINDS = ["early", "filter", "nat", "source"] as const;
 /** One of those kinds. */
 export type ChainKind = (typeof CHAIN_KINDS)[number];
 
-/** The ports that random rules tell apart. */
+/** The ports that random rules distinguish. */
 export const RANDOM_PORTS = [80, 53];
 
-/** Addresses that nobody has. */
+/** Addresses that no machine has. */
 export function virtualAddresses(family: Family): readonly string[] {
   return [1, 2, 3].map((n) => (family === "ip" ? `10.96.0.${n}` : `fd00:10:96::${n}`));
 }
 
-/** Where packets are sent by dnat: only where answers find back by themselves, so no pod that is also a client. */
+/**
+ * The targets of dnat. Answers must find their way back by themselves, so no target is a pod that is also a
+ * client.
+ */
 export function dnatTargets(family: Family): readonly string[] {
   return (["pod2", "pod3", "node"] as const).map((machine) => pick(family, addressesOf(machine)));
 }
@@ -78,7 +84,7 @@ function someOf(items: readonly Expression[]): fc.Arbitrary<Expression> {
   return fc.subarray([...items], { minLength: 1 }).map((set) => ({ set }));
 }
 
-/** What may stand at the end of a rule; `below` are the chains that it may lead to. */
+/** Statements for the end of a rule. `below` are the chains to which it may lead. */
 export function randomAction(
   family: Family,
   kind: ChainKind,
@@ -111,7 +117,7 @@ export function randomAssignment(): fc.Arbitrary<readonly Statement[]> {
   );
 }
 
-/** A dnat to one target, or to one that chance takes from the map `endpoints`. */
+/** A dnat to one target, or to a random one of the map `endpoints`. */
 export function randomTranslation(family: Family): fc.Arbitrary<readonly Statement[]> {
   const chosen = lookup(concat(...destination(family), priority), "endpoints");
   return fc.oneof(

@@ -1,5 +1,5 @@
-// `serve PORT`: a container registry with one image, of two layers of some MB. `pull URL`: pulls that image as a
-// container runtime does, and prints as JSON which digests it got and by how many connections.
+// `serve PORT`: a container registry with one image, of two layers of some MB. `pull URL`: pulls that image
+// as a container runtime does, and prints the digests and the number of connections as JSON.
 import { createCipheriv, createHash } from "node:crypto";
 import http from "node:http";
 
@@ -9,7 +9,7 @@ const digestOf = (bytes) => `sha256:${createHash("sha256").update(bytes).digest(
 if (mode === "serve") serve(Number(argument));
 else await pull(argument);
 
-/** Bytes that look random and are the same every time. */
+/** Returns pseudo-random bytes that are the same every time. */
 function layer(size, key) {
   return createCipheriv("aes-128-ctr", Buffer.alloc(16, key), Buffer.alloc(16)).update(Buffer.alloc(size));
 }

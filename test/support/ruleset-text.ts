@@ -3,7 +3,9 @@ import { splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY_IDS, ENDPOINTS, FRONTEND_KINDS, LISTS, RANGES } from "../../src/ruleset/sets.ts";
 
-/** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
+/**
+ * Returns a ruleset as text that does not depend on order: one line for each chain, set and element, sorted.
+ */
 export function rulesetText(ruleset: Ruleset): string {
   return Object.values(ruleset).flatMap(tableLines).sort().join("\n");
 }
@@ -24,8 +26,8 @@ function specText({ key, value, dynamic, size, timeout, counter, interval }: Set
 }
 
 /**
- * {@link rulesetText} in which it makes no difference which ids service ports and endpoints have, and which endpoint of a
- * list has which number.
+ * Returns the {@link rulesetText} without the ids of service ports and endpoints, and without the numbers of
+ * endpoints in lists.
  */
 export function textWithoutPlacement(ruleset: Ruleset): string {
   return Object.values(ruleset).flatMap(linesWithoutPlacement).sort().join("\n");

@@ -9,10 +9,10 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** A daemon that runs, or has ended. */
+/** A daemon process, which may have ended. */
 export class RunningDaemon {
   readonly log: LogLine[] = [];
-  /** Lines that are not the log's. */
+  /** Output lines that are not part of the log. */
   readonly otherLines: string[] = [];
   readonly ended: Promise<RunResult>;
   readonly #command: RunningCommand;
@@ -34,18 +34,18 @@ export class RunningDaemon {
     this.#command.kill(signal);
   }
 
-  /** Ends it as a kubelet does; resolves with its exit code. */
+  /** Stops it as the kubelet does. Resolves with its exit code. */
   async stop(): Promise<number | undefined> {
     this.signal("SIGTERM");
     return (await this.ended).exitCode;
   }
 
-  /** The log lines with this message. */
+  /** Returns the log lines with this message. */
   said(message: string): readonly LogLine[] {
     return this.log.filter(({ msg }) => msg === message);
   }
 
-  /** Waits until this message has been logged `times` times. @throws Error when the daemon ends without it */
+  /** Waits until this message has been logged `times` times. @throws Error if the daemon ends before that */
   async saying(message: string, times = 1): Promise<LogLine> {
     const isSaid = () => this.said(message).length >= times;
     await vi

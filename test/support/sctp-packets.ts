@@ -2,10 +2,10 @@ import { expect, vi } from "vitest";
 import type { Lab } from "./lab/lab.ts";
 import { addressesOf, type MachineName } from "./lab/topology.ts";
 
-// SCTP without a kernel that speaks it: first packets of associations, made here and sent by a raw socket. The rules
-// and the connection tracking of the node treat them as those of a real association.
+// SCTP for kernels without SCTP: this file makes the first packets of associations and sends them with a raw
+// socket. The node's rules and connection tracking treat them as those of a real association.
 
-/** First packets of SCTP associations, each from a port of its own. */
+/** The first packets of SCTP associations, each from a different port. */
 export interface Associations {
   readonly from: MachineName;
   readonly to: string;
@@ -14,7 +14,10 @@ export interface Associations {
   readonly count: number;
 }
 
-/** Node.js has no raw sockets; perl-base is part of every Debian. Reads packets in hex, a line each. */
+/**
+ * Sends packets, which it reads in hex, one on each line. It is in Perl, because Node.js has no raw sockets,
+ * and perl-base is part of every Debian.
+ */
 const SEND = `
   use Socket qw(AF_INET AF_INET6 SOCK_RAW inet_pton pack_sockaddr_in pack_sockaddr_in6);
   my ($from, $to) = map { /:/ ? pack_sockaddr_in6(0, inet_pton(AF_INET6, $_)) : pack_sockaddr_in(0, inet_pton(AF_INET, $_)) } @ARGV;
@@ -25,12 +28,12 @@ const SEND = `
 
 const FIRST_PORT = 20_000;
 
-/** A slow machine may take longer than Vitest's second. */
+/** Vitest's default of one second is too short for a slow machine. */
 const PATIENCE = { timeout: 30_000 };
 
 /**
- * Rules for `node2` that count, by address, the SCTP packets that reach the endpoints there. The counter is the rule's: Linux
- * 5.10 gives elements that a rule adds none of the set's.
+ * Rules for `node2` that count the SCTP packets that reach its endpoints, by address. Each rule has its own
+ * counter, because in Linux 5.10 elements added by rules do not get the set's counter.
  */
 const COUNTING = ["ip", "ip6"]
   .map(
@@ -41,14 +44,14 @@ const COUNTING = ["ip", "ip6"]
   )
   .join("\n");
 
-/** Sends the packets. @returns how many arrived at which endpoint behind `node2` */
+/** Sends the packets. @returns the number that arrived at each endpoint behind `node2` */
 export async function associate(
   lab: Lab,
   { from, to, port, count }: Associations,
 ): Promise<Record<string, number>> {
   const family = to.includes(":") ? "ip6" : "ip";
   const own = addressesOf(from);
-  // Kernels before 6.3 have no `destroy`; a table that is added is there to be deleted.
+  // Kernels before 6.3 have no `destroy`, so this adds the table before it deletes it.
   const clear = ["ip", "ip6"]
     .map((each) => `add table ${each} sctp-seen; delete table ${each} sctp-seen`)
     .join("\n");
@@ -67,7 +70,7 @@ export async function associate(
   }, PATIENCE);
 }
 
-/** An INIT chunk with its common header. Source: RFC 9260, 3.1 and 3.3.2. */
+/** Returns an INIT chunk with its common header. Source: RFC 9260, 3.1 and 3.3.2. */
 function initPacket(sourcePort: number, port: number): Buffer {
   const packet = Buffer.alloc(32);
   packet.writeUInt16BE(sourcePort, 0);
@@ -83,7 +86,7 @@ function initPacket(sourcePort: number, port: number): Buffer {
   return packet;
 }
 
-/** CRC-32C, which connection tracking checks. Source: RFC 9260, appendix A. */
+/** Returns the CRC-32C, which connection tracking checks. Source: RFC 9260, appendix A. */
 function crc32c(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) {

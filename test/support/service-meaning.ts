@@ -11,7 +11,10 @@ import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
 import type { Objects } from "./build.ts";
 import { type Served, servedBy, type Target } from "./topology-oracle.ts";
 
-/** What becomes of a packet: delivered to one of these, as `<address> <port> <kept|masqueraded>`, sorted, or a word. */
+/**
+ * The outcome of a packet: the possible deliveries as `<address> <port> <kept|masqueraded>`, sorted, or a
+ * word.
+ */
 export type Meaning = readonly string[] | "refused" | "dropped";
 
 interface Candidate {
@@ -22,15 +25,15 @@ interface Candidate {
 interface Arrival {
   readonly packet: Packet;
   readonly context: FamilyContext;
-  /** All service ports of the family, those first that win contests. */
+  /** All service ports of the family, with the winners of conflicts first. */
   readonly candidates: readonly Candidate[];
   readonly fromPod: boolean;
   readonly toClusterIP: boolean;
 }
 
 /**
- * What Services mean for a packet, said once more without rules: from the documentation of the fields and from what
- * kube-proxy does, to hold the rules against.
+ * Returns the outcome that Services define for a packet, independently of rules. It follows the documentation
+ * of the fields and kube-proxy's behaviour. Tests compare the rules with it.
  */
 export function meaningOf(objects: Required<Objects>, context: FamilyContext, packet: Packet): Meaning {
   const arrival = arrive(objects, context, packet);
@@ -85,7 +88,10 @@ function isAddressed(port: ServicePort, packet: Packet): boolean {
   return port.spec.port === packet.port && isAt(port, packet);
 }
 
-/** The node's own addresses keep their ports unless ranges are served at all, and the API server's port is nobody's. */
+/**
+ * Ranges do not apply to the node's own addresses unless they are served at all addresses, and never to the
+ * API server's port.
+ */
 function hasRanges({ packet: { to, protocol, port }, context }: Arrival): boolean {
   if (context.apiServers.includes(`${to} . ${protocol} . ${port}`)) return false;
   return context.portRanges === "all" || (context.portRanges === "virtual" && to !== context.nodeAddress);
@@ -105,7 +111,7 @@ function isAt({ service, spec, family }: ServicePort, { to, protocol }: Packet):
   return spec.protocol === protocol && addresses.includes(to);
 }
 
-/** A candidate whose endpoints get connections at another port than their own. */
+/** Returns a candidate whose endpoints get connections at another port than their own. */
 function withPort({ port, choice }: Candidate, number: number): Candidate {
   const atPort = (targets: readonly Target[]) => [
     ...new Map(targets.map((target) => [target.address, { ...target, port: number }])).values(),
@@ -161,7 +167,7 @@ function deliver(
     .sort();
 }
 
-/** A local endpoint that reaches itself, of any Service that sends connections to it from this node. */
+/** Whether a local endpoint reaches itself, through any Service that sends it connections from this node. */
 function isHairpin({ packet, candidates, context }: Arrival, address: string, to: number): boolean {
   if (packet.from.address !== address) return false;
   return candidates.some(({ port, choice }) =>

@@ -5,16 +5,16 @@ import { statusPage } from "../../src/daemon/status/status-page.ts";
 import { CHROMIUM_FLAGS, findChromium } from "./chromium.ts";
 import { memoryLogger } from "./memory-logger.ts";
 
-/** A page in a browser, and all that went wrong or out in it. */
+/** A page in a browser, with its errors and requests. */
 export interface OpenedPage {
   readonly page: Page;
   readonly origin: string;
-  /** Errors and violations of the content security policy, as the console has them. */
+  /** Errors and violations of the content security policy, from the console. */
   readonly complaints: string[];
   readonly requests: string[];
 }
 
-/** A browser on status pages. */
+/** A browser that opens status pages. */
 export class StatusBrowser {
   readonly #browser: Browser;
   readonly #closers: (() => Promise<void>)[] = [];
@@ -56,7 +56,7 @@ export class StatusBrowser {
     return opened;
   }
 
-  /** Closes the pages that were opened, and their servers. */
+  /** Closes the opened pages and their servers. */
   async closePages(): Promise<void> {
     for (const close of this.#closers.splice(0)) await close();
   }

@@ -4,12 +4,12 @@ import { initialState } from "../../src/kube/source.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, testNodeContext } from "./build.ts";
 
-/** When a page of a test is looked at, milliseconds. */
+/** The time at which tests view a page, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
 const UP_TO_DATE = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: undefined };
 
-/** A daemon that has programmed some objects and is well, unless told otherwise. */
+/** Returns the status of a daemon that has programmed some objects. By default it is healthy. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
   const cache = cacheOf(objects);
   const nodeContext = testNodeContext();

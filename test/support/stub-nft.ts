@@ -1,6 +1,6 @@
 import type { Nft } from "../../src/kernel/nft.ts";
 
-/** An nft that does what a test says, and fails for everything else. */
+/** An nft whose methods a test provides. All others fail. */
 export function stubNft(methods: Partial<Nft>): Nft {
   const unexpected = () => {
     throw new Error("nft was not expected to be called");

@@ -4,17 +4,17 @@ import { createServer as createHttpsServer } from "node:https";
 import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from "node:net";
 import type { Authority } from "./stub-api/certificates.ts";
 
-/** A proxy on 127.0.0.1 that leads every tunnel to one port there, whatever address it is asked for. */
+/** A proxy on 127.0.0.1 that connects every tunnel to one port there, whatever address is requested. */
 export interface StubProxy {
   readonly port: number;
-  /** The addresses that were asked for, each with the credentials as they were sent, "" for none. */
+  /** The requested addresses, each with the credentials as sent, or "" for none. */
   readonly asked: readonly { readonly end: string; readonly credentials: string }[];
   close(): void;
 }
 
 /**
  * Starts a proxy for the method CONNECT.
- * @param target the port that tunnels lead to; instead of it the status that all requests are refused with
+ * @param target the port for tunnels, or the status with which all requests are refused
  */
 export async function startHttpProxy(
   target: number | { readonly refusal: string },
@@ -31,7 +31,7 @@ export async function startHttpProxy(
   return await listening(server, asked);
 }
 
-/** Starts a SOCKS 5 proxy (RFC 1928) that takes any user and password (RFC 1929), or none. */
+/** Starts a SOCKS 5 proxy (RFC 1928) that accepts any user and password (RFC 1929), or none. */
 export async function startSocksProxy(target: number): Promise<StubProxy> {
   const asked: { end: string; credentials: string }[] = [];
   const server = createServer(async (socket) => {
@@ -50,7 +50,7 @@ export async function startSocksProxy(target: number): Promise<StubProxy> {
   return await listening(server, asked);
 }
 
-/** Reads a length and as many characters, after bytes that are skipped. */
+/** Skips some bytes, then reads a length and that number of characters. */
 async function text(read: (length: number) => Promise<Buffer>, after: number): Promise<string> {
   await read(after);
   const [length = 0] = await read(1);

@@ -16,7 +16,7 @@ if (ip === undefined) throw new Error("no IPv4");
 /** The delta of a table that was missing. */
 export const MISSING_TABLE: TableDelta = creation(ip, "create");
 
-/** The delta of a table that lost its elements and nothing else. */
+/** The delta of a table that lost only its elements. */
 export const LOST_ELEMENTS: TableDelta = {
   ...MISSING_TABLE,
   mode: "change",
@@ -24,19 +24,19 @@ export const LOST_ELEMENTS: TableDelta = {
   writtenChains: [],
 };
 
-/** What a {@link syncReport} is made from. */
+/** The input of {@link syncReport}. */
 export interface ReportOptions extends Partial<SyncOutcome>, Partial<SyncTimes> {
   readonly state?: RulesetState;
   readonly quarantined?: Quarantine;
   readonly excludedFamilies?: SyncReport["excludedFamilies"];
 }
 
-/** A successful sync that had nothing to do and took 250 ms, unless told otherwise; the first of its daemon. */
+/** Returns the report of a daemon's first sync. By default it succeeded in 250 ms and had nothing to do. */
 export function syncReport(options: ReportOptions = {}): SyncReport {
   return syncReports()(options);
 }
 
-/** Makes the reports of one daemon, as {@link syncReport}: each tells what is new since the one before. */
+/** Makes the reports of one daemon, as {@link syncReport}. Each has the news since the previous one. */
 export function syncReports(): (options?: ReportOptions) => SyncReport {
   const reportOf = reports();
   return ({ startedAt = 1000, endedAt = 1250, ...options } = {}) => {
@@ -58,7 +58,7 @@ export function syncReports(): (options?: ReportOptions) => SyncReport {
   };
 }
 
-/** A failed sync that took 250 ms. */
+/** Returns the report of a failed sync that took 250 ms. */
 export function syncFailure(error: unknown, isFull = false): SyncFailure {
   return { startedAt: 1000, endedAt: 1250, error, isFull };
 }

@@ -1,31 +1,31 @@
 import type { EndpointSlice, SliceEndpoint } from "../../src/model/endpoint-slice.ts";
 import type { ServicePort } from "../../src/model/service-port.ts";
 
-/** Where a connection can be sent. */
+/** A possible target of a connection. */
 export interface Target {
   readonly address: string;
   readonly port: number;
-  /** On our node. */
+  /** Whether it is on our node. */
   readonly local: boolean;
 }
 
-/** The endpoints of a service port for traffic by either policy, whether or not it ever has such traffic. */
+/** The endpoints of a service port for traffic under each policy, even if it never has such traffic. */
 export interface Served {
   readonly cluster: readonly Target[];
   readonly local: readonly Target[];
-  /** Some endpoint is usable somewhere. */
+  /** Whether any endpoint is usable anywhere. */
   readonly hasAny: boolean;
 }
 
 interface Entry extends Target {
   readonly source: SliceEndpoint;
-  /** Of its slice; 0 drains the endpoint. */
+  /** The weight of its slice. 0 drains the endpoint. */
   readonly weight: number;
 }
 
 /**
- * Which endpoints serve, said once more from the documents and not from the code under test: KEP-1669 (terminating
- * endpoints), KEP-2433 (zone hints), KEP-3015 (node hints), README.md (weights).
+ * Returns the endpoints that serve. It is written from the documents and not from the code under test:
+ * KEP-1669 (terminating endpoints), KEP-2433 (zone hints), KEP-3015 (node hints), README.md (weights).
  */
 export function servedBy(
   slices: readonly EndpointSlice[],
@@ -68,7 +68,7 @@ function undrained(list: readonly Entry[]): readonly Entry[] {
   return others.length > 0 ? others : list;
 }
 
-/** Hints count if all ready endpoints have them and some name us; those for nodes come first. */
+/** Hints are used if all ready endpoints have them and some match this node. Hints for nodes come first. */
 function hinted(ready: readonly Entry[], node: string, zone: string): readonly Entry[] {
   for (const [hintsOf, own] of [
     [({ source }: Entry) => source.nodeHints, node],
@@ -80,7 +80,10 @@ function hinted(ready: readonly Entry[], node: string, zone: string): readonly E
   return ready;
 }
 
-/** Of several entries for one address and port: not terminating, then ready, then serving, then local, then of most weight, then the least as JSON. */
+/**
+ * Chooses among several entries for the same address and port: not terminating, then ready, then serving,
+ * then local, then of the highest weight, then the first as JSON.
+ */
 function oneForEach(entries: readonly Entry[]): readonly Entry[] {
   const rank = ({ local, source, weight }: Entry): string =>
     [

@@ -11,7 +11,7 @@ import { townList } from "./stub-api/town.ts";
 
 const decoders = apiDecoders(() => undefined);
 
-/** The object cache of node-1 after these API objects. */
+/** Returns the object cache of node-1 with these API objects. */
 export function cacheOfApi(objects: (resource: ResourceName) => readonly unknown[]): ObjectCache {
   const cache = new ObjectCache("node-1");
   const put: Readonly<Record<ResourceName, (object: unknown) => void>> = {
@@ -26,17 +26,17 @@ export function cacheOfApi(objects: (resource: ResourceName) => readonly unknown
   return cache;
 }
 
-/** The object cache of node-1 in a recorded cluster. */
+/** Returns the object cache of node-1 in a recorded cluster. */
 export function townCache(town: ScenarioName): ObjectCache {
   return cacheOfApi((resource) => townList(town, resource).items);
 }
 
-/** The rules for a recorded cluster, with the options that it was recorded with. */
+/** Returns the rules for a recorded cluster, with the options of the recording. */
 export function townRuleset(town: ScenarioName, context: ContextOptions = {}): Ruleset {
   return rulesetOfCache(townCache(town), context);
 }
 
-/** The context that an object cache makes, with the options of the recorded clusters where not told otherwise. */
+/** Returns the node context for an object cache. The default options are those of the recorded clusters. */
 export function contextsOfCache(cache: ObjectCache, context: ContextOptions = {}): FamilyContext[] {
   return FAMILIES.map((family) =>
     familyContext(family, {
@@ -48,7 +48,7 @@ export function contextsOfCache(cache: ObjectCache, context: ContextOptions = {}
   );
 }
 
-/** The rules for an object cache in the context of {@link contextsOfCache}. */
+/** Returns the rules for an object cache in the context of {@link contextsOfCache}. */
 export function rulesetOfCache(cache: ObjectCache, context: ContextOptions = {}): Ruleset {
   const renderer = new Renderer(cache, contextsOfCache(cache, context));
   renderer.update(cache.takeDirty());

@@ -11,7 +11,10 @@ interface ParsedWorkflow {
   readonly context: { readonly errors: { getErrors(): readonly { readonly message: string }[] } };
 }
 
-/** GitHub's own parser with its schema. It imports JSON as bundlers do, which Node refuses: so it is bundled first. */
+/**
+ * GitHub's own parser with its schema. It is bundled first, because it imports JSON in a way that Node
+ * refuses.
+ */
 async function loadParser(): Promise<WorkflowParser> {
   const contents = 'export * from "@actions/workflow-parser";';
   const stdin = { contents, resolveDir: fileURLToPath(new URL("../..", import.meta.url)) };
@@ -23,7 +26,7 @@ async function loadParser(): Promise<WorkflowParser> {
 
 const parser = await loadParser();
 
-/** What GitHub would refuse in a workflow: unknown keys, wrong types, wrong expressions. */
+/** Returns the errors that GitHub would find in a workflow: unknown keys, wrong types, wrong expressions. */
 export function workflowErrors(content: string): string[] {
   const { context } = parser.parseWorkflow(
     { name: "workflow.yaml", content },

@@ -1,6 +1,6 @@
-// The process that the lab keeps inside each machine's network namespace. It serves requests over Node's IPC channel:
-// { id, request: { kind: "configure" | "listen" | "observe", ... } } -> { id, result } or { id, error }.
-// Plain JavaScript, so that `node` starts it at once.
+// The process that the lab runs inside each machine's network namespace. It serves requests over Node's IPC
+// channel: a request is `{ id, request: { kind: "configure" | "listen" | "observe", ... } }`, and its answer
+// is `{ id, result }` or `{ id, error }`. It is plain JavaScript, so that `node` starts it at once.
 import { writeFileSync } from "node:fs";
 import { observeAll } from "./prober.mjs";
 import { listen } from "./responder.mjs";
@@ -12,7 +12,7 @@ process.on("message", async ({ id, request }) => {
     process.send({ id, error: error instanceof Error ? error.message : String(error) });
   }
 });
-// The lab's process is gone, and with it the reason to stay.
+// The lab's process has ended, so this one ends, too.
 process.on("disconnect", () => process.exit());
 
 async function serve(request) {

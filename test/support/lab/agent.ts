@@ -3,7 +3,7 @@ import { execa } from "execa";
 import type { KernelSetting } from "./kernel-settings.ts";
 import type { Tally } from "./outcome.ts";
 
-/** Connections that an agent makes; `from` is the address to bind to, any if absent. */
+/** Connections that an agent makes. `from` is the address to bind to; if absent, any. */
 export interface ConnectionRequest {
   readonly to: string;
   readonly port: number;
@@ -36,18 +36,20 @@ interface Reply<Result> {
 
 /** The lab's process inside one network namespace; see agent.mjs. */
 export interface Agent {
-  /** Sends one request and gives its result; throws what the agent met, or why it is gone. */
+  /** Sends one request and returns its result. Throws the agent's error, or the reason for its end. */
   ask<Kind extends keyof Requests>(
     kind: Kind,
     parameters: Requests[Kind]["parameters"],
   ): Promise<Requests[Kind]["result"]>;
-  /** Ends the process; resolves when it is gone. */
+  /** Ends the process. Resolves when it has ended. */
   stop(): Promise<void>;
 }
 
 const program = fileURLToPath(new URL("./agent.mjs", import.meta.url));
 
-/** Starts an agent; `enter` is the command, program first, that puts another command into the agent's namespace. */
+/**
+ * Starts an agent. `enter` is the command (program first) that runs another command in the agent's namespace.
+ */
 export function startAgent(enter: readonly [string, ...string[]]): Agent {
   const [command, ...rest] = enter;
   const agent = execa(command, [...rest, process.execPath, program], {
@@ -58,14 +60,14 @@ export function startAgent(enter: readonly [string, ...string[]]): Agent {
   const gone = agent.then(({ stderr, exitCode }) => {
     throw new Error(`the lab's agent (${enter.join(" ")}) ended with ${exitCode ?? "a signal"}: ${stderr}`);
   });
-  // Nobody may be waiting when it ends.
+  // Avoids an unhandled rejection if no request waits when the agent ends.
   gone.catch(() => undefined);
   let lastId = 0;
 
   async function ask<Result>(request: object): Promise<Result> {
     const id = ++lastId;
     const reply = agent.getOneMessage({ filter: (message) => (message as Reply<Result>).id === id });
-    // When the agent is gone this one fails too, with less to say.
+    // If the agent has ended, this fails too, but the agent's own error says more.
     reply.catch(() => undefined);
     await agent.sendMessage({ id, request });
     const { result, error } = (await Promise.race([reply, gone])) as Reply<Result>;

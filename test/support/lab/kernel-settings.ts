@@ -1,6 +1,6 @@
 import type { MachineName } from "./topology.ts";
 
-/** A value for a file under `/proc/sys/net`; an optional one may be missing from older kernels. */
+/** A value for a file under `/proc/sys/net`. Older kernels may lack an optional one. */
 export interface KernelSetting {
   readonly path: string;
   readonly value: string;
@@ -12,8 +12,8 @@ const everywhere: readonly KernelSetting[] = [
   { path: "ipv6/conf/default/accept_dad", value: "0" },
 ];
 
-// Refusals are ICMP errors here, and a probe that misses its own would read as a drop.
-// The message rate became a setting of each namespace after Linux 6.12; before, 1000 a second for the whole machine.
+// Refusals are ICMP errors here. If the kernel suppressed one, the probe would look dropped. After Linux 6.12
+// the message rate became a setting of each namespace. Before, it was 1000 a second for the whole machine.
 const forwarding: readonly KernelSetting[] = [
   { path: "ipv4/ip_forward", value: "1" },
   { path: "ipv6/conf/all/forwarding", value: "1" },
@@ -23,7 +23,7 @@ const forwarding: readonly KernelSetting[] = [
   { path: "ipv4/icmp_msgs_burst", value: "100000", optional: true },
 ];
 
-/** What a machine's kernel must be told before it gets its addresses. */
+/** The kernel settings of a machine, to be set before it gets addresses. */
 export function kernelSettings(machine: MachineName): readonly KernelSetting[] {
   return machine === "node" || machine === "node2" ? [...everywhere, ...forwarding] : everywhere;
 }

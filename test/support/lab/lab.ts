@@ -16,61 +16,67 @@ import {
   servedPorts,
 } from "./topology.ts";
 
-/** How a command inside the lab is run. */
+/** Options for a command inside the lab. */
 export interface RunOptions {
-  /** Standard input; empty if absent. */
+  /** Standard input. Default: empty. */
   readonly input?: string;
-  /** Added to the environment. */
+  /** Variables to add to the environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Milliseconds until the command is killed; 60,000 if absent. */
+  /** Time until the command is killed, milliseconds. Default: 60,000. */
   readonly timeoutMs?: number;
 }
 
-/** What a command inside the lab left; `exitCode` is undefined when a signal ended it. */
+/** The result of a command inside the lab. `exitCode` is undefined if a signal ended it. */
 export interface RunResult {
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command that keeps running inside the lab. */
+/** A command that runs in the background inside the lab. */
 export interface RunningCommand {
   /** Its process. */
   readonly pid: number;
-  /** Sends the signal; a no-op once the command ended. */
+  /** Sends a signal. Does nothing if the command has ended. */
   kill(signal: NodeJS.Signals): void;
   /** Calls back with each line of standard output or standard error. */
   onLine(callback: (line: string) => void): void;
-  /** Resolves when the command ended, however that was. */
+  /** Resolves when the command has ended, for whatever reason. */
   readonly ended: Promise<RunResult>;
 }
 
 /**
- * A node in a box: network namespaces that stand for one Kubernetes node, its six pods, a second node with everybody
- * else's pods and an outside client (see topology.ts). Every endpoint address answers TCP and UDP on `servedPorts`.
+ * A node in a box: network namespaces for one Kubernetes node, its six pods, a second node with all other
+ * pods, and an outside client (see topology.ts). Every endpoint address answers TCP and UDP on `servedPorts`.
  */
 export interface Lab {
-  /** Runs a command inside a namespace and waits for it; a failing command is a result, not an exception. */
+  /** Runs a command inside a namespace and waits for it. A failing command is a result, not an exception. */
   run(
     namespace: NamespaceName,
     argv: readonly [string, ...string[]],
     options?: RunOptions,
   ): Promise<RunResult>;
-  /** Like {@link run}, but gives what the command printed; throws with its words if it fails. */
+  /** Like {@link run}, but returns the command's output, and throws with its error output if it fails. */
   mustRun(
     namespace: NamespaceName,
     argv: readonly [string, ...string[]],
     options?: RunOptions,
   ): Promise<string>;
-  /** Runs a command inside the node: {@link run} for `node`. */
+  /** Runs a command inside the node, like {@link run} for `node`. */
   exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
-  /** Starts a command inside a namespace and leaves it running; `close` kills what is left of it. */
+  /** Starts a command inside a namespace without waiting for it. `close` kills it if it still runs. */
   start(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): RunningCommand;
-  /** Gives `nft -j -f -` inside the node a transaction (JSON text); throws with nft's words if it is refused. */
+  /**
+   * Sends a transaction (JSON text) to `nft -j -f -` inside the node. Throws with nft's message if it is
+   * refused.
+   */
   loadTransaction(json: string): Promise<void>;
-  /** Makes each probe's connections, all sources at the same time; how often each answer came, by probe id. */
+  /**
+   * Makes each probe's connections, all sources at the same time. Returns the number of times of each answer,
+   * by probe id.
+   */
   observe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Tally>>;
-  /** {@link observe}, summed up as a scenario file does, by probe id. */
+  /** Like {@link observe}, but returns summaries as in a scenario file, by probe id. */
   probe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Outcome>>;
   /** Ends every process of the lab and removes its namespaces. */
   close(): Promise<void>;
@@ -79,7 +85,7 @@ export interface Lab {
 let labsMade = 0;
 
 /**
- * Makes a lab of its own name; several can live side by side. Takes about a second.
+ * Creates a lab with a unique name, so that several can exist side by side. Takes about a second.
  * Throws outside the private namespaces of scripts/in-namespace.sh, so that it never touches the host's.
  */
 export async function createLab(): Promise<Lab> {
@@ -157,7 +163,7 @@ class NamespaceLab implements Lab {
       input: options.input ?? "",
       env: options.env ?? {},
       timeout: options.timeoutMs ?? 0,
-      // Otherwise what does not end within 5 s of SIGTERM is killed: a slow machine takes longer to end a daemon.
+      // The default kills processes 5 s after SIGTERM, but a slow machine may need longer to end a daemon.
       forceKillAfterDelay: false,
     });
     const lines = createInterface({ input: command.all });
@@ -212,7 +218,7 @@ function connectionOf({ from, to, port, proto, n, wait }: Probe): ConnectionRequ
     port,
     proto,
     waitMs: (wait ?? 1.5) * 1000,
-    // The node has several addresses; which one it uses is what the probe is about.
+    // The node has several addresses, and the probe tests which one it uses.
     ...(from === "node" ? {} : { from: to.includes(":") ? own.v6 : own.v4 }),
     ...(n === undefined ? {} : { count: n }),
   };

@@ -14,10 +14,10 @@ import {
   virtualRanges,
 } from "./topology.ts";
 
-/** Gives the full name, for `ip netns`, of a namespace of one lab. */
+/** Returns the full name of a lab's namespace, for `ip netns`. */
 export type NamespaceNamer = (namespace: NamespaceName) => string;
 
-/** Lines for `ip -n <lan> -batch -`: the bridge, and a link from it to each host. Run before {@link nodeLinks}. */
+/** Lines for `ip -n <lan> -batch -`: the bridge, and a link to each host. Run before {@link nodeLinks}. */
 export function lanLinks(nameOf: NamespaceNamer): readonly string[] {
   return [
     "link add br0 type bridge",
@@ -30,7 +30,10 @@ export function lanLinks(nameOf: NamespaceNamer): readonly string[] {
   ];
 }
 
-/** Lines for the node: its addresses, a link to each pod, routes. Run after {@link lanLinks}, before {@link podLinks}. */
+/**
+ * Lines for the node: its addresses, a link to each pod, routes. Run after {@link lanLinks}, before
+ * {@link podLinks}.
+ */
 export function nodeLinks(nameOf: NamespaceNamer): readonly string[] {
   const gateway = addressesOf("ext");
   return [
@@ -55,7 +58,10 @@ function podLink(pod: PodName, namespace: string): readonly string[] {
   ];
 }
 
-/** Lines for a pod: one address a family and everything through the gateway, as CNI plugins that route do it. */
+/**
+ * Lines for a pod: one address for each family, and a default route to the gateway, as CNI plugins that route
+ * do.
+ */
 export function podLinks(pod: PodName): readonly string[] {
   const { v4, v6 } = addressesOf(pod);
   return [
@@ -69,7 +75,7 @@ export function podLinks(pod: PodName): readonly string[] {
   ];
 }
 
-/** Lines for the outside client: two addresses a family, routes to everything behind the nodes. */
+/** Lines for the outside client: two addresses for each family, and routes to everything behind the nodes. */
 export function extLinks(): readonly string[] {
   const { v4, v6 } = addressesOf("ext2");
   return [

@@ -4,13 +4,15 @@ import { machineNames, type NamespaceName, podNames } from "./topology.ts";
 
 const namespaceNames: readonly NamespaceName[] = ["lan", ...machineNames];
 
-/** The command, program first, that runs the command after it inside the namespace of this full name. */
+/**
+ * Returns a command (program first) that runs the following command inside the namespace with this full name.
+ */
 export function enterCommand(name: string): readonly [string, ...string[]] {
-  // Not `ip netns exec`: that mounts a new /sys, which user namespaces in containers may not.
+  // `ip netns exec` would mount a new /sys, which is forbidden in user namespaces of containers.
   return ["nsenter", `--net=/run/netns/${name}`];
 }
 
-/** Adds the lab's namespaces, empty. Throws with the words of `ip`. */
+/** Adds the lab's namespaces, which are empty. Throws with the message of `ip`. */
 export async function addNamespaces(nameOf: NamespaceNamer): Promise<void> {
   await ipBatch(
     [],
@@ -18,7 +20,7 @@ export async function addNamespaces(nameOf: NamespaceNamer): Promise<void> {
   );
 }
 
-/** Gives the namespaces their links, addresses and routes. Throws with the words of `ip`. */
+/** Adds links, addresses and routes to the namespaces. Throws with the message of `ip`. */
 export async function layLinks(nameOf: NamespaceNamer): Promise<void> {
   const batch = (namespace: NamespaceName, lines: readonly string[]) =>
     ipBatch(["-n", nameOf(namespace)], lines);
@@ -31,7 +33,7 @@ export async function layLinks(nameOf: NamespaceNamer): Promise<void> {
   ]);
 }
 
-/** Removes the lab's namespaces and with them every link and rule inside. Their processes must have ended. */
+/** Removes the lab's namespaces with all their links and rules. Their processes must have ended. */
 export async function removeNamespaces(nameOf: NamespaceNamer): Promise<void> {
   await ipBatch(
     [],

@@ -1,7 +1,7 @@
 import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
 import type { Lab } from "./lab.ts";
 
-/** The nft of a lab's node, as this process's own. What is streamed comes in two pieces. */
+/** Runs the nft of a lab's node as if it were this process's own. Streams come in two pieces. */
 export function nftOf(lab: Lab): Nft {
   return new NftProgram({
     path: "nft",

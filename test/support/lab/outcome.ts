@@ -7,30 +7,34 @@ import {
   podNames,
 } from "./topology.ts";
 
-/** A packet to try, in the words of a scenario file. */
+/** Connections to try, with the fields of a scenario file. */
 export interface Probe {
   readonly id: string;
   readonly from: ProbeSource;
-  /** Where to: an IPv4 or IPv6 address. */
+  /** The destination: an IPv4 or IPv6 address. */
   readonly to: string;
   readonly port: number;
   readonly proto: "tcp" | "udp";
-  /** How many connections; without it 90, or 20 for each endpoint seen if that is more. */
+  /** The number of connections. Default: 90, or 20 for each endpoint seen if that is more. */
   readonly n?: number;
-  /** Which endpoint answers is the client's luck; only how many of them counts. */
+  /** Whether the endpoint depends on chance, so that only the number of endpoints is compared. */
   readonly sticky?: boolean;
-  /** How long to wait for an answer, in seconds; 1.5 without it. */
+  /** Time to wait for an answer, seconds. Default: 1.5. */
   readonly wait?: number;
 }
 
-/** How often each answer came: `<endpoint address> <port> <peer it saw>`, `refused`, `timeout`, `closed` or `error:<code>`. */
+/**
+ * The number of times of each answer: `<endpoint address> <port> <peer it saw>`, `refused`, `timeout`,
+ * `closed` or `error:<code>`.
+ */
 export type Tally = Readonly<Record<string, number>>;
 
 /**
- * What became of a probe. `result` is `ok`, `refused` (a reset or an ICMP error) or `timeout` (nothing came back); several
- * of them joined by `/` when connections fared differently. `endpoints` are `<address> <port>`, sorted. `source` is what
- * the endpoints saw: `kept` the client's own address, `node` one of the node's, both as `kept/node`, else the address.
- * A sticky probe has `distinct`, the number of endpoints seen, in place of `endpoints`.
+ * The outcome of a probe. `result` is `ok`, `refused` (a reset or an ICMP error) or `timeout` (nothing came
+ * back), or several of them joined by `/` if connections had different results. `endpoints` are
+ * `<address> <port>`, sorted. `source` is the address that the endpoints saw: `kept` for the client's own,
+ * `node` for one of the node's, `kept/node` for both, otherwise the address. A sticky probe has `distinct`,
+ * the number of endpoints seen, instead of `endpoints`.
  */
 export interface Outcome {
   readonly result: string;
@@ -39,7 +43,7 @@ export interface Outcome {
   readonly distinct?: number;
 }
 
-/** Sums up what a probe's connections met. */
+/** Summarises the results of a probe's connections. */
 export function outcomeOf(probe: Probe, tally: Tally): Outcome {
   const answers = Object.keys(tally);
   const results = distinctSorted(answers.map((answer) => (isAnswer(answer) ? "ok" : answer)));
@@ -50,7 +54,7 @@ export function outcomeOf(probe: Probe, tally: Tally): Outcome {
   );
   const source = sources.join("/");
   if (probe.sticky !== true) return { result: "ok", source, endpoints };
-  // The one endpoint a pod or the node sticks to may be itself, which alone decides what source it sees.
+  // A sticky pod or node may have got itself as its endpoint, and then the endpoint sees another source.
   const sourceIsLuck = sources.length === 1 && mayMeetItself(probe.from);
   return { result: "ok", ...(sourceIsLuck ? {} : { source }), distinct: endpoints.length };
 }

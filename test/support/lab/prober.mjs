@@ -1,4 +1,4 @@
-// Makes real connections and tells what came back.
+// Makes real connections and reports the answers.
 import dgram from "node:dgram";
 import net from "node:net";
 
@@ -7,11 +7,12 @@ const refusals = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES
 const refused = "refused";
 
 /**
- * Makes each probe's connections one after the other, several probes at a time.
- * A connection is { to, port, proto, from?, count?, waitMs }. Without a count it is made 90 times and at least 20 times
- * for each answer seen, so that missing one of N random endpoints is less likely than 1 in 10^7.
- * A probe ends at its second connection without an answer; one whose first connection was refused, too.
- * @returns for each, in order, how often each answer came: { "<address> <port> <peer>": 90 } or { "refused": 2 }
+ * Makes the connections of each probe one after the other, and several probes at a time. A probe is
+ * `{ to, port, proto, from?, count?, waitMs }`. Without a count it makes 90 connections, and at least 20 for
+ * each answer seen, so that the chance to miss one of N random endpoints is less than 1 in 10^7. A probe ends
+ * after its second timeout, or after two connections if the first one was refused or timed out.
+ * @returns the number of times of each answer, for each probe in order: `{ "<address> <port> <peer>": 90 }`
+ * or `{ "refused": 2 }`
  */
 export async function observeAll(connections) {
   const tallies = connections.map(() => ({}));
@@ -53,12 +54,12 @@ function askTcp({ to, port, from, waitMs }) {
   });
 }
 
-// Connected, so that ICMP errors reach the socket.
+// The socket is connected, so that ICMP errors reach it.
 function askUdp({ to, port, from, waitMs }) {
   return new Promise((resolve) => {
     const socket = dgram.createSocket(to.includes(":") ? "udp6" : "udp4");
     let open = true;
-    // An error may come twice: from the send and from the socket.
+    // An error may be reported twice, by the send and by the socket.
     const finish = (answer) => {
       if (!open) return;
       open = false;

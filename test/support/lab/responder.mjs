@@ -4,7 +4,7 @@ import { once } from "node:events";
 import net from "node:net";
 
 /**
- * Answers TCP on every address and UDP on the addresses given, on every one of the ports; resolves when all listen.
+ * Answers on each of the ports: TCP at every address, UDP at the given addresses. Resolves when all listen.
  * @param {readonly string[]} addresses
  * @param {readonly number[]} ports
  */
@@ -16,7 +16,7 @@ export async function listen(addresses, ports) {
 
 async function listenTcp(port) {
   const server = net.createServer((socket) => {
-    // A client may reset what it no longer wants.
+    // A client may reset a connection that it no longer needs.
     socket.on("error", () => {});
     socket.end(`${bare(socket.localAddress)} ${port} ${bare(socket.remoteAddress)}\n`);
   });
@@ -24,7 +24,7 @@ async function listenTcp(port) {
   await once(server, "listening");
 }
 
-// A socket bound to no address would answer from whichever one routing picks.
+// A socket without an address would answer from the address that routing selects.
 async function listenUdp(address, port) {
   const socket = dgram.createSocket(address.includes(":") ? "udp6" : "udp4");
   socket.on("message", (_, peer) =>
@@ -34,7 +34,7 @@ async function listenUdp(address, port) {
   await once(socket, "listening");
 }
 
-// An IPv4 peer of a dual-stack socket.
+// A dual-stack socket shows IPv4 peers with this prefix.
 function bare(address = "") {
   return address.replace(/^::ffff:/, "");
 }

@@ -9,20 +9,23 @@ import type { Outcome, Probe } from "./outcome.ts";
 /** The recorded clusters under test/fixtures. */
 export type ScenarioName = "town" | "town-after";
 
-/** A recorded cluster: objects, packets to send, and what kube-proxy did with each. */
+/** A recorded cluster: objects, packets to send, and the outcome of each with kube-proxy. */
 export interface Scenario {
-  /** Absolute path of the folder with `objects/` and whatever else was recorded. */
+  /** Absolute path of the folder with `objects/` and the other recordings. */
   readonly folder: string;
   /** Absolute path of the folder of object lists. */
   readonly objects: string;
   /** The name of the Node object that the lab's node stands for. */
   readonly node: string;
   readonly probes: readonly Probe[];
-  /** By probe id. */
+  /** The expected outcomes by probe id. */
   readonly expect: Readonly<Record<string, Outcome>>;
 }
 
-/** How long an answer may take that was missed once, seconds: more on an emulated machine, which is 10 to 20 times slower. */
+/**
+ * Time for an answer that was missed once, seconds. It is longer on an emulated machine, which is 10 to 20
+ * times slower.
+ */
 const SECOND_WAIT = PATIENCE.timeout / 12_000;
 
 const fixtures = fileURLToPath(new URL("../../fixtures/", import.meta.url));
@@ -38,8 +41,8 @@ export async function loadScenario(name: ScenarioName): Promise<Scenario> {
 }
 
 /**
- * A tenth of a scenario's probes, for rules that are known to be those of test/kernel/towns.test.ts: all probes take
- * 35,000 connections.
+ * Returns a tenth of a scenario's probes, because all probes take 35,000 connections. Use it for rules that
+ * test/kernel/towns.test.ts tests in full.
  */
 export function everyTenth(scenario: Scenario): Scenario {
   const probes = scenario.probes.filter((_, index) => index % 10 === 0);
@@ -51,7 +54,10 @@ export function everyTenth(scenario: Scenario): Scenario {
   };
 }
 
-/** What differs between the expected outcomes and those seen: one readable block a probe, none when all match. */
+/**
+ * Returns the differences between expected and seen outcomes, as one readable block for each probe. Empty if
+ * all match.
+ */
 export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Outcome>): readonly string[] {
   return Object.entries(scenario.expect).flatMap(([id, expected]) => {
     const seen = outcomes.get(id);
@@ -61,8 +67,8 @@ export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Ou
 }
 
 /**
- * The {@link differences} that last: what differs is asked again, with more time for answers, so that a machine that
- * stands still for a second is not taken for a rule that drops.
+ * Returns the lasting {@link differences}. Repeats probes that differ with more time for answers, so that a
+ * delay of the machine is not mistaken for a rule that drops.
  */
 export async function lastingDifferences(
   scenario: Scenario,

@@ -13,13 +13,13 @@ export function answerJson(
   response.end(JSON.stringify(body));
 }
 
-/** Answers with compressed JSON, at an API server's level of compression. */
+/** Answers with JSON, compressed at an API server's level. */
 export function answerZipped(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "content-type": "application/json", "content-encoding": "gzip" });
   response.end(gzipSync(JSON.stringify(body), { level: 1 }));
 }
 
-/** The metav1.Status of a failure. */
+/** Returns the metav1.Status of a failure. */
 export function statusObject(code: number): object {
   const message = `the stub answers ${code}`;
   return { kind: "Status", apiVersion: "v1", status: "Failure", message, reason: REASONS[code] ?? "", code };

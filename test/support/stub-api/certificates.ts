@@ -3,19 +3,19 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A certificate and its key, PEM. */
+/** A certificate and its key, as PEM. */
 export interface KeyPair {
   readonly cert: string;
   readonly key: string;
 }
 
-/** A certificate authority, and the certificates that it signed. */
+/** A certificate authority and the certificates that it has signed. */
 export interface Authority {
-  /** PEM. */
+  /** The authority's own certificate, PEM. */
   readonly ca: string;
-  /** For a server on 127.0.0.1. */
+  /** A certificate for a server on 127.0.0.1. */
   readonly server: KeyPair;
-  /** For a client called `system:node-proxier`. */
+  /** A certificate for a client called `system:node-proxier`. */
   readonly client: KeyPair;
 }
 
@@ -29,7 +29,7 @@ export function hasOpenssl(): boolean {
   }
 }
 
-/** Makes a new authority, valid for a day. */
+/** Creates a new authority, valid for a day. */
 export function makeAuthority(): Authority {
   const directory = mkdtempSync(join(tmpdir(), "authority-"));
   const openssl = (...args: string[]) => execFileSync("openssl", args, { cwd: directory, stdio: "pipe" });

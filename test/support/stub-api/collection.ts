@@ -1,7 +1,7 @@
 import type { OpenWatch, WireEvent } from "./open-watch.ts";
 import { isSelected, keyOf, type Selectors, type StubObject } from "./selectors.ts";
 
-/** What happened to an object. */
+/** A change of an object. */
 interface Change {
   readonly version: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
@@ -15,26 +15,26 @@ export class Collection {
   readonly watches = new Set<OpenWatch>();
   readonly #type: { readonly apiVersion: string; readonly kind: string };
   #history: Change[] = [];
-  /** A watch from an older version is answered with 410. */
+  /** The oldest version of the history. A watch from an older version gets 410. */
   #compacted = 0;
 
   constructor(type: { readonly apiVersion: string; readonly kind: string }) {
     this.#type = type;
   }
 
-  /** The objects that a list or a watch with these selectors sees. */
+  /** Returns the objects for a list or watch with these selectors. */
   selected(selectors: Selectors): StubObject[] {
     return [...this.objects.values()].filter((object) => isSelected(object, selectors));
   }
 
-  /** Adds or changes an object, and tells the watches. */
+  /** Adds or changes an object, and sends this to the watches. */
   put(object: StubObject, version: number): void {
     const previous = this.objects.get(keyOf(object));
     this.objects.set(keyOf(object), object);
     this.#change({ version, type: previous === undefined ? "ADDED" : "MODIFIED", object, previous });
   }
 
-  /** Deletes an object, and tells the watches. */
+  /** Deletes an object, and sends this to the watches. */
   remove(object: StubObject, version: number): void {
     const previous = this.objects.get(keyOf(object)) ?? object;
     this.objects.delete(keyOf(object));
@@ -47,7 +47,7 @@ export class Collection {
     this.#history = this.#history.filter((change) => change.version > version);
   }
 
-  /** Whether the history no longer goes back to `version`. */
+  /** Returns true if the history no longer goes back to `version`. */
   isCompacted(version: number): boolean {
     return version < this.#compacted;
   }
@@ -75,7 +75,7 @@ export class Collection {
     for (const watch of this.watches) this.#tell(watch, change);
   }
 
-  /** An object that begins or ceases to match a watch's selectors is reported as added or deleted. */
+  /** If an object begins or ceases to match a watch's selectors, it is sent as added or deleted. */
   #tell(watch: OpenWatch, { type, object, previous }: Change): void {
     const before = previous !== undefined && isSelected(previous, watch.selectors);
     const after = type !== "DELETED" && isSelected(object, watch.selectors);

@@ -1,13 +1,13 @@
 import type { ServerResponse } from "node:http";
 import type { Selectors } from "./selectors.ts";
 
-/** A watch event as it is sent. */
+/** A watch event as sent. */
 export interface WireEvent {
   readonly type: string;
   readonly object: unknown;
 }
 
-/** The server's end of an open watch, which can send, end and break. */
+/** The server's end of an open watch. */
 export class OpenWatch {
   readonly selectors: Selectors;
   readonly #response: ServerResponse;
@@ -25,9 +25,10 @@ export class OpenWatch {
     this.sendRaw(`${JSON.stringify(event)}\n`);
   }
 
-  /** Sends bytes as they are: broken JSON, half a line, two lines in one. */
+  /** Sends raw bytes, such as broken JSON, half a line or two lines in one. */
   sendRaw(text: string | Uint8Array): void {
-    // A watch that has ended is listed until its connection is closed: the next watch gets the changes in between.
+    // An ended watch stays in the list until its connection is closed. The next watch gets the changes in
+    // between.
     if (!this.#muted && !this.#response.writableEnded) this.#response.write(text);
   }
 
@@ -41,12 +42,12 @@ export class OpenWatch {
     this.#response.socket?.resetAndDestroy();
   }
 
-  /** Discards what is sent from now on, as if the network did. The connection stays open. */
+  /** Discards everything sent from now on, as if the network lost it. The connection stays open. */
   mute(): void {
     this.#muted = true;
   }
 
-  /** Sends again; what was discarded is lost. */
+  /** Sends again. Discarded events are lost. */
   unmute(): void {
     this.#muted = false;
   }

@@ -12,18 +12,21 @@ export interface StubObject {
   readonly [field: string]: unknown;
 }
 
-/** The selectors of a request; "" selects everything. */
+/** The selectors of a request. "" selects everything. */
 export interface Selectors {
   readonly labelSelector: string;
   readonly fieldSelector: string;
 }
 
-/** `namespace/name`, or `name`. */
+/** Returns `namespace/name`, or `name` for objects without a namespace. */
 export function keyOf({ metadata }: StubObject): string {
   return metadata.namespace === undefined ? metadata.name : `${metadata.namespace}/${metadata.name}`;
 }
 
-/** Evaluates `key`, `!key` and `key=value` of label selectors, and the two field selectors in use. */
+/**
+ * Returns true if the object matches. Supports `key`, `!key` and `key=value` in label selectors, and the two
+ * field selectors in use.
+ */
 export function isSelected(object: StubObject, { labelSelector, fieldSelector }: Selectors): boolean {
   const labels = object.metadata.labels ?? {};
   const byLabel = split(labelSelector).every((term) => {

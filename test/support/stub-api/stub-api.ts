@@ -24,17 +24,17 @@ export interface RecordedRequest {
   readonly verb: Verb;
 }
 
-/** How to start a {@link StubApi}. */
+/** Options of a {@link StubApi}. */
 export interface StubApiOptions {
-  /** TLS with this certificate; plain HTTP without. */
+  /** The certificate for TLS. Plain HTTP if absent. */
   readonly certificate?: KeyPair;
-  /** With TLS: only clients with a certificate of this authority (PEM) are accepted. */
+  /** An authority (PEM). With TLS, only clients with its certificates are accepted. */
   readonly clientCa?: string;
-  /** Any free port if not given. */
+  /** The port. Default: any free port. */
   readonly port?: number;
-  /** The address to listen on; 127.0.0.1 if not given. */
+  /** The address to listen on. Default: 127.0.0.1. */
   readonly host?: string;
-  /** The cluster of a server that was closed, to continue with; an empty one if not given. */
+  /** The cluster of a closed server, to continue with. Default: an empty cluster. */
   readonly cluster?: StubCluster;
 }
 
@@ -45,27 +45,30 @@ export interface OtherAnswer {
 }
 
 /**
- * A Kubernetes API server on loopback, with the parts that a service proxy uses: lists in pages, watches, bookmarks and
- * Events. It injects faults and records every request.
+ * A Kubernetes API server on loopback with the parts that a service proxy uses: paged lists, watches,
+ * bookmarks and Events. It injects faults and records every request.
  */
 export class StubApi {
   readonly requests: RecordedRequest[] = [];
-  /** The Events that were created, with later patches applied. */
+  /** The created Events, with later patches applied. */
   readonly events: StubObject[] = [];
-  /** The valid tokens; while there are none, every client is accepted. */
+  /** The valid tokens. If there are none, every client is accepted. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
-  /** The minor version of Kubernetes that `/version` tells; requests for that are not recorded. */
+  /** The minor version of Kubernetes for `/version`. Requests for that path are not recorded. */
   minorVersion = 36;
-  /** Whether lists are compressed for clients that accept it, as an API server's are from 128 KiB on. */
+  /** Whether lists are compressed for clients that accept this, as API servers do from 128 KiB on. */
   compresses = false;
-  /** Answers requests for other paths, such as the pod proxy's, before everything else; undefined for none. */
+  /**
+   * Answers requests for other paths, such as the pod proxy's, before everything else. Returns undefined for
+   * paths that it does not answer.
+   */
   other: (
     path: string,
     query: Readonly<Record<string, string>>,
   ) => Promise<OtherAnswer | undefined> | OtherAnswer | undefined = () => undefined;
   readonly #faults = new FaultQueue();
-  /** The remaining objects of lists in pages, by continue token. */
+  /** The remaining objects of paged lists, by continue token. */
   readonly #snapshots = new Map<string, { readonly version: number; readonly rest: readonly StubObject[] }>();
   readonly #server: Server | HttpsServer;
   #connections = 0;
@@ -84,7 +87,7 @@ export class StubApi {
     });
   }
 
-  /** Starts to listen. */
+  /** Starts listening. */
   static async start(options: StubApiOptions = {}): Promise<StubApi> {
     const api = new StubApi(options);
     await new Promise<void>((resolve) =>
@@ -93,24 +96,24 @@ export class StubApi {
     return api;
   }
 
-  /** Stops to listen and ends all connections. */
+  /** Stops listening and ends all connections. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;
   }
 
-  /** Where it listens. */
+  /** The URL of the server. */
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Its address for clients of this process. */
+  /** The address for clients in this process. */
   get url(): string {
     return `http${"setSecureContext" in this.#server ? "s" : ""}://127.0.0.1:${this.port}`;
   }
 
-  /** Ends all connections, idle ones too. */
+  /** Ends all connections, including idle ones. */
   dropConnections(): void {
     this.#server.closeAllConnections();
   }
@@ -130,7 +133,7 @@ export class StubApi {
     this.#faults.add(rule);
   }
 
-  /** From now on every request is answered rightly. */
+  /** Removes all faults, so that every request gets the right answer. */
   clearFaults(): void {
     this.#faults.clear();
   }

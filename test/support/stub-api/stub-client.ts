@@ -2,7 +2,7 @@ import { HttpApiClient } from "../../../src/kube/client/client.ts";
 import { parseServer } from "../../../src/kube/client/load-connection.ts";
 import type { StubApi } from "./stub-api.ts";
 
-/** A client of a stub API server. `token` gives the token of each request. */
+/** Returns a client of a stub API server. `token` returns the token for each request. */
 export function stubClient({ url }: StubApi, token: () => string = () => ""): HttpApiClient {
   return new HttpApiClient({
     userAgent: "nft-proxy/test",

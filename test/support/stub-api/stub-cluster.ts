@@ -36,22 +36,25 @@ export class StubCluster {
     return this.#version;
   }
 
-  /** The objects of a resource, with their history. */
+  /** Returns the objects of a resource, with their history. */
   collection(resource: ResourceName): Collection {
     return this.#collections[resource];
   }
 
-  /** The current objects, in no particular order. */
+  /** Returns the current objects, in no particular order. */
   objects(resource: ResourceName): readonly StubObject[] {
     return [...this.#collections[resource].objects.values()];
   }
 
-  /** Who watches a resource now. */
+  /** Returns the open watches of a resource. */
   watches(resource: ResourceName): readonly OpenWatch[] {
     return [...this.#collections[resource].watches];
   }
 
-  /** Adds or changes an object, with a new version and, if it is new and has none, a new uid. Returns the stored object. */
+  /**
+   * Adds or changes an object, with a new version and, if it is new and has none, a new uid. Returns the
+   * stored object.
+   */
   put(resource: ResourceName, object: StubObject): StubObject {
     this.#version += 1;
     const version = String(this.#version);
@@ -69,7 +72,7 @@ export class StubCluster {
     this.#collections[resource].remove({ ...object, metadata }, this.#version);
   }
 
-  /** Applies a recorded line of a watch, with the versions of the recording. */
+  /** Applies a recorded line of a watch, with its recorded version. */
   replay(resource: ResourceName, line: string): void {
     const event: { type: string; object: StubObject } = JSON.parse(line);
     this.#version = Math.max(this.#version, Number(event.object.metadata.resourceVersion));
@@ -79,7 +82,7 @@ export class StubCluster {
     else collection.put(event.object, this.#version);
   }
 
-  /** Adds the objects of a recorded list, with the versions of the recording. */
+  /** Adds the objects of a recorded list, with their recorded versions. */
   load(
     resource: ResourceName,
     list: { metadata: { resourceVersion: string }; items: readonly StubObject[] },
@@ -94,13 +97,13 @@ export class StubCluster {
     this.#collections[resource].bookmark(this.#version);
   }
 
-  /** Discards the history: watches from older versions are answered with 410. */
+  /** Discards the history, so that watches from older versions get 410. */
   compact(resource: ResourceName): void {
     this.#version += 1;
     this.#collections[resource].compact(this.#version);
   }
 
-  /** Deletes an object without an event of any watch. */
+  /** Deletes an object without sending an event to the watches. */
   removeSilently(resource: ResourceName, object: StubObject): void {
     this.#version += 1;
     this.#collections[resource].objects.delete(keyOf(object));

@@ -15,12 +15,12 @@ export function loadTown(cluster: StubCluster, town: ScenarioName = "town"): voi
   for (const resource of RESOURCE_NAMES) cluster.load(resource, townList(town, resource));
 }
 
-/** Replays the recorded changes of the town, the oldest first across resources. */
+/** Replays the town's recorded changes of all resources, oldest first. */
 export function replayTown(cluster: StubCluster): void {
   for (const { resource, line } of townLines()) cluster.replay(resource, line);
 }
 
-/** The lines of the recorded streams, in the order of their versions. */
+/** Returns the lines of the recorded streams, in order of version. */
 function townLines(): readonly { readonly resource: ResourceName; readonly line: string }[] {
   const lines = RESOURCE_NAMES.flatMap((resource) =>
     readFileSync(new URL(`town/${resource}.watch.jsonl`, FIXTURES), "utf8")
