@@ -7,12 +7,12 @@ import { pause, runProgram } from "./programs.ts";
 const LIMITS = { timeoutMs: 60_000, maxOutputBytes: 1_000_000 };
 const TABLE = { family: "ip", name: "bench-bare" };
 const MAP = { family: "ip", table: TABLE.name, name: "endpoints" };
-/** nft takes long for the JSON of more at once. */
+/** Elements in one transaction. nft is slow with the JSON of more elements. */
 const CHUNK = 20_000;
 
 type Element = readonly [mark: number, address: string];
 
-/** `nft -j -f -`, to its end. */
+/** Runs `nft -j -f -` to its end. */
 async function nft(...commands: readonly object[]): Promise<void> {
   const { exitCode, stderr } = await runProcess(
     "nft",
@@ -28,11 +28,11 @@ function element(how: "add" | "delete", ...elements: readonly Element[]): object
 }
 
 /**
- * How long nft alone takes to replace one element of a map, from its start to the kernel's commit. Each change waits for
- * the nft of the one before to end, as the daemon's do.
+ * Measures how long nft alone takes to replace one element of a map, from its start to the kernel's commit.
+ * Each change waits for the end of the previous nft, as the daemon's changes do.
  * @param size elements of the map
- * @param gap from a commit to the next change, milliseconds
- * @returns milliseconds
+ * @param gap pause from a commit to the next change, milliseconds
+ * @returns the time of each change, milliseconds
  */
 export async function bareChangeTimes(size: number, changes: number, gap: number): Promise<number[]> {
   await clearTables();

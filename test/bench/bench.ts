@@ -1,5 +1,5 @@
-// npm run bench [-- --save] [NAME...]: runs the benchmarks, all or those named, prints a table of their figures and, if
-// asked to, writes it to RESULTS.md.
+// npm run bench [-- --save] [NAME...]: runs all benchmarks, or the named ones, and prints a table of their
+// figures. With --save, writes it to RESULTS.md.
 import { messageOf } from "../../src/base/errors.ts";
 import { type Figure, tableText, type Work } from "./figures.ts";
 import { clearTables } from "./kernel.ts";
@@ -64,7 +64,10 @@ function chosen(names: readonly string[]): readonly Work[] {
   throw new Error(`no benchmark is called "${unknown}"; there are\n${known}`);
 }
 
-/** The figures of one benchmark; undefined when it failed, which is no reason to lose those of the others. */
+/**
+ * Runs one benchmark and returns its figures. Returns undefined if it failed, so that the others' figures are
+ * kept.
+ */
 async function figuresOf(work: Work): Promise<readonly Figure[] | undefined> {
   try {
     return await work.run();

@@ -13,16 +13,18 @@ import {
 
 const CACHE = new URL("../../.cache/bench/", import.meta.url).pathname;
 
-/** Changed whenever the generator makes other objects, so that no old file is used. */
+/**
+ * Version of the generated objects. Change it whenever the generator changes, so that old files are not used.
+ */
 const GENERATION = 2;
 
-/** A path for something that a benchmark writes. */
+/** Returns a path for a file that a benchmark writes. */
 export function cachePath(name: string): string {
   mkdirSync(CACHE, { recursive: true });
   return `${CACHE}${name}`;
 }
 
-/** The objects of a cache, one resource after the other. */
+/** Returns the objects of a cache, one resource after the other. */
 export function* clusterObjects(resource: ResourceName, size: ClusterSize): Generator<StubObject> {
   if (resource === "nodes") yield nodeObject();
   else if (resource === "servicecidrs") yield serviceCIDRObject();
@@ -34,7 +36,10 @@ export function* clusterObjects(resource: ResourceName, size: ClusterSize): Gene
   }
 }
 
-/** Writes a cache as API lists, one file for each resource, once. @returns the directory */
+/**
+ * Writes a cache as API lists, one file for each resource, if they do not exist yet.
+ * @returns the directory
+ */
 export async function clusterDirectory(size: ClusterSize): Promise<string> {
   const directory = cachePath(
     `cache-${GENERATION}-${size.services}x${size.endpoints}${size.loadBalancers ? "-lb" : ""}${size.nodes === undefined ? "" : `-${size.nodes}-nodes`}`,

@@ -1,73 +1,73 @@
 import type { StubObject } from "../support/stub-api/selectors.ts";
 
-/** How large a made-up cluster is: Services with one port each, and endpoints of each. */
+/** The size of a made-up cluster: the number of Services with one port, and of endpoints of each. */
 export interface ClusterSize {
   readonly services: number;
   readonly endpoints: number;
-  /** Services have a load balancer's address and a NodePort beside the cluster IP. */
+  /** Whether Services have a load balancer's address and a NodePort in addition to the cluster IP. */
   readonly loadBalancers?: boolean;
-  /** Pods are on so many nodes in turn, of which ours is one; on as many as they need if not given. */
+  /** The number of nodes, including ours. Pods are on them in turn. Default: as many as the pods need. */
   readonly nodes?: number;
-  /** TCP if not given. */
+  /** Default: TCP. */
   readonly protocol?: "TCP" | "UDP";
 }
 
 /** The node that the benchmarks run on. */
 export const NODE_NAME = "node-1";
-/** Where the made-up pods have their addresses. */
+/** The CIDR of the made-up pods. */
 export const CLUSTER_CIDR = "10.128.0.0/9";
 /** The port of every Service. */
 export const SERVICE_PORT = 80;
 /** The port of the pods behind every Service. */
 export const POD_PORT = 8080;
 
-/** As the endpointslice controller fills them. */
+/** Endpoints in one slice, as the EndpointSlice controller fills slices. */
 const SLICE_SIZE = 100;
 const PODS_PER_NODE = 100;
 const NAMESPACES = 50;
 const ZONES = ["zone-a", "zone-b", "zone-c"];
 const CREATED = "2026-11-20T09:22:43Z";
 
-/** `10,000 x 10`, `10,000 x 10 with load balancers` */
+/** Returns the title of a size: `10,000 x 10`, `10,000 x 10 with load balancers`. */
 export function sizeText({ services, endpoints, loadBalancers }: ClusterSize): string {
   return `${services.toLocaleString("en")} x ${endpoints}${loadBalancers ? " with load balancers" : ""}`;
 }
 
-/** The cluster IP of a Service, by its number. */
+/** Returns the cluster IP of the Service with this number. */
 export function clusterIP(service: number): string {
   return `10.${96 + (service >> 16)}.${(service >> 8) & 255}.${service & 255}`;
 }
 
-/** The load balancer's address of a Service, by its number. */
+/** Returns the load balancer's address of the Service with this number. */
 function loadBalancerIP(service: number): string {
   return `198.${18 + (service >> 16)}.${(service >> 8) & 255}.${service & 255}`;
 }
 
-/** Far below the usual range of NodePorts, which has room for 2,768 Services alone. */
+/** The first NodePort. It is far below the usual range, which has room for only 2,768 Services. */
 const FIRST_NODE_PORT = 20_000;
 
-/** The address of the n-th pod of the cluster. */
+/** Returns the address of the n-th pod of the cluster. */
 export function podIP(pod: number): string {
   return `10.${128 + (pod >> 16)}.${(pod >> 8) & 255}.${pod & 255}`;
 }
 
-/** A pod's address that no pod of any cache has: for those that come later. */
+/** Returns the address of a pod that is added later. No pod of any cache has it. */
 export function laterPodIP(pod: number): string {
   return podIP(0x60_0000 + pod);
 }
 
-/** The nodes of a cluster; its pods are on them in turn. */
+/** Returns the number of nodes of a cluster. Its pods are on them in turn. */
 function nodeCount({ services, endpoints, nodes }: ClusterSize): number {
   return nodes ?? Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
 }
 
-/** The pods of our Node, by their numbers. */
+/** Returns the numbers of the pods on our node. */
 export function localPods(size: ClusterSize): number[] {
   const pods = Array.from({ length: size.services * size.endpoints }, (_, pod) => pod);
   return pods.filter((pod) => `node-${pod % nodeCount(size)}` === NODE_NAME);
 }
 
-/** The name of a Service and its namespace, by its number. */
+/** Returns the name and namespace of the Service with this number. */
 export function nameOf(service: number): { readonly namespace: string; readonly name: string } {
   return { namespace: `team-${service % NAMESPACES}`, name: `service-${service}` };
 }
@@ -112,7 +112,7 @@ const SERVICE_MANAGERS: readonly object[] = [
   ),
 ];
 
-/** A Service as an API server sends it, with all fields that a proxy ignores. */
+/** Returns a Service as an API server sends it, with all the fields that a proxy ignores. */
 export function serviceObject(
   service: number,
   { protocol = "TCP", loadBalancers = false }: Pick<ClusterSize, "protocol" | "loadBalancers">,
@@ -151,7 +151,7 @@ export function serviceObject(
   } as StubObject;
 }
 
-/** The slices of a Service, as many as its endpoints need. */
+/** Returns the slices of a Service, as many as its endpoints need. */
 export function sliceObjects(service: number, size: ClusterSize): StubObject[] {
   const { endpoints, protocol } = size;
   const nodes = nodeCount(size);
@@ -167,7 +167,7 @@ export function sliceObjects(service: number, size: ClusterSize): StubObject[] {
   });
 }
 
-/** One slice of a Service with these endpoints. */
+/** Returns one slice of a Service with these endpoints. */
 export function sliceObject(
   service: number,
   index: number,
@@ -235,7 +235,7 @@ export function sliceObject(
   } as StubObject;
 }
 
-/** One ready endpoint of a slice. */
+/** Returns a ready endpoint of a slice. */
 export function endpointObject(service: number, address: string, pod: number, nodes: number): object {
   const { namespace, name } = nameOf(service);
   const node = pod % nodes;
@@ -267,7 +267,7 @@ export function nodeObject(): StubObject {
   } as StubObject;
 }
 
-/** The ServiceCIDR that all cluster IPs are from. */
+/** The ServiceCIDR that contains all cluster IPs. */
 export function serviceCIDRObject(): StubObject {
   return {
     metadata: { name: "kubernetes", uid: uidOf(0xd, 1), resourceVersion: "1" },

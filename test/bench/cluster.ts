@@ -2,7 +2,7 @@ import type { StubApi } from "../support/stub-api/stub-api.ts";
 import { clusterObjects } from "./cluster-files.ts";
 import { type ClusterSize, endpointObject, laterPodIP, podIP, sliceObject } from "./cluster-objects.ts";
 
-/** Fills an API server with a cache. */
+/** Loads a cache into an API server. */
 export function fillCluster({ cluster }: StubApi, size: ClusterSize): void {
   const metadata = { resourceVersion: "200000" };
   for (const resource of ["services", "endpointslices", "nodes", "servicecidrs"] as const) {
@@ -10,14 +10,14 @@ export function fillCluster({ cluster }: StubApi, size: ClusterSize): void {
   }
 }
 
-/** Nodes for endpoints that come later: any number will do. */
+/** The number of nodes for endpoints that are added later. The value does not matter. */
 const NODES = 100;
 
-/** Replaces endpoints of Services one by one, each by a pod that was never seen before. */
+/** Replaces endpoints of Services one by one, each with a new pod. */
 export class EndpointChurn {
   readonly #api: StubApi;
   readonly #size: ClusterSize;
-  /** The pods that have replaced others, by Service and place in its list. */
+  /** The pods that have replaced others, by Service and position in its list. */
   readonly #replaced = new Map<number, string[]>();
   #next = 0;
 
@@ -26,13 +26,13 @@ export class EndpointChurn {
     this.#size = size;
   }
 
-  /** The address of the endpoint that the next replacement brings. */
+  /** The address of the next new endpoint. */
   get nextAddress(): string {
     return laterPodIP(this.#next);
   }
 
   /**
-   * Replaces one endpoint, as a rolling update does, and tells the watches.
+   * Replaces one endpoint, as a rolling update does, and sends this to the watches.
    * @returns the address of the new endpoint
    */
   replace(service: number, index: number): string {

@@ -8,13 +8,13 @@ import { nftProxy, pause } from "./programs.ts";
 
 const HEALTHZ = "127.0.0.1:20256";
 const METRICS = "127.0.0.1:20249";
-/** Where commands find the daemon: not where one of this machine listens. */
+/** The daemon's socket for commands. It differs from the default, which a daemon of this machine may use. */
 export const DAEMON_SOCKET = join(tmpdir(), `nft-proxy-bench-${process.pid}.sock`);
 
 const PATIENCE = 120_000;
 const BETWEEN_REQUESTS = 2;
 
-/** `nft-proxy run` as it is shipped, in a process of its own with the environment of the image. */
+/** `nft-proxy run` as shipped, in its own process with the image's environment. */
 export class DaemonProcess {
   readonly memory: MemoryWatch;
   readonly #child: ChildProcess;
@@ -46,7 +46,7 @@ export class DaemonProcess {
     return this.#child.pid ?? 0;
   }
 
-  /** How many lines it has logged. */
+  /** The number of lines that it has logged. */
   get logLines(): number {
     return this.#logLines;
   }
@@ -60,7 +60,7 @@ export class DaemonProcess {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** Resolves when the kernel has been brought to what the cluster wants for the first time. */
+  /** Resolves when the kernel has the cluster's rules for the first time. */
   async synced(): Promise<void> {
     const until = performance.now() + PATIENCE;
     while (performance.now() < until && this.#child.exitCode === null) {
@@ -71,7 +71,7 @@ export class DaemonProcess {
     throw new Error(`nft-proxy run does not come to a first sync:\n${this.#log}`);
   }
 
-  /** How many syncs there have been. */
+  /** Returns the number of syncs so far. */
   async syncs(): Promise<number> {
     const text = await (await fetch(`http://${METRICS}/metrics`)).text();
     const line = /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} (\d+)/m.exec(text);
@@ -79,19 +79,19 @@ export class DaemonProcess {
     return Number(line[1]);
   }
 
-  /** Whether changes wait for a sync, or for a later one. */
+  /** Returns true if changes wait for a sync, or for a later one. */
   async hasPending(): Promise<boolean> {
     const text = await (await fetch(`http://${METRICS}/metrics`)).text();
     return /^kubeproxy_sync_proxy_rules_service_changes_pending(\{.*\})? [1-9]/m.test(text);
   }
 
-  /** When the kernel was last compared with the desired rules, as /livez tells. */
+  /** Returns the time of the last comparison of the kernel with the desired rules, from /livez. */
   async lastVerified(): Promise<string | undefined> {
     return ((await (await fetch(`http://${HEALTHZ}/livez`)).json()) as { lastVerified?: string })
       .lastVerified;
   }
 
-  /** Asks for /livez again and again until a promise resolves. @returns how long each answer took, milliseconds */
+  /** Requests /livez repeatedly until a promise resolves. @returns the time of each answer, milliseconds */
   async waits(until: Promise<unknown>): Promise<readonly number[]> {
     let isOver = false;
     void until.finally(() => {

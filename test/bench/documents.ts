@@ -6,13 +6,15 @@ import { mustRun } from "./programs.ts";
 const ROOT = new URL("../../", import.meta.url).pathname;
 const RESULTS = "test/bench/RESULTS.md";
 
-/** A link to RESULTS.md whose title names a row of its table, and perhaps the column; the link's text is the figure. */
+/**
+ * A link to RESULTS.md. Its title names a row of the table, and optionally a column. Its text is the figure.
+ */
 const LINK = /\[([^\]]*)\]\(((?:\.\.\/)*)test\/bench\/RESULTS\.md "([^"]+)"\)/g;
 
-/** The columns of RESULTS.md that a title may name after ": ". Without one it is the figure. */
+/** The columns of RESULTS.md that a title may name after ": ". The default is the figure. */
 const COLUMN = { "without nft-proxy": 2, budget: 4 } as const;
 
-/** The documents that give figures of RESULTS.md, by their paths in the project. */
+/** Returns the paths of the documents that contain figures of RESULTS.md, relative to the project. */
 export function documentPaths(): string[] {
   const pages = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".md"))
@@ -21,10 +23,10 @@ export function documentPaths(): string[] {
 }
 
 /**
- * Writes the figures of RESULTS.md into every link of a document that names one of its rows.
+ * Returns a document with the figures of RESULTS.md in every link that names one of its rows.
  * @param text a document in Markdown
  * @param results the text of RESULTS.md
- * @throws Error for a title that names no row
+ * @throws Error for a title that names no existing row
  */
 export function withFigures(text: string, results: string): string {
   const rows = new Map(tableRows(results).map((row) => [row[0] ?? "", row]));
@@ -34,7 +36,7 @@ export function withFigures(text: string, results: string): string {
   );
 }
 
-/** Writes the figures of RESULTS.md into all documents, and has their tables padded again. */
+/** Writes the figures of RESULTS.md into all documents, and pads their tables again. */
 export async function updateDocuments(): Promise<void> {
   const results = readFileSync(join(ROOT, RESULTS), "utf8");
   for (const path of documentPaths()) {

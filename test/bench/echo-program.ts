@@ -1,4 +1,4 @@
-// node echo-program.ts PODS: answers UDP at the addresses of the first pods; says when it does.
+// node echo-program.ts PODS: answers UDP at the addresses of the first pods. Prints a line when it is ready.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { POD_PORT, podIP } from "./cluster-objects.ts";

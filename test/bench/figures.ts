@@ -1,69 +1,75 @@
 import type { Memory } from "./memory.ts";
 import type { Point } from "./plot.ts";
 
-/** One line of the table. */
+/** One row of the table. */
 export interface Figure {
   readonly work: string;
   readonly value: string;
-  /** What the same takes without this proxy, and what that is. */
+  /** The same work without this proxy: its figure, and what was measured. */
   readonly floor?: string;
-  /** Value by floor. */
+  /** The value divided by the floor. */
   readonly ratio?: number;
   readonly budget?: Budget;
   readonly memory?: Memory;
-  /** What the plot shows of it. */
+  /** The points of this figure in the plot. */
   readonly points?: readonly Point[];
 }
 
-/** What a figure has to hold. */
+/** A limit of a figure. */
 export interface Budget {
   readonly text: string;
   readonly holds: boolean;
 }
 
-/** A benchmark that can be run by its name. */
+/** A benchmark that can be run by name. */
 export interface Work {
   readonly name: string;
   readonly summary: string;
   readonly run: () => Promise<readonly Figure[]>;
 }
 
-/** A budget of at most so much; both in the same unit. */
+/** Returns a budget with an upper limit. Both values have the same unit. */
 export function atMost(value: number, limit: number, text: string): Budget {
   return { text: `at most ${text}`, holds: value <= limit };
 }
 
-/** Milliseconds for people. */
+/** Formats milliseconds for readers. */
 export function time(ms: number): string {
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
   return ms >= 10 ? `${ms.toFixed(0)} ms` : `${ms.toFixed(1)} ms`;
 }
 
-/** A time and the CPU time in it, which other work on the machine makes no longer. Milliseconds. */
+/**
+ * Formats a time and its CPU time, both in milliseconds. Other work on the machine does not increase CPU
+ * time.
+ */
 export function timeWithCpu(ms: number, cpuMs: number): string {
   return `${time(ms)} (CPU ${time(cpuMs)})`;
 }
 
-/** Bytes for people. */
+/** Formats bytes for readers. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(0)} MB`;
 }
 
-/** The value below which this share (0 to 1) of all values lies. */
+/** Returns the value below which this share (0 to 1) of all values lies. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** The middle value. */
+/** Returns the median. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
 const COLUMNS = ["work", "figure", "without nft-proxy", "ratio", "budget", "node / nft / together, peak"];
 
-/** The figures as a Markdown table. @param earlier rows of an earlier table; those of the same work are replaced */
+/**
+ * Returns the figures as a Markdown table.
+ * @param earlier rows of an earlier table. Those of the same work are replaced
+ */
 export function tableText(figures: readonly Figure[], earlier: readonly (readonly string[])[] = []): string {
   const fresh = new Map(figures.map((figure) => [figure.work, rowOf(figure)]));
   const kept = earlier.map((row) => {
@@ -74,7 +80,7 @@ export function tableText(figures: readonly Figure[], earlier: readonly (readonl
   return paddedTable(COLUMNS, [...kept, ...fresh.values()]);
 }
 
-/** The rows of a table that {@link tableText} made, within some text. */
+/** Returns the rows of a table of {@link tableText} within some text. */
 export function tableRows(text: string): string[][] {
   const lines = text.split("\n").filter((line) => line.startsWith("| "));
   return lines.slice(2).map((line) =>
@@ -85,7 +91,7 @@ export function tableRows(text: string): string[][] {
   );
 }
 
-/** A Markdown table whose columns are padded so that it can be read as it is. */
+/** Returns a Markdown table with padded columns, so that its source is readable. */
 export function paddedTable(columns: readonly string[], body: readonly (readonly string[])[]): string {
   const rows = [columns, ...body];
   const widths = columns.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));

@@ -1,32 +1,32 @@
 import type { ApiRequest } from "../../src/kube/client/client.ts";
 
-/** What all nodes did in one second. */
+/** The requests of all nodes in one second. */
 export interface FleetSecond {
-  /** Requests, answered or not. */
+  /** Requests, including unanswered ones. */
   requests: number;
   lists: number;
   /** The nodes that listed something. */
   readonly listing: Set<number>;
 }
 
-/** The peaks of some seconds. */
+/** The peaks over some seconds. */
 export interface FleetPeaks {
   readonly requests: number;
   readonly lists: number;
-  /** How many nodes listed something in one second. */
+  /** The number of nodes that listed something in one second. */
   readonly listing: number;
 }
 
-/** Counts the requests of many nodes by seconds. */
+/** Counts the requests of many nodes for each second. */
 export class FleetLog {
   /** The titles and first seconds of the chapters. */
   readonly chapters: { readonly title: string; readonly at: number }[] = [];
   readonly seconds: FleetSecond[] = [];
-  /** How many requests each node has sent. */
+  /** The number of requests of each node. */
   readonly attempts: number[] = [];
   readonly #now: () => number;
 
-  /** @param now milliseconds since the beginning */
+  /** @param now returns milliseconds since the beginning */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -38,7 +38,7 @@ export class FleetLog {
     return at;
   }
 
-  /** Notes that a node sends a request. */
+  /** Counts a request of a node. */
   request(node: number, { path, query = {} }: ApiRequest): void {
     const current = this.#second();
     current.requests += 1;
@@ -48,7 +48,7 @@ export class FleetLog {
     current.listing.add(node);
   }
 
-  /** The peaks since a second. */
+  /** Returns the peaks since a second. */
   peaks(from: number): FleetPeaks {
     const most = (of: (second: FleetSecond) => number) => Math.max(0, ...this.seconds.slice(from).map(of));
     return {

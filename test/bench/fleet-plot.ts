@@ -6,7 +6,7 @@ const LEFT = 50;
 const TOP = 40;
 const BOTTOM = 44;
 
-/** Draws the requests and lists of all nodes by seconds, as SVG. */
+/** Draws the requests and lists of all nodes for each second, as SVG. */
 export function fleetPlot(
   chapters: readonly { readonly title: string; readonly at: number }[],
   seconds: readonly Pick<FleetSecond, "requests" | "lists">[],
@@ -15,7 +15,7 @@ export function fleetPlot(
   const step = (WIDTH - LEFT) / Math.max(1, seconds.length);
   const high = HEIGHT - TOP - BOTTOM;
   const x = (second: number) => (LEFT + second * step).toFixed(1);
-  // A root, because a start has many times the requests of an outage.
+  // The scale is a root, because a start has many times the requests of an outage.
   const height = (count: number) => high * Math.sqrt(count / most);
   const bars = (of: (second: Pick<FleetSecond, "requests" | "lists">) => number, colour: string): string[] =>
     seconds.flatMap((second, at) => {

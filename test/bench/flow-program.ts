@@ -1,6 +1,6 @@
-// node flow-program.ts ADDRESS PORT POD_PORT: takes what comes to a port of any address, and sends UDP to an address, each
-// packet from an address and port of its own, until its standard input ends. Prints how many it sent a second, and how many
-// our rules refused, as JSON.
+// node flow-program.ts ADDRESS PORT POD_PORT: receives packets on a port of any address, and sends UDP to an
+// address, each packet from a different address and port, until its standard input ends. Then prints as JSON
+// how many packets it sent a second, and how many our rules refused.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,10 @@ import { laterPodIP } from "./cluster-objects.ts";
 
 const [address = "", port = "", podPort = ""] = process.argv.slice(2);
 const AT_ONCE = 100;
-/** So many that none has a port again while the kernel still knows the flow. */
+/**
+ * The number of client addresses: enough that no address and port is reused while the kernel still tracks the
+ * flow.
+ */
 const CLIENTS = 60_000;
 
 const sink = createSocket("udp4").bind(Number(podPort));
@@ -21,7 +24,10 @@ process.stdin.once("end", () => {
 });
 process.stdin.resume();
 
-/** Packets that the kernel dropped because its table of connections was full: sending these fails, too. */
+/**
+ * Returns the number of packets that the kernel dropped because its table of connections was full. Sending
+ * these fails, too.
+ */
 function dropped(): number {
   const [names = "", ...processors] = readFileSync("/proc/self/net/stat/nf_conntrack", "utf8")
     .trim()
@@ -33,7 +39,8 @@ function dropped(): number {
 const [droppedBefore, started] = [dropped(), performance.now()];
 let [sent, failed] = [0, 0];
 while (!isOver) {
-  // A pod's address that is no endpoint: from an address outside the cluster, connections would be masqueraded.
+  // The client has a pod's address that is not an endpoint. Connections from outside the cluster would be
+  // masqueraded.
   const client = laterPodIP(1 + ((sent / AT_ONCE) % CLIENTS));
   const sockets = Array.from({ length: AT_ONCE }, () => createSocket("udp4").on("error", () => {}));
   await Promise.all(
@@ -48,7 +55,8 @@ while (!isOver) {
     }),
   );
   sent += sockets.length;
-  // Sockets are closed, and the end is heard, in other phases of the event loop.
+  // Node closes sockets and reports the end of the input in other phases of the event loop, so this yields to
+  // them.
   await new Promise((resolve) => setImmediate(resolve));
 }
 sink.close();

@@ -5,16 +5,16 @@ import { DaemonProcess } from "./daemon-process.ts";
 import { clearTables } from "./kernel.ts";
 import { KernelMonitor } from "./kernel-monitor.ts";
 
-/** A daemon that follows an API server with a cache in it. */
+/** A daemon that follows an API server with the objects of a cache. */
 export interface Follower {
   readonly api: StubApi;
   readonly daemon: DaemonProcess;
   readonly churn: EndpointChurn;
-  /** From the daemon's start to its first sync, milliseconds. */
+  /** Time from the daemon's start to its first sync, milliseconds. */
   readonly startMs: number;
 }
 
-/** Has a daemon follow a cache while `use` runs, and then removes everything. */
+/** Runs `use` while a daemon follows a cache, and then removes everything. */
 export async function follow<T>(
   size: ClusterSize,
   args: readonly string[],
@@ -41,8 +41,8 @@ export async function follow<T>(
 }
 
 /**
- * As {@link follow}, with an ear at the kernel. It is there before the daemon, whose start takes longer for it: nft
- * takes minutes to begin to listen once there are many elements (1.1.3).
+ * Like {@link follow}, with a monitor of the kernel. The monitor starts before the daemon and slows its start
+ * down, because nft 1.1.3 takes minutes to start listening once there are many elements.
  */
 export async function followClosely<T>(
   size: ClusterSize,

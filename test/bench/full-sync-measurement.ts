@@ -4,26 +4,30 @@ import { median } from "./figures.ts";
 import type { Memory } from "./memory.ts";
 import { mustRun, ownProgram } from "./programs.ts";
 
-/** What is done after the first full sync: nothing, or full syncs of an unchanged or a damaged kernel. */
+/**
+ * The work after the first full sync: nothing, or full syncs with unchanged or damaged tables in the kernel.
+ */
 export type SyncMode = "full" | "resync" | "drift";
 
-/** What full-sync-program.ts prints. */
+/** The output of full-sync-program.ts. */
 export interface SyncMeasurement {
-  /** Render to kernel, milliseconds. */
+  /** Time from rendering to the kernel, milliseconds. */
   readonly ms: number;
-  /** CPU time of it, nft's included. */
+  /** CPU time of this, including nft's, milliseconds. */
   readonly cpuMs: number;
-  /** The full syncs after it, the middle one; NaN for none. */
+  /** Median time of the later full syncs, or NaN for none. */
   readonly resyncMs: number;
   readonly memory: Memory;
-  /** nft alone, of one transaction that makes the same. */
+  /** Time of nft alone for one transaction with the same result. */
   readonly bareMs: number;
   readonly bareCpuMs: number;
   /** The peak memory of that nft. */
   readonly bareBytes: number;
 }
 
-/** What is measured, and how often: each time in a process of its own, as a proxy starts. */
+/**
+ * The measurement and its number of repetitions. Each runs in a new process, as a proxy does at its start.
+ */
 export interface SyncRequest {
   readonly size: ClusterSize;
   readonly counters?: ServiceCounters;
@@ -31,7 +35,7 @@ export interface SyncRequest {
   readonly rounds?: number;
 }
 
-/** Measures full syncs in turn with nft alone; the middle of each figure. */
+/** Measures full syncs and nft alone in turn. Returns the median of each figure. */
 export async function measureSync({ size, counters = "off", mode = "full", rounds = 3 }: SyncRequest) {
   const argv = [JSON.stringify(size), counters, mode];
   const measured: SyncMeasurement[] = [];

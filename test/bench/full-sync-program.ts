@@ -1,4 +1,4 @@
-// node full-sync-program.ts SIZE COUNTERS MODE, the size as JSON: prints a SyncMeasurement as JSON.
+// node full-sync-program.ts SIZE COUNTERS MODE: prints a SyncMeasurement as JSON. SIZE is JSON, too.
 import { writeFileSync } from "node:fs";
 import { openTables } from "../../src/kernel/netlink-tables.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
@@ -25,7 +25,7 @@ async function timed(action: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
-/** Every hundredth element of the map of endpoints goes, by another hand. */
+/** Deletes every hundredth element of the map of endpoints, as another program would. */
 async function drift(reconciler: Reconciler): Promise<void> {
   const elements = reconciler.state.ruleset.ip?.sets.get("endpoints")?.elements ?? new Map<string, string>();
   const victims = [...elements.keys()].filter((_, index) => index % 100 === 0);
@@ -34,7 +34,7 @@ async function drift(reconciler: Reconciler): Promise<void> {
   await mustRun(["nft", "-f", path]);
 }
 
-/** A key of `endpoints` as nft reads it: a list id and a number. */
+/** Returns a key of `endpoints` in nft's syntax: a list id and a number. */
 function withClassid(key: string): string {
   const [id, number] = key.split(" . ");
   return `${formatClassid(Number(id))} . ${number}`;

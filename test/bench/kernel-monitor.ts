@@ -3,10 +3,13 @@ import { pause, runProgram } from "./programs.ts";
 
 const PATIENCE = 60_000;
 
-/** Hears from the kernel itself when an element has come: `nft monitor`, which is told with the commit. */
+/**
+ * Learns from the kernel itself when an element was added, through `nft monitor`, which the kernel notifies
+ * with the commit.
+ */
 export class KernelMonitor {
   readonly #child: ChildProcess;
-  /** Text that is waited for, and whom to tell of it. */
+  /** An awaited text, and the function to call for it. */
   readonly #awaited = new Map<string, (at: number) => void>();
   #rest = "";
 
@@ -15,14 +18,14 @@ export class KernelMonitor {
     this.#child.stdout?.setEncoding("utf8").on("data", (chunk: string) => this.#hear(chunk));
   }
 
-  /** Starts, and resolves when it hears. */
+  /** Starts, and resolves when it receives notifications. */
   static async start(): Promise<KernelMonitor> {
     const monitor = new KernelMonitor();
     await monitor.caughtUp();
     return monitor;
   }
 
-  /** Resolves when it has heard everything that happened so far: after a large change it is seconds late. */
+  /** Resolves when it has received everything up to now. After a large change it is seconds late. */
   async caughtUp(): Promise<void> {
     const table = ["ip", "bench-monitor"];
     await runProgram(["nft", "add", "table", ...table]);
@@ -40,7 +43,10 @@ export class KernelMonitor {
     await runProgram(["nft", "delete", "table", ...table]);
   }
 
-  /** When an element with this address is added, by {@link performance}. Must be called before it can be. */
+  /**
+   * Resolves with the time ({@link performance}) at which an element with this address is added. Call it
+   * before the change.
+   */
   added(address: string): Promise<number> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(new Error(`${address} does not come to the kernel`)), PATIENCE);

@@ -13,8 +13,8 @@ import {
 } from "./cluster-objects.ts";
 
 /**
- * Writes a ruleset in the shape that kube-proxy's nftables mode gives to a cache of ours, as text for `nft -f`: a
- * chain with an anonymous map for every service port (test/fixtures/kube-proxy/town.nft is a recorded one).
+ * Writes a ruleset for a cache in the shape of kube-proxy's nftables mode, as text for `nft -f`: a chain with
+ * an anonymous map for every service port. test/fixtures/kube-proxy/town.nft is a recorded one.
  */
 export async function writeKubeProxyShape(path: string, size: ClusterSize): Promise<void> {
   const { services, endpoints, protocol: ofCache = "TCP" } = size;
@@ -42,8 +42,8 @@ export async function writeKubeProxyShape(path: string, size: ClusterSize): Prom
 }
 
 /**
- * Writes what kube-proxy gives to nft when the first endpoint of a Service is replaced: the Service's chain is flushed and
- * its rule added again, with another anonymous map.
+ * Writes kube-proxy's input of nft for a replaced first endpoint of a Service: it flushes the Service's chain
+ * and adds its rule again, with another anonymous map.
  */
 export function writeKubeProxyShapeChange(
   path: string,

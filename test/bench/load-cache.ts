@@ -7,7 +7,7 @@ import { nodeContextOf } from "../../src/sync/node-context.ts";
 import { clusterObjects } from "./cluster-files.ts";
 import { CLUSTER_CIDR, type ClusterSize, NODE_NAME } from "./cluster-objects.ts";
 
-/** A cache with all its objects in it, decoded as they come from an API server. */
+/** Returns an object cache with all objects, decoded as those of an API server. */
 export function loadCache(size: ClusterSize): ObjectCache {
   const cache = new ObjectCache(NODE_NAME);
   const decode = apiDecoders((object, diagnostics) => {
@@ -27,7 +27,7 @@ function found<T>(object: T | undefined): T {
   return object;
 }
 
-/** The context that the default options make. */
+/** Returns the node context of the default options. */
 export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): NodeContext {
   const options = {
     ...resolveOptions().options,

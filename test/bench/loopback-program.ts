@@ -1,5 +1,5 @@
-// node loopback-program.ts echo|relay PORT: answers TCP at 127.0.0.2 with what it receives, or relays to that from
-// 127.0.0.1 as nft-proxy run does for NodePorts on loopback; says when it does.
+// node loopback-program.ts echo|relay PORT: echoes TCP at 127.0.0.2, or relays to that from
+// 127.0.0.1 as nft-proxy run does for NodePorts on loopback. Prints a line when it is ready.
 import { createServer } from "node:net";
 import { LoopbackProxy } from "../../src/daemon/loopback/loopback-proxy.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";

@@ -1,6 +1,9 @@
 import { readFileSync, readlinkSync, writeFileSync } from "node:fs";
 
-/** Peaks of resident memory, bytes: of a process, of one nft that it started, and of all of them at one time. */
+/**
+ * Peaks of resident memory, bytes: of a process, of one nft that it started, and of all processes at the same
+ * time.
+ */
 export interface Memory {
   readonly node: number;
   readonly nft: number;
@@ -9,7 +12,10 @@ export interface Memory {
 
 const PERIOD = 5;
 
-/** Looks at a process and its children again and again; what nft takes comes and goes in a second. */
+/**
+ * Reads the memory of a process and its children repeatedly, because nft's memory comes and goes within a
+ * second.
+ */
 export class MemoryWatch {
   readonly #pid: number;
   readonly #timer: NodeJS.Timeout;
@@ -22,7 +28,7 @@ export class MemoryWatch {
     this.#timer = setInterval(() => this.#look(), PERIOD);
   }
 
-  /** Looks no more. @returns the peaks */
+  /** Stops reading. @returns the peaks */
   stop(): Memory {
     this.#look();
     clearInterval(this.#timer);
@@ -39,7 +45,7 @@ export class MemoryWatch {
   }
 }
 
-/** Resident memory of a process and of the programs that it runs now, bytes; 0 when it has ended. */
+/** Returns the resident memory of a process and its running programs, bytes; 0 if it has ended. */
 export function togetherBytes(pid: number): number {
   const own = statusOf(pid);
   return own === undefined ? 0 : sumOf([own, ...programsOf(pid)]);
@@ -54,7 +60,10 @@ function sumOf(processes: readonly Status[]): number {
   return processes.reduce((sum, { now }) => sum + now, 0);
 }
 
-/** The children of a process, but for one between fork and exec, which still shows its parent's memory. */
+/**
+ * Returns the children of a process, except those between fork and exec, which still show the parent's
+ * memory.
+ */
 function programsOf(pid: number): Status[] {
   return childrenOf(pid).flatMap((child) => {
     const status = programOf(child) === programOf(pid) ? undefined : statusOf(child);
@@ -62,18 +71,18 @@ function programsOf(pid: number): Status[] {
   });
 }
 
-/** Resident memory of a process now, bytes; 0 when it has ended. */
+/** Returns the current resident memory of a process, bytes; 0 if it has ended. */
 export function residentBytes(pid: number): number {
   return statusOf(pid)?.now ?? 0;
 }
 
-/** The most resident memory that a process has had, bytes; 0 when it has ended. */
+/** Returns the peak of a process's resident memory, bytes; 0 if it has ended. */
 export function peakBytes(pid: number): number {
   return statusOf(pid)?.peak ?? 0;
 }
 
 /**
- * CPU time that a process and its children have taken, those that run and those that have ended, milliseconds.
+ * Returns the CPU time of a process and its children, running and ended ones, milliseconds.
  * Source: proc(5), clock ticks of 10 ms.
  */
 export function cpuMs(pid: number): number {
@@ -81,19 +90,19 @@ export function cpuMs(pid: number): number {
   return own + children;
 }
 
-/** As {@link cpuMs}, of the process and of its children. */
+/** Like {@link cpuMs}, separately for the process and for its children. */
 export function cpuOf(pid: number): { readonly own: number; readonly children: number } {
   const [own, ended] = cpuTimes(pid);
   const running = childrenOf(pid).map((child) => cpuTimes(child)[0]);
   return { own, children: running.reduce((sum, one) => sum + one, ended) };
 }
 
-/** Makes what is resident now the most that a process has had. Source: proc(5), clear_refs. */
+/** Resets the peak of a process's resident memory to the current value. Source: proc(5), clear_refs. */
 export function forgetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }
 
-/** CPU time of all children of this process that have ended, and of theirs, milliseconds. */
+/** Returns the CPU time of all ended children of this process, and of their children, milliseconds. */
 export function childrenCpuMs(): number {
   return cpuTimes(process.pid)[1];
 }
@@ -114,7 +123,7 @@ function statusOf(pid: number): Status | undefined {
   return { now: bytes("VmRSS"), peak: bytes("VmHWM") };
 }
 
-/** The processes that a process started and that run now. */
+/** Returns the running processes that a process has started. */
 export function childrenOf(pid: number): number[] {
   const text = readProc(`/proc/${pid}/task/${pid}/children`) ?? "";
   return text

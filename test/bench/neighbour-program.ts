@@ -1,6 +1,7 @@
-// node neighbour-program.ts ADDRESS PORT POD...: accepts connections at the addresses of these pods, and connects to an address
-// and port again and again until its standard input ends. Prints a line of JSON when another pod than before answers, {pod, at},
-// and for each connection that nobody answers, {failed, at}: `at` is when it was made, milliseconds since 1970.
+// node neighbour-program.ts ADDRESS PORT POD...: accepts connections at the addresses of these pods, and
+// repeatedly connects to an address and port until its standard input ends. Prints a line of JSON when a
+// different pod answers, {pod, at}, and for each unanswered connection, {failed, at}. `at` is the start of
+// the connection, milliseconds since 1970.
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,10 +9,13 @@ import { laterPodIP, POD_PORT } from "./cluster-objects.ts";
 
 const [address = "", port = "", ...pods] = process.argv.slice(2);
 
-/** Between two connections, milliseconds: what this program tells is as exact. */
+/** Pause between two connections, which is also the precision of the reported times. Milliseconds. */
 const EVERY = 5;
 const PATIENCE = 1000;
-/** Pods' addresses that are no endpoints: from an address outside the cluster, connections would be masqueraded. */
+/**
+ * The clients have addresses of pods that are not endpoints. Connections from outside the cluster would be
+ * masqueraded.
+ */
 const CLIENTS = Array.from({ length: 20 }, (_, client) => laterPodIP(200_000 + client));
 
 const now = (): number => performance.timeOrigin + performance.now();
@@ -23,7 +27,7 @@ for (const [index, host] of pods.entries()) {
   await once(server, "listening");
 }
 
-/** Which pod answers a new connection, or why none does. */
+/** Returns the pod that answers a new connection, or the reason why none does. */
 function answer(localAddress: string): Promise<number | string> {
   return new Promise((resolve) => {
     const socket = connect({ host: address, port: Number(port), localAddress });

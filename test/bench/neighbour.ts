@@ -6,30 +6,31 @@ import type { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./cluster-objects.ts";
 import { ownProgram, pause } from "./programs.ts";
 
-/** The address of the neighbour's Service, and those of its pods, of which one is its endpoint by turns. */
+/** The address of the neighbour's Service, and those of its pods. Each pod in turn is the only endpoint. */
 export const NEIGHBOUR_IP = clusterIP(60_000);
 const PODS = [laterPodIP(300_000), laterPodIP(300_001)] as const;
 const NAMESPACE = "neighbour";
 
-/** From one change that is in force to the next, and between two looks at whether one is, milliseconds. */
+/** Pause after a change has taken effect, and between two checks for this. Milliseconds. */
 const BETWEEN = 50;
 const LOOK_EVERY = 5;
-/** How long the neighbour waits for a change before the daemon is given up, milliseconds. */
+/** Time to wait for a change before the scene is aborted, milliseconds. */
 const PATIENCE = 20_000;
 
 const now = (): number => performance.timeOrigin + performance.now();
 
-/** What happened to a neighbour. */
+/** The measurements of a neighbour. */
 export interface NeighbourNews {
-  /** From each change of an object until new connections went by it, milliseconds. */
+  /** Time from each change of an object until new connections followed it, milliseconds. */
   readonly lags: readonly number[];
-  /** Why connections were not answered. */
+  /** The reasons why connections were not answered. */
   readonly failures: readonly string[];
 }
 
 /**
- * The tenant that pays for others: an old Service of one endpoint, which is another one all the time, with a client that
- * connects all the time. Both pods always answer, so that every connection that fails is the proxy's fault.
+ * The tenant that others may harm. It has an old Service whose only endpoint changes all the time, and a
+ * client that connects all the time. Both pods always answer, so every failing connection is the proxy's
+ * fault.
  */
 export class Neighbour {
   readonly #cluster: StubCluster;
@@ -38,13 +39,13 @@ export class Neighbour {
   #lags: number[] = [];
   #failures: string[] = [];
   #pod = 0;
-  /** The change that is waited for. */
+  /** The pending change. */
   #pending: { readonly since: number; readonly seen: () => void } | undefined;
-  /** When the last change was made that is in force. */
+  /** The time of the last change that has taken effect. */
   #lastSeen = 0;
   #isOver = false;
 
-  /** Begins to change a Service of {@link putNeighbour} that is served. */
+  /** Starts to change a Service of {@link putNeighbour} that is already served. */
   constructor(cluster: StubCluster) {
     this.#cluster = cluster;
     const [program = "", ...args] = ownProgram(
@@ -59,7 +60,7 @@ export class Neighbour {
     this.#changing = once(lines, "line").then(() => this.#change());
   }
 
-  /** Resolves when a change that is made from now on is in force. @returns false when that takes too long */
+  /** Resolves when a change made from now on has taken effect. @returns false if that takes too long */
   async settled(): Promise<boolean> {
     const began = now();
     while (now() < began + PATIENCE) {
@@ -69,7 +70,7 @@ export class Neighbour {
     return false;
   }
 
-  /** What happened since the last call; a change that is not in force yet counts as long as it has waited. */
+  /** Returns the measurements since the last call. A pending change counts with its time so far. */
   take(): NeighbourNews {
     const late = this.#pending === undefined ? [] : [now() - this.#pending.since];
     const news = { lags: [...this.#lags, ...late], failures: this.#failures };
@@ -107,7 +108,7 @@ export class Neighbour {
   }
 }
 
-/** Makes a neighbour's Service. */
+/** Adds a neighbour's Service. */
 export function putNeighbour(cluster: StubCluster): void {
   const service = apiService("old", { clusterIP: NEIGHBOUR_IP, ports: [{ port: SERVICE_PORT }] });
   cluster.put("services", { ...service, metadata: { ...service.metadata, namespace: NAMESPACE } });

@@ -1,14 +1,17 @@
 import { runProcess } from "../../src/kernel/process.ts";
 import { runProgram } from "./programs.ts";
 
-/** Sets of other software, each of which nft reads before a transaction that is not narrowed to our tables. */
+/**
+ * The number of other software's sets. nft reads each of them before a transaction that does not end with our
+ * listing.
+ */
 export const OTHER_SETS = 5000;
 
 const LIMITS = { timeoutMs: 60_000, maxOutputBytes: 1_000_000 };
 
 /**
- * Does something beside a table of other software with {@link OTHER_SETS} sets. `nft monitor` has to listen before: beside
- * many sets it does not come to begin while anything changes.
+ * Runs something beside a table of other software with {@link OTHER_SETS} sets. `nft monitor` must already
+ * listen, because beside many sets it cannot start listening while anything changes.
  */
 export async function withOtherSets<T>(run: () => Promise<T>): Promise<T> {
   const sets = Array.from({ length: OTHER_SETS }, (_, i) => `set s${i} { type ipv4_addr; };`);

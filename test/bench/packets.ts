@@ -13,14 +13,14 @@ import { writeKubeProxyShape } from "./kube-proxy-shape.ts";
 import { contextsOf, loadCache } from "./load-cache.ts";
 import { mustRun, ownProgram } from "./programs.ts";
 
-/** How many packets are sent, each from a port of its own: each is the first of its flow. */
+/** The number of packets. Each has a different source port, and so is the first of its flow. */
 const PACKETS = 4000;
 const WARM_UP = 500;
 const PATIENCE = 2000;
-/** An address of a pod of this node that is no endpoint. */
+/** The address of a pod of this node that is not an endpoint. */
 const CLIENT = laterPodIP(1);
 
-/** Makes all addresses of pods this host's own, and leads the cluster IPs to it. */
+/** Makes all pods' addresses local addresses of this host, and routes the cluster IPs to it. */
 export async function bringPodsHere(): Promise<void> {
   for (const route of [["local", "10.128.0.0/9"], ["10.96.0.0/12"]]) {
     await mustRun(["ip", "route", "replace", ...route, "dev", "lo"]);
@@ -28,8 +28,8 @@ export async function bringPodsHere(): Promise<void> {
 }
 
 /**
- * Keeps this process, and those that it starts, on one processor while `use` runs: where the scheduler puts the two ends
- * of a round trip makes more of a difference than any rules.
+ * Keeps this process and its children on one processor while `use` runs. The scheduler's placement of the two
+ * ends of a round trip would make a larger difference than any rules.
  */
 export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
   const pin = async (processors: string) =>
@@ -42,7 +42,7 @@ export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Programs the rules of a made-up cluster into this host, with the default options. */
+/** Programs the rules of a made-up cluster on this host, with the default options. */
 export async function programRules(size: ClusterSize): Promise<void> {
   await clearTables();
   const cache = loadCache(size);
@@ -51,7 +51,7 @@ export async function programRules(size: ClusterSize): Promise<void> {
   await reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
 }
 
-/** Programs the same Services as kube-proxy's nftables mode would. */
+/** Programs the same Services in the shape of kube-proxy's nftables mode. */
 export async function programKubeProxyShape(size: ClusterSize): Promise<void> {
   const path = cachePath("packets.nft");
   await writeKubeProxyShape(path, size);
@@ -70,12 +70,12 @@ export async function withEcho<T>(pods: number, use: () => Promise<T>): Promise<
   }
 }
 
-/** Round trips of first packets to a Service's cluster IP: the middle one, milliseconds. */
+/** Returns the median round trip of first packets to a Service's cluster IP, milliseconds. */
 export async function throughService(services: number): Promise<number> {
   return await roundTrips((i) => ({ address: clusterIP(i % services), port: SERVICE_PORT }));
 }
 
-/** The same straight to a pod. */
+/** Returns the same for packets directly to a pod. */
 export async function straight(address: string): Promise<number> {
   return await roundTrips(() => ({ address, port: POD_PORT }));
 }

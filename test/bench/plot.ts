@@ -1,6 +1,6 @@
-/** What was measured at one number of Services: one point of a curve. */
+/** One point of a curve: the measurement with one number of Services. */
 export interface Point {
-  /** The panel. */
+  /** The panel of the point. */
   readonly of: "change" | "start";
   readonly curve: "nft-proxy" | "kube-proxy's shape" | "kube-proxy 1.36.2 itself";
   readonly services: number;
@@ -19,11 +19,13 @@ const COLOURS: Readonly<Record<Point["curve"], string>> = {
 };
 
 const PANEL = { width: 420, height: 328, left: 62, right: 24, top: 102, bottom: 44 } as const;
-/** The axes, from the first to the last value; both are logarithmic. */
+/** The ranges of the axes, both logarithmic. */
 const SERVICES = [100, 10_000] as const;
 const MILLISECONDS = [1, 100_000] as const;
 
-/** Draws the points as two panels beside each other, in SVG, with notes below. The same points give the same text. */
+/**
+ * Draws the points as SVG in two panels side by side, with notes below. The same points give the same text.
+ */
 export function plotText(points: readonly Point[], notes: readonly string[]): string {
   const [width, height] = [2 * PANEL.width, PANEL.height + 44];
   return [
@@ -91,7 +93,7 @@ function vertical(ms: number): number {
   );
 }
 
-/** Where a value lies between the ends of a logarithmic axis, 0 to 1. */
+/** Returns the position of a value on a logarithmic axis, 0 to 1. */
 function share(value: number, [first, last]: readonly [number, number]): number {
   return Math.log(value / first) / Math.log(last / first);
 }

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { childrenCpuMs, type Memory, MemoryWatch } from "./memory.ts";
 
-/** What a program took from its start to its end. */
+/** The resources that a program used from its start to its end. */
 export interface Run {
   readonly ms: number;
-  /** CPU time, that of its own children included, milliseconds. */
+  /** CPU time including that of its children, milliseconds. */
   readonly cpuMs: number;
   readonly memory: Memory;
   readonly exitCode: number | null;
@@ -13,15 +13,15 @@ export interface Run {
   readonly stderr: string;
 }
 
-/** How {@link runProgram} feeds and hears a program. */
+/** The input and output of a program of {@link runProgram}. */
 export interface RunOptions {
-  /** A file for its standard input. */
+  /** A file with its standard input. */
   readonly input?: string;
-  /** A file for its standard output, which is not kept then. */
+  /** A file for its standard output, which is then not returned. */
   readonly output?: string;
 }
 
-/** Runs a program, program first, to its end. Never rejects for what it does. */
+/** Runs a command (program first) to its end. Does not reject if the program fails. */
 export async function runProgram(argv: readonly string[], { input, output }: RunOptions = {}): Promise<Run> {
   const [program = "", ...args] = argv;
   const stdin = input === undefined ? "ignore" : openSync(input, "r");
@@ -46,7 +46,7 @@ export async function runProgram(argv: readonly string[], { input, output }: Run
   return { ms, cpuMs: childrenCpuMs() - cpuBefore, memory: memory.stop(), exitCode, ...texts };
 }
 
-/** As {@link runProgram}; throws when the program fails. */
+/** Like {@link runProgram}, but throws if the program fails. */
 export async function mustRun(argv: readonly string[], options: RunOptions = {}): Promise<Run> {
   const run = await runProgram(argv, options);
   if (run.exitCode !== 0)
@@ -54,12 +54,15 @@ export async function mustRun(argv: readonly string[], options: RunOptions = {})
   return run;
 }
 
-/** The built program's command line. */
+/** Returns the command line of the built program. */
 export function nftProxy(...args: readonly string[]): string[] {
   return [process.execPath, new URL("../../dist/nft-proxy.js", import.meta.url).pathname, ...args];
 }
 
-/** A program of the benchmarks' own in a Node of its own, so that its memory is only its. */
+/**
+ * Returns the command line of a benchmark program in its own Node process, so that its memory can be
+ * measured.
+ */
 export function ownProgram(name: string, ...args: readonly string[]): string[] {
   return [
     process.execPath,
@@ -71,7 +74,7 @@ export function ownProgram(name: string, ...args: readonly string[]): string[] {
   ];
 }
 
-/** Resolves after so many milliseconds. */
+/** Resolves after this number of milliseconds. */
 export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -9,14 +9,14 @@ const RESULTS = new URL("RESULTS.md", import.meta.url).pathname;
 const POINTS = new URL("scaling.json", import.meta.url).pathname;
 const PLOT = new URL("../../docs/scaling.svg", import.meta.url).pathname;
 
-/** How busy the machine was with other things before a run began. */
+/** Returns the machine's load before a run. */
 export function loadBefore(): string {
   return (loadavg()[0] ?? 0).toFixed(1);
 }
 
 /**
- * Writes RESULTS.md: the figures, and what they were measured on. Then writes them into the documents that give them.
- * @param names the benchmarks that were measured; empty for all. The lines of the others stay as they are
+ * Writes the figures and the machine to RESULTS.md, and then the figures to the documents that contain them.
+ * @param names the measured benchmarks, or empty for all. The lines of other benchmarks stay unchanged
  */
 export async function saveResults(
   figures: readonly Figure[],
@@ -32,7 +32,10 @@ export async function saveResults(
   await updateDocuments();
 }
 
-/** The lines above the table after a run of some benchmarks: each of them is named in the line of its last run alone. */
+/**
+ * Returns the lines above the table after a run of some benchmarks. Each benchmark is only named in the line
+ * of its last run.
+ */
 function partHead(before: string, load: string, names: readonly string[]): string {
   const kept = before
     .slice(0, before.indexOf("\n| "))
@@ -47,17 +50,18 @@ function partHead(before: string, load: string, names: readonly string[]): strin
   return `${kept.join("\n")}${alone}`;
 }
 
-/** The lines above the table after a run of all benchmarks. */
+/** Returns the lines above the table after a run of all benchmarks. */
 async function wholeHead(load: string): Promise<string> {
   const nft = (await mustRun(["nft", "--version"])).stdout.trim();
   const processors = `${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}`;
   const lines = [
-    "# What nft-proxy takes",
+    "# Benchmark results",
     "",
-    "`npm run bench -- --save` measures this anew; `npm run bench -- NAME` runs one of the benchmarks under `works/`, and",
-    "with `--save` replaces its lines. Real kernel, real nft, an API server on loopback, in namespaces of its own.",
-    "`10,000 x 10` is 10,000 Services of one port with 10 endpoints each. kube-proxy's shape is a chain with an anonymous",
-    "map for every service port.",
+    "`npm run bench -- --save` measures all figures again. `npm run bench -- NAME` runs one of the",
+    "benchmarks under `works/`; with `--save` it replaces its rows. They use a real kernel, real nft and an",
+    "API server on loopback, in namespaces of their own. `10,000 x 10` means 10,000 Services with one port",
+    "and 10 endpoints each. kube-proxy's shape is a ruleset that has a chain with an anonymous map for",
+    "every service port.",
     "",
     `- Date: ${today()}`,
     `- Machine: ${processors}, ${megabytes(totalmem())}, load ${load} before the run`,
@@ -67,22 +71,24 @@ async function wholeHead(load: string): Promise<string> {
   return lines.join("\n");
 }
 
-/** What scaling.json holds: the points of docs/scaling.svg, and when and on what they were measured. */
+/**
+ * The content of scaling.json: the points of docs/scaling.svg, and the date and machine of the measurement.
+ */
 export interface Scaling {
   readonly measured: string;
   readonly points: readonly Point[];
 }
 
 /**
- * kube-proxy's own figures, which no benchmark measures anew: its start with a real kube-apiserver, once beside nft-proxy's,
- * and the middle of 3.4 to 3.9 s for one changed endpoint (docs/why-nft-proxy.md).
+ * kube-proxy's own figures, which no benchmark measures again: its start with a real kube-apiserver, measured
+ * once beside nft-proxy's, and the middle of 3.4 to 3.9 s for one changed endpoint (docs/why-nft-proxy.md).
  */
 const KUBE_PROXY: readonly Point[] = [
   { of: "start", curve: "kube-proxy 1.36.2 itself", services: 10_000, ms: 55_000 },
   { of: "change", curve: "kube-proxy 1.36.2 itself", services: 10_000, ms: 3_650 },
 ];
 
-/** The plot of docs/scaling.svg. */
+/** Returns the plot of docs/scaling.svg. */
 export function scalingPlot({ measured, points }: Scaling): string {
   const shape = "kube-proxy's shape: nft -f of its rules and changes, without kube-proxy's own work";
   return plotText(
@@ -105,7 +111,10 @@ function savePlot(points: readonly Point[]): void {
   writeFileSync(PLOT, scalingPlot(scaling));
 }
 
-/** RESULTS.md as it is: what the benchmarks wrote, and the sections after it, which are measured otherwise. */
+/**
+ * Returns the two parts of RESULTS.md: the benchmarks' output, and the later sections, which other programs
+ * measure.
+ */
 function readResults(): readonly [string, string] {
   const text = readFileSync(RESULTS, "utf8");
   const sections = text.indexOf("\n## ");

@@ -1,25 +1,31 @@
 // TCP ends of the benchmarks, each in a process of its own:
-//   serve PODS                     accepts and closes connections at the addresses of the first pods; says when it does,
-//                                  and its CPU time in ms when it ends
-//   connect ADDRESS PORT COUNT     makes COUNT connections, 8 at a time; prints {count, ms, cpuMs} as JSON
-//   watch ADDRESS PORT CLIENT      connects as client number CLIENT without a pause until its standard input ends; prints when each failed
-//                                  connection started and ended, milliseconds since 1970 with fractions, and the number
-//                                  of all, as JSON
+//   serve PODS                  accepts and closes connections at the first pods' addresses; prints a line
+//                               when ready, and its CPU time in ms when it ends
+//   connect ADDRESS PORT COUNT  makes COUNT connections, 8 at a time; prints {count, ms, cpuMs} as JSON
+//   watch ADDRESS PORT CLIENT   connects as client number CLIENT without a pause until standard input ends;
+//                               prints as JSON when each failed connection started and ended, in milliseconds
+//                               since 1970 with fractions, and the number of all connections
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { laterPodIP, POD_PORT, podIP } from "./cluster-objects.ts";
 
 const AT_ONCE = 8;
 const PATIENCE = 1000;
-/** A pod's address that is no endpoint: from an address outside the cluster, connections would be masqueraded. */
+/**
+ * The client has a pod's address that is not an endpoint. Connections from outside the cluster would be
+ * masqueraded.
+ */
 const clientIP = (client: number): string => laterPodIP(100_000 + client);
-/** Ports of one client, each used again after all others. */
+/** Ports of one client. Each is reused only after all others. */
 const [FIRST_PORT, PORTS] = [1024, 64_000];
 
 const now = (): number => performance.timeOrigin + performance.now();
 const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1000;
 
-/** Opens a connection and resets it, so that no port is kept waiting. @returns whether it was opened */
+/**
+ * Opens a connection and resets it, so that its port can be reused at once.
+ * @returns whether it was opened
+ */
 function connects(
   address: string,
   port: number,
@@ -35,7 +41,7 @@ function connects(
     });
     const finish = (opened: boolean) => {
       clearTimeout(timer);
-      // A reset of a connection that is not open waits until it is.
+      // Node delays the reset of a connection until it is open.
       if (opened) socket.resetAndDestroy();
       else socket.destroy();
       resolve(opened);
@@ -72,8 +78,8 @@ async function connectAll(address: string, port: number, count: number): Promise
 }
 
 /**
- * The kernel remembers a refused connection for 10 s, with its endpoint: another one from the same port would go where
- * that went. So ports are taken in turn, not at random.
+ * The kernel tracks a refused connection for 10 s, with its endpoint. Another connection from the same port
+ * would go to the same endpoint, so ports are used in turn, not at random.
  */
 async function watch(address: string, port: number, client: number): Promise<void> {
   let ended = false;

@@ -14,18 +14,18 @@ import {
 } from "../support/hostile-tenants.ts";
 import { NEIGHBOUR_IP } from "./neighbour.ts";
 
-/** What a tenant has. */
+/** The objects of a tenant. */
 export interface Scene {
   readonly name: string;
-  /** In a namespace, or in several whose names begin with it. */
+  /** The namespace, or the prefix of several. */
   readonly services: (namespace: string) => readonly TenantService[];
 }
 
-/** Elements of all Services of a pair together, at most: as many as one Service may have. */
 const PORT_RANGES = 2000;
+/** Maximum number of elements of all Services of a pair together, as many as one Service may have. */
 const PAIR_ELEMENTS = SERVICE_BUDGET.maxServiceElements;
 
-/** What an audit found, by its sizes. */
+/** Scenes that once harmed neighbours, with their sizes. */
 const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {
   "286 external IPs x 70 ranges (beyond its budget)": [{ externalIPs: 286, portRanges: 70 }],
   "100 ranges x 19 external IPs": [{ externalIPs: 19, portRanges: 100 }],
@@ -50,7 +50,7 @@ const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {
   ],
 };
 
-/** All scenes: what was found, then all pairs of features at their budgets. */
+/** All scenes: first those that once harmed neighbours, then all pairs of features at their budgets. */
 export function scenes(): readonly Scene[] {
   const found = Object.entries(FOUND).map(([name, parts]) => ({
     name,
@@ -67,7 +67,7 @@ export function scenes(): readonly Scene[] {
   return [...found, ...pairs];
 }
 
-/** Whether each Service is within its budgets, and all are together within {@link PAIR_ELEMENTS}. */
+/** Returns true if each Service is within its budgets, and all together are within {@link PAIR_ELEMENTS}. */
 function isWithinBudgets(shape: TenantShape): boolean {
   const [one] = tenantServices({ ...shape, services: 1 }, "fit");
   const service = decodeService(one?.service);
@@ -79,7 +79,7 @@ function isWithinBudgets(shape: TenantShape): boolean {
   return count * shape.services <= PAIR_ELEMENTS && ranges <= PORT_RANGES;
 }
 
-/** `100 portRanges, 19 externalIPs`: what there is more than one of. */
+/** Returns the numbers greater than one: `100 portRanges, 19 externalIPs`. */
 function sizesOf(shape: TenantShape): string {
   const sizes = COUNTS.filter((name) => shape[name] > 2).map((name) => `${shape[name]} ${name}`);
   return sizes.join(", ");

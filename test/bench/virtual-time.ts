@@ -2,28 +2,34 @@ import type { ApiClient, ApiRequest, ApiResponse } from "../../src/kube/client/c
 import { ManualClock } from "../support/manual-clock.ts";
 import { pause } from "./programs.ts";
 
-/** Milliseconds by which time moves on at once. */
+/** Step by which time advances, milliseconds. */
 const STEP = 50;
-/** Real milliseconds until broken connections have been noticed. */
+/** Real time until clients have noticed broken connections, milliseconds. */
 const NOTICED = 500;
 
-/** Time that stands still while requests are under way: what happens when does not depend on the machine's speed. */
+/**
+ * Time that stands still while requests are in flight, so that the machine's speed does not affect the
+ * simulation.
+ */
 export class VirtualTime {
   readonly clock = new ManualClock();
   #underWay = 0;
 
-  /** A client whose requests time waits for: lists until their end, watches until they are open. */
+  /**
+   * Returns a client for whose requests time waits: for lists until their end, for watches until they are
+   * open.
+   */
   client(client: ApiClient): ApiClient {
     return { close: () => client.close(), request: (request) => this.#request(client, request) };
   }
 
-  /** Waits, in real time, until connections that the server broke have been noticed. */
+  /** Waits in real time until clients have noticed connections that the server broke. */
   async settle(): Promise<void> {
     await pause(NOTICED);
     await this.#quiet();
   }
 
-  /** Lets time pass, until `isOver` if that is earlier. Returns the milliseconds that have passed. */
+  /** Lets time pass, at most until `isOver`. Returns the milliseconds that have passed. */
   async pass(milliseconds: number, isOver: () => boolean = () => false): Promise<number> {
     const began = this.clock.monotonic();
     while (this.clock.monotonic() - began < milliseconds && !isOver()) {

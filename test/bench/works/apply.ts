@@ -13,7 +13,10 @@ const SIZES: readonly ClusterSize[] = [
   { services: 5000, endpoints: 50 },
 ];
 
-/** Time for the kernel to free a ruleset in kube-proxy's shape, which holds up whatever comes next. */
+/**
+ * Time for the kernel to free a ruleset in kube-proxy's shape, which delays the next measurement.
+ * Milliseconds.
+ */
 const SETTLING = 5000;
 
 async function applyOnce(size: ClusterSize): Promise<Run> {
@@ -23,13 +26,16 @@ async function applyOnce(size: ClusterSize): Promise<Run> {
   return await mustRun(nftProxy("apply", ...options));
 }
 
-/** The middle one by time. */
+/** Returns the run with the median time. */
 function middle(runs: readonly Run[]): Run {
   const sorted = [...runs].sort((a, b) => a.ms - b.ms);
   return sorted[Math.floor(sorted.length / 2)] as Run;
 }
 
-/** The whole command, from files to the kernel, against nft alone loading the same cache in kube-proxy's shape. */
+/**
+ * Measures the whole command, from files to the kernel, and nft alone loading the same cache in kube-proxy's
+ * shape.
+ */
 export const apply: Work = {
   name: "apply",
   summary: "apply --from, the whole process, against bare nft with kube-proxy's shape",

@@ -7,14 +7,15 @@ import { cpuMs } from "../memory.ts";
 import { OTHER_SETS, withOtherSets } from "../other-sets.ts";
 import { nftProxy, pause, runProgram } from "../programs.ts";
 
-/** BUSY_SERVICES says otherwise. */
+/** The number of Services. BUSY_SERVICES overrides it. */
 const SIZE: ClusterSize = { services: Number(process.env.BUSY_SERVICES ?? 10_000), endpoints: 10 };
 
-/** For how long changes come before commands are run beside them, and how often each is. */
+/** Time of changes before commands run beside them, seconds. BUSY_SECONDS overrides it. */
 const SECONDS = Number(process.env.BUSY_SECONDS ?? 60);
+/** Number of runs of each command. BUSY_ROUNDS overrides it. */
 const ROUNDS = Number(process.env.BUSY_ROUNDS ?? 3);
 
-/** Each ends with 0 where the kernel has what it should have. */
+/** Commands that exit with 0 if the kernel has the desired rules. */
 const COMMANDS: readonly (readonly string[])[] = [
   ["diff"],
   ["explain", "--live", "--all", "--exit-code"],
@@ -22,17 +23,17 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["support-bundle", "-"],
 ];
 
-/** Of 20 changes a second; 100 may take longer. Milliseconds. */
+/** Budget with 20 changes a second; 100 may take longer. Milliseconds. */
 const COMMAND_LIMIT = 10_000;
 const LAG_LIMIT = 1200;
 const AGE_LIMIT = 30_000;
 
-/** How often the age of the last verification is looked at, milliseconds. */
+/** Pause between two readings of the last verification's age, milliseconds. */
 const LOOK = 500;
 
 interface Scene {
   readonly perSecond: number;
-  /** Pods are on two nodes, one of which is ours: each endpoint there has a hairpin element. */
+  /** Pods are on two nodes, one of which is ours, where each endpoint has a hairpin element. */
   readonly isHalfLocal?: boolean;
   readonly isBesideOthers?: boolean;
 }
@@ -53,9 +54,9 @@ function textOf({ perSecond, isHalfLocal, isBesideOthers }: Scene): string {
   return `busy: ${sizeText(SIZE)}${more}, ${perSecond} changes/s`;
 }
 
-/** Changes that come until they are stopped. */
+/** Changes endpoints until it is stopped. */
 interface Changes {
-  /** From the change to the kernel, milliseconds. */
+  /** Times from the change to the kernel, milliseconds. */
   readonly lags: readonly number[];
   stop(): Promise<void>;
 }
@@ -87,7 +88,7 @@ function beginChanges({ churn }: Follower, monitor: KernelMonitor, perSecond: nu
   };
 }
 
-/** Looks at the age of the last verification until it is told to end. @returns the greatest, milliseconds */
+/** Reads the age of the last verification until it is stopped. @returns the greatest age, milliseconds */
 async function greatestAge({ daemon }: Follower, until: AbortSignal): Promise<number> {
   let greatest = 0;
   for (; !until.aborted; await pause(LOOK)) {
@@ -97,7 +98,7 @@ async function greatestAge({ daemon }: Follower, until: AbortSignal): Promise<nu
   return greatest;
 }
 
-/** How long a command takes, and how often it was right. */
+/** Measures how long a command takes, and how often its result was right. */
 async function commandFigure(work: string, command: readonly string[], isLimited: boolean): Promise<Figure> {
   const runs = [];
   for (let i = 0; i < ROUNDS; i++)
@@ -156,7 +157,10 @@ function ageFigure(work: string, ms: number): Figure {
   };
 }
 
-/** Commands beside a daemon while endpoints change all the time, and what that does to its own work. */
+/**
+ * Measures commands beside a daemon while endpoints change all the time, and their effect on the daemon's own
+ * work.
+ */
 export const busy: Work = {
   name: "busy",
   summary: `commands beside a daemon while endpoints change, ${SECONDS} s and then ${ROUNDS} times each command`,

@@ -7,20 +7,23 @@ import { OTHER_SETS, withOtherSets } from "../other-sets.ts";
 import { pause } from "../programs.ts";
 
 const CHANGES = 300;
-/** The first changes compile code that later ones find compiled. */
+/** Changes before the measurement, during which Node compiles the code. */
 const WARM_UP = 20;
-/** From a change's commit to the next change, milliseconds. By then everything that the change left to do is done. */
+/**
+ * Pause from a change's commit to the next change, milliseconds. It is long enough for all the work after the
+ * commit.
+ */
 const ALONE = 60;
 /**
- * The same while the nft of the change before has committed and not ended: closing its netlink socket waits for the
- * kernel's next RCU grace period, 10 to 30 ms, and keeps every other nft from committing.
+ * The same pause, but so short that the previous nft has committed and not ended yet. Closing its netlink
+ * socket waits for the kernel's next RCU grace period, 10 to 30 ms, and meanwhile no other nft can commit.
  */
 const CLOSE = 15;
 
-/** Without it, the pause after the sync before would be part of what is measured. */
+/** Flag without which the pause after the previous sync would be part of the measurement. */
 const AT_ONCE = ["--iptables-min-sync-period=1ms"];
 
-/** How long one changed endpoint takes to the kernel, one after the other. Milliseconds. */
+/** Measures the times of single changed endpoints to the kernel, one after the other. Milliseconds. */
 async function changeTimes(
   size: ClusterSize,
   gap: number,
@@ -37,7 +40,7 @@ async function changeTimes(
   return times.slice(WARM_UP);
 }
 
-/** The most that is allowed, milliseconds. */
+/** The budget, milliseconds. */
 interface Limits {
   readonly p50: number;
   readonly p99?: number;
@@ -47,7 +50,7 @@ function percentiles(times: readonly number[]): string {
   return `p50 ${time(percentile(times, 0.5))}, p99 ${time(percentile(times, 0.99))}`;
 }
 
-/** One line for each percentile. */
+/** Returns one figure for each percentile. */
 function figuresOf(work: string, times: readonly number[], limits: Limits): Figure[] {
   return (["p50", "p99"] as const).map((name) => {
     const ms = percentile(times, name === "p50" ? 0.5 : 0.99);
@@ -65,7 +68,7 @@ async function measureAlone(size: ClusterSize, limits: Limits): Promise<Figure[]
   return figuresOf(`one endpoint changed, event to kernel, ${sizeText(size)}`, times, limits);
 }
 
-/** At the interval that shows the kernel's own wait, beside nft alone. */
+/** Measures with the pause that shows the kernel's own wait, and compares with nft alone. */
 async function measureClose(size: ClusterSize): Promise<Figure> {
   const bare = await bareChangeTimes(size.services * size.endpoints, CHANGES, CLOSE);
   const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, CLOSE, ...all));
@@ -77,7 +80,7 @@ async function measureClose(size: ClusterSize): Promise<Figure> {
   };
 }
 
-/** One changed endpoint without a table of other software, and beside it. */
+/** Measures one changed endpoint without and with a table of other software. */
 async function measureBeside(size: ClusterSize): Promise<Figure> {
   const [alone, beside] = await followClosely(size, AT_ONCE, async (...all) => [
     await changeTimes(size, ALONE, ...all),
@@ -91,14 +94,14 @@ async function measureBeside(size: ClusterSize): Promise<Figure> {
   };
 }
 
-/** The same change on a node on which other software has many sets. */
+/** Measures the same change on a node where other software has many sets. */
 export const besideOthers: Work = {
   name: "others",
   summary: "one endpoint changed, beside 5,000 sets of other software",
   run: async () => [await measureBeside({ services: 10_000, endpoints: 10 })],
 };
 
-/** The API server's event to the kernel's commit, in a large cluster and in a large Service. */
+/** Measures from the API server's event to the kernel's commit, in a large cluster and in a large Service. */
 export const change: Work = {
   name: "change",
   summary: "one endpoint changed, event to kernel",
@@ -110,7 +113,7 @@ export const change: Work = {
   ],
 };
 
-/** One line for each size. */
+/** Returns one figure for each size. */
 async function growthOf(sizes: readonly ClusterSize[]): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const size of sizes) {
@@ -123,14 +126,14 @@ async function growthOf(sizes: readonly ClusterSize[]): Promise<Figure[]> {
   return figures;
 }
 
-/** The same change in ever larger clusters. */
+/** Measures the same change in clusters of growing size. */
 export const growth: Work = {
   name: "growth",
   summary: "one endpoint changed, at 1,000, 10,000 and 40,000 Services",
   run: () => growthOf([1000, 10_000, 40_000].map((services) => ({ services, endpoints: 2 }))),
 };
 
-/** The same change in ever longer lists of endpoints. */
+/** Measures the same change in endpoint lists of growing length. */
 export const listGrowth: Work = {
   name: "list-growth",
   summary: "one endpoint changed, in a Service of 10, 1,000 and 5,000 endpoints",

@@ -22,7 +22,10 @@ async function fromFiles(command: string, rounds: number): Promise<Run & { reado
   return { ...(runs[0] as Run), ms, work: `${command} --from, ${sizeText(SIZE)}` };
 }
 
-/** A small command beside a bare node, by CPU time, which comes in steps of 10 ms: the mean of 15 runs of each in turn. */
+/**
+ * Compares the CPU time of a small command and of a bare node. CPU time has steps of 10 ms, so this takes the
+ * mean of 15 runs of each, in turn.
+ */
 async function smallCommands(): Promise<Figure[]> {
   const example = new URL("../../fixtures/readme-explain.yaml", import.meta.url).pathname;
   const commands = [
@@ -47,7 +50,7 @@ async function smallCommands(): Promise<Figure[]> {
   return [figure("--help", helpMs, 4), figure("explain of one connection, a few objects", explainMs, 5)];
 }
 
-/** Commands as a user starts them, whole processes. */
+/** Measures commands as users start them, as whole processes. */
 export const commandLine: Work = {
   name: "command-line",
   summary: "dump --from, check --from, --help, explain",

@@ -10,13 +10,16 @@ const SIZE: ClusterSize = { services: 10_000, endpoints: 10 };
 const CONNECTIONS = 20_000;
 const ROUNDS = 3;
 
-/** What connections cost: how many a second, and the CPU time of both ends and of the kernel between them for one. */
+/**
+ * The cost of connections: their number a second, and the CPU time of one, at both ends and in the kernel in
+ * between.
+ */
 interface Rate {
   readonly perSecond: number;
   readonly cpuMicroseconds: number;
 }
 
-/** Connects to an address while pods accept. */
+/** Connects to an address while pods accept connections. */
 async function rateOf(address: string, port: number): Promise<Rate> {
   const [program = "", ...args] = ownProgram("tcp-program.ts", "serve", String(SIZE.endpoints));
   const server = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -30,7 +33,7 @@ async function rateOf(address: string, port: number): Promise<Rate> {
   return { perSecond: (count * 1000) / ms, cpuMicroseconds: ((cpuMs + Number(serverCpu)) * 1000) / count };
 }
 
-/** The middle one of some rounds. */
+/** Returns the median of some rounds. */
 async function rate(address: string, port: number): Promise<Rate> {
   const rates: Rate[] = [];
   for (let round = 0; round < ROUNDS; round++) rates.push(await rateOf(address, port));
@@ -58,7 +61,7 @@ async function compare(): Promise<Figure> {
   };
 }
 
-/** What a TCP connection pays for the rules. */
+/** Measures the cost of the rules for a TCP connection. */
 export const connectionRate: Work = {
   name: "connection-rate",
   summary: "TCP connections a second, against kube-proxy's shape",

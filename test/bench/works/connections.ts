@@ -7,7 +7,7 @@ import { mustRun, nftProxy, type Run } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 
-/** An entry as conntrack prints it; one in fifty goes to an endpoint that no Service has. */
+/** Returns an entry as conntrack prints it. One in fifty goes to an endpoint of no Service. */
 function entry(i: number): string {
   const service = i % SIZE.services;
   const pod = i % 50 === 0 ? 2_000_000 + (i % 1000) : service * SIZE.endpoints + (i % SIZE.endpoints);
@@ -19,7 +19,7 @@ function entry(i: number): string {
   );
 }
 
-/** A directory with a `conntrack` that prints so many entries. */
+/** Makes a directory with a `conntrack` that prints this number of entries. */
 async function fakeConntrack(entries: number): Promise<string> {
   const directory = cachePath(`conntrack-${entries}`);
   mkdirSync(directory, { recursive: true });
@@ -40,7 +40,7 @@ async function run(entries: number): Promise<Run> {
   return await mustRun(["env", path, ...nftProxy("connections", ...objects)], { output: "/dev/null" });
 }
 
-/** `connections` at a million entries: its memory must be that of the objects. */
+/** Measures `connections` with a million entries. Its memory must depend only on the objects. */
 export const connections: Work = {
   name: "connections",
   summary: "connections at a million conntrack entries, from a generated listing",

@@ -14,7 +14,7 @@ import { MemoryWatch } from "../memory.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 
-/** Memory that the kernel holds for each processor apart, where the counters are. */
+/** Returns the kernel's per-processor memory, which contains the counters. */
 function perCpuBytes(): number {
   const [, kilobytes = "0"] = /^Percpu:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8")) ?? [];
   return Number(kilobytes) * 1024;
@@ -27,7 +27,10 @@ async function measure(counters: ServiceCounters): Promise<{ readonly ms: number
   return { ms, bytes: perCpuBytes() - before };
 }
 
-/** What a scrape waits for with `--service-counters=endpoints`; at most a twentieth of the time is spent so. */
+/**
+ * Measures the wait of a scrape with `--service-counters=endpoints`. At most a twentieth of all time is spent
+ * on it.
+ */
 async function measureReading(): Promise<Figure> {
   await clearTables();
   const cache = loadCache(SIZE);
@@ -47,7 +50,7 @@ async function measureReading(): Promise<Figure> {
   };
 }
 
-/** What `--service-counters` costs, in time and in the kernel's memory. */
+/** Measures the cost of `--service-counters` in time and in kernel memory. */
 export const counters: Work = {
   name: "counters",
   summary: "the cost of connection counters",

@@ -12,7 +12,7 @@ import {
 } from "../packets.ts";
 
 const ENDPOINTS = 10;
-/** Services that packets are sent to, of all there are. */
+/** The number of Services that get packets, of all Services. */
 const ASKED = 8;
 
 const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
@@ -33,7 +33,7 @@ async function compare(services: number): Promise<Figure> {
   };
 }
 
-/** What a new flow pays for the rules. */
+/** Measures the cost of the rules for a new flow. */
 export const firstPacket: Work = {
   name: "first-packet",
   summary: "round trip of a flow's first packet, against kube-proxy's shape",

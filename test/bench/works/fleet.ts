@@ -13,18 +13,18 @@ import { fleetPlot } from "../fleet-plot.ts";
 import { VirtualTime } from "../virtual-time.ts";
 
 const NODES = 500;
-/** Few: the simulation is of requests, and all nodes share a processor. */
+/** The size is small, because this simulates requests only, and all nodes share a processor. */
 const SERVICES = 5;
 const OUTAGE = 60_000;
-/** How long a restarting server is away. */
+/** Downtime of a restarting server, milliseconds. */
 const RESTART = 5_000;
-/** A recovery that takes longer has failed. */
+/** Maximum time of a recovery, milliseconds. */
 const PATIENCE = 120_000;
-/** Between two chapters. */
+/** Pause between two chapters, milliseconds. */
 const REST = 10_000;
 const PLOT = new URL("../../../docs/install/fleet.svg", import.meta.url);
 
-/** The sources of so many nodes, which follow one API server. */
+/** The sources of many nodes, which follow one API server. */
 class Fleet {
   readonly time = new VirtualTime();
   readonly log = new FleetLog(() => this.time.clock.monotonic());
@@ -53,7 +53,10 @@ class Fleet {
     await this.api.close();
   }
 
-  /** Takes the server away, and brings it back later. @param forgets it comes back without the history of its objects */
+  /**
+   * Stops the server and starts it again later.
+   * @param forgets whether it comes back without the history of its objects
+   */
   async restart(away: number, forgets: boolean): Promise<void> {
     const { port, cluster } = this.api;
     await this.api.close();
@@ -162,7 +165,10 @@ function attemptsFigure(attempts: readonly number[]): Figure {
   };
 }
 
-/** Many nodes and one API server, in a time that stands still while requests are under way. Draws docs/install/fleet.svg. */
+/**
+ * Simulates many nodes and one API server. Time stands still while requests are in flight. Draws
+ * docs/install/fleet.svg.
+ */
 export const fleet: Work = {
   name: "fleet",
   summary: "500 nodes and an API server that starts, is away, forgets and is overloaded",

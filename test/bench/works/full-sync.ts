@@ -4,7 +4,7 @@ import { measureSync } from "../full-sync-measurement.ts";
 
 interface Case {
   readonly size: ClusterSize;
-  /** Of the time that nft alone takes, or in milliseconds. */
+  /** A budget as a multiple of nft's own time, or in milliseconds. */
   readonly limit: { readonly kind: "ratio" | "ms" | "none"; readonly at: number };
 }
 
@@ -16,7 +16,7 @@ const CASES: readonly Case[] = [
   { size: { services: 5000, endpoints: 50 }, limit: { kind: "ms", at: 2600 } },
 ];
 
-/** Objects in memory, an empty kernel: render, diff, check and apply. */
+/** Measures rendering, comparing, checking and applying, from objects in memory to an empty kernel. */
 export const fullSync: Work = {
   name: "full-sync",
   summary: "a cold full sync, render to kernel, at five sizes",

@@ -17,7 +17,7 @@ import { peakBytes } from "../memory.ts";
 import { pause } from "../programs.ts";
 import { tenantFigures } from "./tenants.ts";
 
-/** Without a limit, so that everything is computed. */
+/** Options without limits, so that everything is computed. */
 const NO_BUDGET = {
   maxServiceElements: Number.POSITIVE_INFINITY,
   maxServiceSourceRanges: Number.POSITIVE_INFINITY,
@@ -25,7 +25,7 @@ const NO_BUDGET = {
   maxServicePortRanges: Number.POSITIVE_INFINITY,
 };
 
-/** Of what, how many, and the milliseconds of CPU time that it may take to decode them. */
+/** The kind of objects, their number, and the budget of CPU time to decode them, milliseconds. */
 const ROWS: readonly (readonly [what: string, count: number, budget?: number])[] = [
   ["source ranges", 40_000, 500],
   ["source ranges", 80_000, 1000],
@@ -60,7 +60,7 @@ function taken(what: string, count: number, budget = NO_BUDGET): Taken {
   return { decodeMs, renderMs: cpuNow() - begun };
 }
 
-/** CPU time of this process, milliseconds: other work on the machine makes it no longer. */
+/** Returns the CPU time of this process, milliseconds. Other work on the machine does not increase it. */
 function cpuNow(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
@@ -86,13 +86,13 @@ function objectFigures(): Figure[] {
   });
 }
 
-/** For how long nobody may be answered because of one object, milliseconds. */
+/** Maximum time without answers because of one object, milliseconds. */
 const BLOCKED_LIMIT = 200;
 
-/** How long the rules of such an object, and their end, are under way, milliseconds. */
+/** Time in which the rules of such an object are added or removed, milliseconds. */
 const SETTLING = 5000;
 
-/** For how long the daemon answers nobody when such objects come, and when they go. */
+/** Measures how long the daemon gives no answers when such objects are added and removed. */
 async function blockedFigures(): Promise<Figure[]> {
   return await follow({ services: 100, endpoints: 10 }, [], async ({ api, daemon }) => {
     await pause(SETTLING);
@@ -119,7 +119,10 @@ async function blockedFigures(): Promise<Figure[]> {
   });
 }
 
-/** A Service of 1.7 million elements beside one of three: until that one is served, and what memory it takes. */
+/**
+ * Measures a Service with 1.7 million elements beside one with three: the time until the latter is served,
+ * and the memory.
+ */
 async function neighbourFigures(): Promise<Figure[]> {
   const ports = Array.from({ length: 100 }, (_, i) => ({ port: 1000 + i }));
   const externalIPs = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
@@ -154,7 +157,10 @@ async function neighbourFigures(): Promise<Figure[]> {
   }
 }
 
-/** Services of 585 ports with slot tables, each within its own budget and together beyond those that Services share. */
+/**
+ * Measures Services with 585 ports and slot tables. Each is within its own budget, but together they exceed
+ * the shared budgets.
+ */
 async function manyFigures(): Promise<Figure[]> {
   const count = 40;
   const ports = Array.from({ length: 585 }, (_, i) => ({ port: 1 + i }));
@@ -195,7 +201,7 @@ async function manyFigures(): Promise<Figure[]> {
   return figures;
 }
 
-/** Objects that a tenant may create, with as much as an API server accepts: time against size. */
+/** Measures time by size for objects that a tenant may create, up to the API server's limits. */
 export const hostile: Work = {
   name: "hostile",
   summary: "objects with tens of thousands of one thing, and the neighbour of a tenant with such objects",

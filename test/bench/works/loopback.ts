@@ -10,7 +10,7 @@ const CONNECTIONS = 1000;
 const BYTES = 2 ** 30;
 const CHUNK = Buffer.alloc(2 ** 18);
 
-/** Starts a program that says when it is ready. */
+/** Starts a program, and waits until it is ready. */
 async function started(role: "echo" | "relay"): Promise<ChildProcess> {
   const [program = "", ...args] = ownProgram("loopback-program.ts", role, String(PORT));
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -24,7 +24,7 @@ async function connection(host: string): Promise<Socket> {
   return socket;
 }
 
-/** The round trip of one byte on an open connection, p50 in milliseconds. */
+/** Measures the round trip of one byte on an open connection, p50 in milliseconds. */
 async function echoTime(host: string): Promise<number> {
   const socket = await connection(host);
   const times: number[] = [];
@@ -38,7 +38,7 @@ async function echoTime(host: string): Promise<number> {
   return percentile(times, 0.5);
 }
 
-/** Connecting and the round trip of one byte, p50 in milliseconds. */
+/** Measures connecting and the round trip of one byte, p50 in milliseconds. */
 async function connectionTime(host: string): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < CONNECTIONS; i++) {
@@ -52,7 +52,7 @@ async function connectionTime(host: string): Promise<number> {
   return percentile(times, 0.5);
 }
 
-/** Bytes per second, there and back again. */
+/** Measures the throughput in both directions, bytes per second. */
 async function throughput(host: string): Promise<number> {
   const socket = await connection(host);
   let received = 0;
@@ -89,7 +89,7 @@ async function compare(
   };
 }
 
-/** What the userspace relay of loopback NodePorts costs. */
+/** Measures the cost of the userspace relay for loopback NodePorts. */
 export const loopback: Work = {
   name: "loopback",
   summary: "throughput and latency of NodePorts on loopback, against a direct connection",

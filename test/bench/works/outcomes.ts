@@ -7,7 +7,7 @@ import { mustRun, nftProxy } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 
-/** The comparison of every frontend with kube-proxy's tables, before a migration. */
+/** Measures the comparison of every frontend with kube-proxy's tables, as before a migration. */
 export const outcomes: Work = {
   name: "outcomes",
   summary: "diff --with kube-proxy, against the kernel's listing of its tables",

@@ -12,15 +12,17 @@ import { mustRun, pause, runProgram } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 const ROUNDS = 7;
-/** Idle before each flush: memory is given back after much work, and polls of the daemon come at any time within it. */
+/**
+ * Idle time before each flush, in which the daemon gives memory back and polls at any moment. Milliseconds.
+ */
 const REST = 4000;
 const LIMIT = 1200;
 const RESOLUTION = 25;
 
-/** Base chains come last, those of IPv6 at the very end. */
+/** The last base chain to be restored. IPv6 comes after IPv4. */
 const COMPLETE = ["nft", "list", "chain", "ip6", "nft-proxy", "nat-prerouting"];
 
-/** From `nft flush ruleset` by another hand until the whole ruleset is back. Milliseconds. */
+/** Measures from another program's `nft flush ruleset` until the whole ruleset is back. Milliseconds. */
 async function repairTime(): Promise<number> {
   await pause(REST + Math.random() * 500);
   await mustRun(["nft", "flush", "ruleset"]);
@@ -29,26 +31,30 @@ async function repairTime(): Promise<number> {
   return performance.now() - flushed;
 }
 
-/** REPAIR_SERVICES and REPAIR_ROUNDS say otherwise. Half of the pods are local: each has an element more, for hairpins. */
+/**
+ * A cluster with half of its pods on this node. Each of these has one more element, for hairpins.
+ * REPAIR_SERVICES overrides the number of Services.
+ */
 const LARGE = { services: Number(process.env.REPAIR_SERVICES ?? 10_000), endpoints: 10, nodes: 2 };
+/** Number of repairs of each change. REPAIR_ROUNDS overrides it. */
 const REPAIRS = Number(process.env.REPAIR_ROUNDS ?? 20);
 const REPAIR_LIMIT = 200;
 const IDLE_LIMIT = 0.3;
-/** For how long the CPU of an idle daemon is measured: several verifications. */
+/** Time in which the CPU of an idle daemon is measured, milliseconds. It includes several verifications. */
 const IDLE = 100_000;
-/** What changes again within 10 s of a repair is repaired at once five times in a row. */
+/** Number of immediate repairs in a row if the same thing changes again within 10 s of a repair. */
 const PROMPT = 5;
 const REPAIR_REST = 10_500;
 const PATIENCE = 60_000;
 const CHANGES_PER_SECOND = 100;
 
-/** Somebody's change, and how long it lasts. @param n how many there were before */
+/** Another program's change, and how long it lasts. @param n the number of earlier changes */
 type Fault = (
   watch: KernelWatch,
   n: number,
 ) => { readonly change: readonly string[]; readonly lasts: Absence };
 
-/** Changes of single elements and of one chain, by their names. */
+/** Changes of single elements and of one chain, by name. */
 async function faultsOf(): Promise<Readonly<Record<string, Fault>>> {
   const { tables, close } = await openTables(new NftProgram({ path: "nft" }), systemClock);
   const sets = (await declaredTable(tables, "ip"))?.sets;
@@ -88,7 +94,7 @@ async function faultsOf(): Promise<Readonly<Record<string, Fault>>> {
   return faults;
 }
 
-/** How long each of some changes lasts until it is repaired, milliseconds. */
+/** Measures how long each of some changes lasts until its repair, milliseconds. */
 async function repairTimes(watch: KernelWatch, fault: Fault): Promise<readonly number[]> {
   const times: number[] = [];
   for (let n = 0; n < REPAIRS; n++) {
@@ -129,7 +135,7 @@ async function smallRepairs(follower: Follower, where: string): Promise<Figure[]
   return figures;
 }
 
-/** The CPU time of the daemon and its programs while nothing changes. */
+/** Measures the CPU time of the daemon and its programs while nothing changes. */
 async function idleFigure({ daemon }: Follower, where: string): Promise<Figure> {
   await pause(REPAIR_REST);
   const [cpu, started] = [cpuMs(daemon.pid), performance.now()];
@@ -142,7 +148,10 @@ async function idleFigure({ daemon }: Follower, where: string): Promise<Figure> 
   };
 }
 
-/** Small changes by others, idle and while endpoints change, in a cluster of which half is local. */
+/**
+ * Measures small changes by other programs in a cluster with half of its pods on this node, idle and while
+ * endpoints change.
+ */
 async function ofLarge(follower: Follower, size: ClusterSize): Promise<Figure[]> {
   const where = `${sizeText(size)}, half of them local`;
   const figures = await smallRepairs(follower, `${where}, idle`);
@@ -153,7 +162,9 @@ async function ofLarge(follower: Follower, size: ClusterSize): Promise<Figure[]>
   return figures;
 }
 
-/** Somebody flushes the ruleset: the daemon notices, and makes everything anew. */
+/**
+ * Measures a flush of the ruleset by another program, until the daemon has noticed it and rebuilt everything.
+ */
 export const repair: Work = {
   name: "repair",
   summary: "a flushed ruleset, until it is complete again; elements and chains that others changed, idle CPU",

@@ -5,7 +5,7 @@ import { mustRun } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 
-/** Everything is listed and compared; the floor is the listing alone, as nft prints it. */
+/** Measures a full resync, which lists and compares everything. The floor is nft's listing alone. */
 export const resync: Work = {
   name: "resync",
   summary: "a periodic full resync: nothing to do, and 1 % drifted",

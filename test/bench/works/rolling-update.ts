@@ -14,8 +14,8 @@ function lagFigure(work: string, ms: number, limit: number): Figure {
 }
 
 /**
- * A thousand Services are rolled over, a hundred endpoints a second, with the default pause between syncs. 20 s of it;
- * ROLLING_UPDATE_SECONDS says otherwise.
+ * Measures 20 s of a rolling update of a thousand Services, with a hundred endpoints a second and the default
+ * pause between syncs. ROLLING_UPDATE_SECONDS sets another time.
  */
 export const rollingUpdate: Work = {
   name: "rolling-update",

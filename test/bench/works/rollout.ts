@@ -9,24 +9,26 @@ import { bringPodsHere } from "../packets.ts";
 import { ownProgram, pause } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 4 };
-/** Deployments that are rolled, one after the other: the figure is the mean of their endpoints. */
+/** The number of Deployments to roll, one after the other. The figure is the mean of all their endpoints. */
 const ROLLED = 7;
-/** Between two endpoints of a Deployment, as pods become ready one by one. */
+/** Pause between two endpoints of a Deployment, as pods become ready one by one. Milliseconds. */
 const BETWEEN = 1200;
 const CLIENTS = 2;
 /**
- * The daemon gives memory back once, 3 s after its first sync if nothing changes, and is held up twice for some 0.1 s then. The
- * pause between two Deployments is as long, so that one endpoint in some runs had to wait for it. Milliseconds.
+ * Pause before the first Deployment, milliseconds. If nothing changes, the daemon gives memory back once, 3 s
+ * after its first sync, and stops twice for some 0.1 s. Between two Deployments nothing changes for as long,
+ * so without this pause one endpoint had to wait in some runs.
  */
 const SETTLING = 5000;
 
 /**
- * Connections that wait to be accepted, at most: clients that connect without a pause are faster than the pods, and the kernel
- * drops what does not fit. A dropped one is tried again after a second (ListenOverflows of /proc/net/netstat counts them).
+ * Maximum number of connections that wait to be accepted. Clients that connect without a pause are faster
+ * than the pods, and the kernel drops connections beyond this number. A dropped connection is retried after a
+ * second (ListenOverflows in /proc/net/netstat counts them).
  */
 const BACKLOG = 65_535;
 
-/** A pod of this host that accepts connections. */
+/** A pod on this host that accepts connections. */
 async function podAt(address: string): Promise<Server> {
   const server = createServer((socket) => socket.on("error", () => {}).resume());
   server.listen({ host: address, port: POD_PORT, backlog: BACKLOG });
@@ -34,7 +36,7 @@ async function podAt(address: string): Promise<Server> {
   return server;
 }
 
-/** When a connection that failed was started and when it ended, milliseconds since 1970. */
+/** The start and end of a failed connection, milliseconds since 1970. */
 type Failure = readonly [started: number, ended: number];
 
 /** Clients that connect without a pause. */
@@ -58,7 +60,7 @@ class Clients {
     await Promise.all(this.#children.map(({ stdout }) => once(stdout as NodeJS.ReadableStream, "data")));
   }
 
-  /** Ends them. */
+  /** Stops the clients. */
   async stop(): Promise<readonly Failure[]> {
     const failures = await Promise.all(
       this.#children.map(async (child) => {
@@ -72,7 +74,10 @@ class Clients {
   }
 }
 
-/** Rolls one Deployment. @returns for each of its endpoints, how long connections failed after it was gone, milliseconds */
+/**
+ * Rolls one Deployment.
+ * @returns how long connections failed after each of its endpoints was gone, milliseconds
+ */
 async function roll({ churn }: Follower, service: number): Promise<readonly number[]> {
   const old = await Promise.all(
     Array.from({ length: SIZE.endpoints }, (_, i) => podAt(podIP(service * SIZE.endpoints + i))),
@@ -93,7 +98,7 @@ async function roll({ churn }: Follower, service: number): Promise<readonly numb
   for (const server of fresh) server.close();
   return gone.map((at, index) => {
     const until = gone[index + 1] ?? Number.POSITIVE_INFINITY;
-    // A connection may have been started before its endpoint was gone.
+    // A connection may have started before its endpoint was gone.
     const own = failures.filter(([, ended]) => ended >= at && ended < until);
     return own.reduce((window, [started]) => Math.max(window, started - at), 0);
   });
@@ -115,8 +120,8 @@ async function measure(args: readonly string[], name: string, limit?: number): P
 }
 
 /**
- * What users feel of a rolling update: an endpoint stops answering the moment its event is sent, and connections to it
- * fail until the kernel has the change.
+ * Measures the effect of a rolling update on users. An endpoint stops answering when its event is sent, and
+ * connections to it fail until the kernel has the change.
  */
 export const rollout: Work = {
   name: "rollout",

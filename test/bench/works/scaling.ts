@@ -12,21 +12,30 @@ const SIZES: readonly ClusterSize[] = [100, 1000, 5000, 10_000].map((services) =
   endpoints: 10,
 }));
 const ROUNDS = 3;
-/** Of nft-proxy, and of kube-proxy's shape in each round. */
+/** Number of measured changes of nft-proxy. */
 const CHANGES = 100;
+/** Number of measured changes of kube-proxy's shape in each round. */
 const SHAPE_CHANGES = 5;
 const GAP = 60;
-/** For the kernel to free a ruleset in kube-proxy's shape, which holds up whatever comes next. */
+/**
+ * Time for the kernel to free a ruleset in kube-proxy's shape, which delays the next measurement.
+ * Milliseconds.
+ */
 const SETTLING = 5000;
 
-/** From a daemon's start until it has programmed everything; the least of some rounds, as other work only adds to it. */
+/**
+ * Measures from a daemon's start until it has programmed everything. Takes the minimum of some rounds,
+ * because other work can only make it longer.
+ */
 async function startOf(size: ClusterSize): Promise<number> {
   const rounds: number[] = [];
   for (let i = 0; i < ROUNDS; i++) rounds.push(await follow(size, [], async ({ startMs }) => startMs));
   return Math.min(...rounds);
 }
 
-/** From the API server's event about an endpoint to the kernel's commit: the middle of many. */
+/**
+ * Measures from the API server's event about an endpoint to the kernel's commit. Takes the median of many.
+ */
 async function changeOf(size: ClusterSize): Promise<number> {
   return await followClosely(size, ["--iptables-min-sync-period=1ms"], async ({ churn }, monitor) => {
     const times: number[] = [];
@@ -40,7 +49,7 @@ async function changeOf(size: ClusterSize): Promise<number> {
   });
 }
 
-/** nft alone, with the rules and the transactions that kube-proxy would give to it. */
+/** Measures nft alone with kube-proxy's rules and transactions. */
 async function ofShape(size: ClusterSize): Promise<{ readonly startMs: number; readonly changeMs: number }> {
   const [ruleset, change] = [cachePath("kube-proxy-shape.nft"), cachePath("kube-proxy-change.nft")];
   await writeKubeProxyShape(ruleset, size);
@@ -72,7 +81,7 @@ function figure(of: Point["of"], size: ClusterSize, ms: number, shapeMs: number)
   };
 }
 
-/** What a start and a change cost in ever larger clusters, which docs/scaling.svg shows. */
+/** Measures the cost of a start and of a change in clusters of growing size, for docs/scaling.svg. */
 export const scaling: Work = {
   name: "scaling",
   summary:

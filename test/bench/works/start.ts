@@ -13,7 +13,7 @@ interface TogetherBudget {
   readonly atMost: number;
 }
 
-/** The sizes for which deploy/README.md tells the memory. */
+/** The sizes for which deploy/README.md lists the memory. */
 const TOGETHER: readonly { readonly size: ClusterSize; readonly budget?: TogetherBudget }[] = [
   { size: { services: 1000, endpoints: 10 } },
   { size: SIZE, budget: { atRest: 150e6, atMost: 350e6 } },
@@ -24,14 +24,17 @@ const CHANGES = 300;
 const GAP = 50;
 const REST = 20_000;
 
-/** A daemon's first minute: lists, the first sync, some changes, a verification; and what memory it keeps. */
+/**
+ * Measures a daemon's first minute: lists, the first sync, some changes, a verification, and the memory that
+ * it keeps.
+ */
 interface FirstMinute {
   readonly startMs: number;
-  /** Until the first sync. */
+  /** Time until the first sync, milliseconds. */
   readonly peaks: Memory;
-  /** Of node alone, in the whole minute, bytes. */
+  /** Peak memory of node alone in the whole minute, bytes. */
   readonly nodePeak: number;
-  /** Resident at the end, bytes. */
+  /** Resident memory at the end, bytes. */
   readonly steady: number;
 }
 
@@ -55,17 +58,17 @@ function steadyMemory(size: ClusterSize, bytes: number, limit: number): Figure {
   };
 }
 
-/** Half of the pods are on our node: 180,000 elements. */
+/** Half of the pods are on our node, which gives 180,000 elements. */
 const RESTARTED: ClusterSize = { ...SIZE, nodes: 2 };
 const RESTARTS = 3;
 
-/** A start to synced: its time and the CPU time of all processes, milliseconds. */
+/** The time of a start until it is synced, and the CPU time of all processes, milliseconds. */
 interface Start {
   readonly ms: number;
   readonly cpuMs: number;
 }
 
-/** A cold start, and one more with the rules in force that it made. */
+/** Measures a cold start, and another start with the resulting rules in place. */
 async function startTwice(size: ClusterSize): Promise<{ readonly cold: Start; readonly warm: Start }> {
   return await follow(size, [], async ({ api, daemon, startMs }) => {
     const cold = { ms: startMs, cpuMs: cpuMs(daemon.pid) };
@@ -108,7 +111,7 @@ async function restartFigures(): Promise<Figure[]> {
   ];
 }
 
-/** The start of a daemon, and its memory. */
+/** Measures the start of a daemon, and its memory. */
 export const start: Work = {
   name: "start",
   summary: "the daemon from its start to synced, cold and with the rules in force, and its memory",
@@ -137,7 +140,10 @@ export const start: Work = {
   },
 };
 
-/** What a daemon's processes take together, bytes: at rest after some changes, and at most while it makes all rules. */
+/**
+ * The memory of all processes of a daemon together, bytes: idle after some changes, and the peak while it
+ * creates all rules.
+ */
 interface Together {
   readonly size: ClusterSize;
   readonly atRest: number;
@@ -145,7 +151,10 @@ interface Together {
   readonly nodeAtRest: number;
 }
 
-/** A first minute as {@link firstMinute}, and another one in which somebody flushes all rules, and they are made anew. */
+/**
+ * Measures a minute as {@link firstMinute}, and another one in which another program flushes all rules and
+ * they are rebuilt.
+ */
 async function together(size: ClusterSize): Promise<Together> {
   return await follow(size, [], async ({ daemon, churn }) => {
     for (let i = 0; i < CHANGES; i++) {
@@ -160,7 +169,7 @@ async function together(size: ClusterSize): Promise<Together> {
   });
 }
 
-/** The memory of all processes of a daemon, and of node with 44,000 Services. */
+/** Measures the memory of all processes of a daemon, and of node with 44,000 Services. */
 export const memory: Work = {
   name: "memory",
   summary: "the daemon's processes together, at rest and at most, with 1,000, 10,000 and 44,000 Services",

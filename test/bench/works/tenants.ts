@@ -11,14 +11,19 @@ import { type Scene, scenes } from "../tenant-scenes.ts";
 
 const SIZE = { services: 1000, endpoints: 4 };
 
-/** What a neighbour bears: a change takes so long, milliseconds; and node's memory, bytes. */
+/** Maximum time until a neighbour's change takes effect, milliseconds. */
 const LAG_LIMIT = 1000;
+/** Maximum memory of node, bytes. */
 const MEMORY_LIMIT = 640e6;
 
-/** Between two changes of a tenant's objects, milliseconds: an API server takes some hundred writes a second. */
+/**
+ * Pause between two changes of a tenant's objects, milliseconds. An API server accepts some hundred writes a
+ * second.
+ */
 const BETWEEN_WRITES = 4;
-/** Changes without a pause for anybody to follow, and how many of a tenant's Services take part. */
+/** Number of changes in a storm, which has no pauses. */
 const STORM = 200;
+/** Number of the tenant's Services that a storm changes. */
 const STORM_SERVICES = 10;
 const STORM_MOTIONS = [
   "last endpoint unready",
@@ -26,30 +31,31 @@ const STORM_MOTIONS = [
   "affinity on or off",
   "deleted and made again",
 ];
-/** The most bytes of an object that a storm repeats. */
+/** Maximum size of an object that a storm repeats, bytes. */
 const STORM_BYTES = 100_000;
 
-/** How long the daemon may go on with what a tenant did before it does the next thing, and after the last one. Milliseconds. */
+/** Maximum time for the daemon to process a tenant's change before the next one, milliseconds. */
 const PART_WITHIN = 2000;
+/** The same after the last change, milliseconds. */
 const END_WITHIN = 20_000;
 const LOOK_EVERY = 100;
 
-/** Events about one thing that all nodes find are sent within so long, milliseconds. */
+/** Time within which Events that all nodes find are sent, milliseconds. */
 const EVENTS_WITHIN = 16_000;
 
 interface Taken extends NeighbourNews {
   readonly cpu: ReturnType<typeof cpuOf>;
   readonly memory: Memory;
   readonly logLines: number;
-  /** Why the scene ended early. */
+  /** The reason if the scene ended early. */
   readonly ended: string | undefined;
-  /** In which motion the worst lag was. */
+  /** The motion with the worst lag. */
   readonly worstIn: string;
 }
 
 type Told = ReadonlyMap<string, number>;
 
-/** Makes the objects of a scene, has the tenant move them, and takes them away. */
+/** Creates the objects of a scene, moves them as the tenant, and removes them. */
 async function play(
   { api, daemon }: Follower,
   neighbour: Neighbour,
@@ -85,7 +91,7 @@ async function play(
   };
 }
 
-/** Waits until the daemon has nothing more to do with a tenant's Services, or no longer. */
+/** Waits until the daemon has finished with a tenant's Services, up to a limit. */
 async function drained(daemon: DaemonProcess, patience: number): Promise<void> {
   const until = performance.now() + patience;
   while (performance.now() < until && !daemon.hasEnded && (await daemon.hasPending()))
@@ -94,7 +100,7 @@ async function drained(daemon: DaemonProcess, patience: number): Promise<void> {
 
 type Act = (api: StubApi) => Promise<void>;
 
-/** What the tenant does, with a storm of changes before the end. */
+/** The tenant's motions, with a storm of changes before the end. */
 function motions(services: readonly TenantService[]): readonly (readonly [motion: string, act: Act])[] {
   const all = Object.entries(MOTIONS).map(([motion, changes]): readonly [string, Act] => [
     motion,
@@ -151,7 +157,7 @@ async function playAll(
   });
 }
 
-/** How often a tenant was told of what, by the Event's reason. */
+/** Counts the Events of a tenant by reason. */
 function toldIn({ events }: StubApi, namespace: string): Told {
   const told = new Map<string, number>();
   for (const { regarding, reason } of events) {
@@ -185,7 +191,7 @@ function valueText({ lags, failures, cpu, logLines, ended, worstIn }: Taken): st
   return `${lag}; ${spent}${failed}${ended === undefined ? "" : `; **${ended}**`}`;
 }
 
-/** What the neighbour of a tenant who means harm bears. @param chosen the scenes; all if absent */
+/** Measures the neighbour of a hostile tenant. @param chosen the scenes. Default: all */
 export async function tenantFigures(chosen: readonly Scene[] = scenes()): Promise<readonly Figure[]> {
   const figures: Figure[] = [];
   while (figures.length < chosen.length) {

@@ -15,11 +15,11 @@ import { contextsOf, loadCache } from "../load-cache.ts";
 import { bringPodsHere } from "../packets.ts";
 import { mustRun, ownProgram } from "../programs.ts";
 
-/** One Service, so that all flows meet each change. */
+/** There is one Service, so that each change affects all flows. */
 const SIZE: ClusterSize = { services: 1, endpoints: 2, protocol: "UDP" };
 const CHANGES = 1000;
 
-/** Opens flows to the Service without a pause while changes are made one after the other. */
+/** Opens flows to the Service without a pause, and makes changes one after the other. */
 async function besideFlows(
   work: string,
   change: (number: number) => Promise<unknown>,
@@ -39,7 +39,10 @@ async function besideFlows(
   };
 }
 
-/** Gives the Service a range, and another one so many beside it that their map is made anew when they go. */
+/**
+ * Gives the Service a range, and another Service so many ranges beside it that their map is recreated when
+ * they go.
+ */
 async function rangesComeAndGo(
   cache: ObjectCache,
   sync: () => Promise<unknown>,
@@ -65,7 +68,9 @@ async function rangesComeAndGo(
   };
 }
 
-/** Has the first and only Service with passive health checks come and go, for which the filter chains are written again. */
+/**
+ * Adds and removes the only Service with passive health checks, for which the filter chains are rewritten.
+ */
 function watchedServiceComesAndGoes(
   cache: ObjectCache,
   sync: () => Promise<unknown>,
@@ -91,13 +96,13 @@ function watchedServiceComesAndGoes(
   };
 }
 
-/** Packets that are under way while rules come into force. */
+/** Measures packets that are in flight while rules take effect. */
 export const underWay: Work = {
   name: "under-way",
   summary: "new flows while tables are made anew, and while an endpoint comes and goes",
   run: async () => {
     await bringPodsHere();
-    // Nobody answers, and the kernel's table of connections must not fill up.
+    // The flows get no answers, and the kernel's table of connections must not fill up.
     await mustRun(["sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=1"]);
     await clearTables();
     const nft = new NftProgram({ path: "nft" });
@@ -115,7 +120,7 @@ export const underWay: Work = {
       await besideFlows("one of two endpoints gone, and come", async (number) => {
         cache.putSlice(number % 2 === 0 ? { ...slice, endpoints: slice.endpoints.slice(0, 1) } : slice);
         await sync();
-        // So that the balancing chain for two is made anew each time.
+        // Makes the balancing chain for two endpoints be recreated each time.
         await reconciler.deleteStaleChains();
       }),
       await besideFlows(

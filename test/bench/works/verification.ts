@@ -5,14 +5,14 @@ import { follow } from "../follow.ts";
 import { nftProxy, pause, runProgram } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
-/** The daemon gives memory back 3 s after its first sync. */
+/** Time to wait after the first sync, because the daemon gives memory back after 3 s. Milliseconds. */
 const SETTLING = 5000;
 const IDLE = 3000;
 
 const text = (times: readonly number[]): string =>
   `p50 ${time(percentile(times, 0.5))}, p99 ${time(percentile(times, 0.99))}, at most ${time(Math.max(...times))}`;
 
-/** How long the daemon does nothing else while it compares all elements with the kernel. */
+/** Measures how long the daemon is blocked while it compares all elements with the kernel. */
 export const verification: Work = {
   name: "verification",
   summary: "how long requests wait while all elements are compared with the kernel",
