@@ -9,8 +9,9 @@ import { PATIENCE } from "../support/patience.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
-// Which endpoints passive health checks eject, and which not: programs that accept late or never, endpoints that change
-// while they are asked, and Services that share endpoints. A Service of each test's own, at a port of its own.
+// Tests which endpoints passive health checks eject: of programs that accept late or never, endpoints that
+// change while the daemon tries them, and Services that share endpoints. Each test has its own Service and
+// port.
 
 const ANNOTATION = "nft-proxy.io/passive-health-check";
 const FAILURES = 3;
@@ -39,16 +40,16 @@ const addressOf = (pod: PodName) => addressesOf(pod).v4;
 
 interface Offer {
   readonly ip: string;
-  /** Where its endpoints listen. */
+  /** The port of its endpoints. */
   readonly targetPort: number;
-  /** Of the annotation; not watched if absent. */
+  /** The value of the annotation. If absent, the Service is not watched. */
   readonly setting?: string;
   readonly pods?: readonly PodName[];
-  /** Those that are not ready. */
+  /** The pods that are not ready. */
   readonly starting?: readonly PodName[];
 }
 
-/** Puts a Service and its endpoints. */
+/** Adds or changes a Service and its endpoints. */
 function offer(name: string, { ip, targetPort, setting, pods = PODS, starting = [] }: Offer): void {
   const made = apiService(name, { clusterIP: ip });
   const annotations = setting === undefined ? {} : { [ANNOTATION]: setting };
@@ -62,14 +63,19 @@ function offer(name: string, { ip, targetPort, setting, pods = PODS, starting = 
   lab.cluster.put("endpointslices", { ...slice, endpoints });
 }
 
-/** Makes connections to a Service. A probe ends with its second connection that gets no answer within 200 ms. */
+/**
+ * Makes connections to a Service. A probe ends after its second connection without an answer within 200 ms.
+ */
 async function knock(ip: string, n?: number): Promise<Tally> {
   const probe = { id: ip, from: CLIENT, to: ip, port: 80, proto: "tcp", wait: 0.2 } as const;
   const tallies = await lab.lab.observe([n === undefined ? probe : { ...probe, n }]);
   return tallies.get(ip) ?? {};
 }
 
-/** The new connections that the kernel has counted to an endpoint; undefined while it is not watched. */
+/**
+ * Returns the number of new connections to an endpoint that the kernel has counted, or undefined while it is
+ * not watched.
+ */
 async function attempts(pod: PodName, port: number): Promise<number | undefined> {
   const listing = await lab.nft("list", "set", "ip", "nft-proxy", "endpoint-attempts").catch(() => "");
   const count = new RegExp(`${addressOf(pod)} \\. ${port} counter packets (\\d+)`).exec(listing)?.[1];
@@ -81,7 +87,7 @@ async function watching(pod: PodName, port: number): Promise<void> {
   await vi.waitFor(async () => expect(await attempts(pod, port)).toBeDefined(), PATIENCE);
 }
 
-/** The endpoints of a port that were ejected so far. */
+/** Returns the endpoints of a port that have been ejected so far. */
 const ejectedAt = (port: number) =>
   daemon.said(EJECTED).flatMap(({ endpoint }) => (String(endpoint).endsWith(`:${port}`) ? [endpoint] : []));
 
@@ -95,7 +101,7 @@ async function ejecting(ip: string, pod: PodName, port: number): Promise<void> {
   }, PATIENCE);
 }
 
-/** Starts a server that answers as those of the lab do. Resolves when it listens. */
+/** Starts a server that answers like the lab's servers. Resolves when it listens. */
 async function serve(pod: PodName, port: number, backlog: number): Promise<RunningCommand> {
   const script = `const server = require("node:net").createServer((socket) => {
     socket.on("error", () => {});
@@ -107,14 +113,17 @@ async function serve(pod: PodName, port: number, backlog: number): Promise<Runni
   return server;
 }
 
-/** Has a pod drop what comes to a port, and count what comes from others than the client: the daemon's connects. */
+/**
+ * Makes a pod drop packets to a port, and count those that are not from the client, which are the daemon's
+ * connects.
+ */
 async function silence(pod: PodName, port: number): Promise<void> {
   const rules = [`ip saddr != ${addressOf(CLIENT)} tcp dport ${port} counter drop`, `tcp dport ${port} drop`];
   const chain = `chain in { type filter hook input priority 0; ${rules.join("; ")}; }`;
   await lab.lab.mustRun(pod, ["nft", `table ip silent${port} { ${chain}; }`]);
 }
 
-/** Connects until the daemon has asked a silent pod. */
+/** Connects until the daemon has tried a silent pod. */
 async function asking(ip: string, pod: PodName, port: number): Promise<void> {
   let isAsked = false;
   const connecting = (async () => {
@@ -127,8 +136,8 @@ async function asking(ip: string, pod: PodName, port: number): Promise<void> {
   void connecting;
 }
 
-describe("a program that is stopped", () => {
-  /** Offers a Service on servers of its own, that of pod2 with this backlog, and stops that one. */
+describe("the endpoint of a stopped program", () => {
+  /** Offers a Service with new servers, gives pod2's server this backlog, and stops it. */
   async function stopped(ip: string, port: number, backlog: number): Promise<RunningCommand> {
     offer(`stopped-${port}`, { ip, targetPort: port, setting: SETTING });
     const servers = await Promise.all(PODS.map((pod) => serve(pod, port, pod === "pod2" ? backlog : 128)));
@@ -138,20 +147,20 @@ describe("a program that is stopped", () => {
     return server;
   }
 
-  test("and has place in its backlog is not ejected: the kernel answers for it", async () => {
+  test("with room in its backlog is not ejected, because the kernel answers for it", async () => {
     const [ip, port] = ["10.96.14.1", 9001];
     await stopped(ip, port, 128);
     await vi.waitFor(async () => {
       expect(await knock(ip, 12)).toHaveProperty("timeout");
       expect(await attempts("pod2", port)).toBeGreaterThan(3 * FAILURES);
     }, PATIENCE);
-    // A silent one beside it shows when the daemon has judged both.
+    // A silent endpoint beside it shows when the daemon has judged both.
     await silence("pod3", port);
     await ejecting(ip, "pod3", port);
     expect(ejectedAt(port)).toEqual([`${addressOf("pod3")}:${port}`]);
   });
 
-  test("and whose backlog is full is ejected, and returns when it accepts again", async () => {
+  test("with a full backlog is ejected, and returns when the program accepts again", async () => {
     const [ip, port] = ["10.96.14.2", 9002];
     const server = await stopped(ip, port, 1);
     await ejecting(ip, "pod2", port);
@@ -169,8 +178,8 @@ describe("a program that is stopped", () => {
 
 test.each<[string, string, number, Partial<Offer>]>([
   ["leaves the EndpointSlices", "10.96.14.3", 8081, { pods: ["pod1", "pod3", "pod4"] }],
-  ["is not ready for a moment", "10.96.14.4", 8443, { starting: ["pod2"] }],
-])("an endpoint that %s while the daemon asks it gets connections when it is back", async (...row) => {
+  ["is unready for a moment", "10.96.14.4", 8443, { starting: ["pod2"] }],
+])("an endpoint that %s while the daemon tries it gets connections when it is back", async (...row) => {
   const [, ip, port, without] = row;
   const all = { ip, targetPort: port, setting: SETTING };
   const other = { ip: "10.96.14.5", targetPort: port + 1000, setting: SETTING, pods: PODS.slice(0, 2) };
@@ -185,7 +194,7 @@ test.each<[string, string, number, Partial<Offer>]>([
   await vi.waitFor(async () => expect(await attempts("pod2", port)).toBeUndefined(), PATIENCE);
   offer(`asked-${port}`, all);
   await watching("pod2", port);
-  // The connect to the endpoint of another Service begins later, and so ends later.
+  // The connect to the other Service's endpoint begins later, so it ends later.
   await silence("pod2", other.targetPort);
   await ejecting(other.ip, "pod2", other.targetPort);
   expect(await ejectedNow()).toBe(1);
@@ -204,7 +213,7 @@ test("a Service that may eject none keeps an endpoint that another Service eject
   expect(await knock(ip)).toHaveProperty("timeout");
 });
 
-test("the first watched Service that comes and goes disturbs no connection, nor rules of other kinds", async () => {
+test("adding and removing the first watched Service disturbs no connections and no unrelated rules", async () => {
   const [ip, heldIP, port] = ["10.96.14.8", "10.96.14.9", 9090];
   offer("steady", { ip, targetPort: 80 });
   offer("held", { ip: heldIP, targetPort: port });
@@ -232,7 +241,10 @@ test("the first watched Service that comes and goes disturbs no connection, nor 
   await held.stillAnswered();
 });
 
-/** The rules that count nothing for passive health checks, with the handles that they lose when they are written again. */
+/**
+ * Returns the rules that do not count for passive health checks, with their handles, which change when rules
+ * are rewritten.
+ */
 async function otherRules(): Promise<readonly string[]> {
   const listing = JSON.parse(await lab.nft("-j", "-a", "list", "table", "ip", "nft-proxy"));
   const { nftables } = listing as { nftables: { rule?: { chain: string; handle: number } }[] };

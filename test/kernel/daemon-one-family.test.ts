@@ -34,8 +34,8 @@ afterEach(async () => {
 });
 
 /**
- * Starts the daemon of a cluster with one family and a Service `shop/echo`. @param through starts other
- * programs
+ * Starts the daemon of a cluster with one family and a Service `shop/echo`.
+ * @param through starts other programs
  */
 async function start(family: Family, through: readonly [string, ...string[]] = ["env"]): Promise<void> {
   const { service, endpoint, node, pods } = ADDRESSES[family];

@@ -285,7 +285,7 @@ describe("a daemon that ends by itself", () => {
       async () => ["--init-only", `--nft-path=${await tooOld()}`],
     ],
     ["with an address in use", async () => ADDRESS_IN_USE],
-  ])("%s leaves conntrack's settings as they were", async (_what, flags) => {
+  ])("%s leaves conntrack's settings unchanged", async (_what, flags) => {
     const timeout = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait";
     const read = async () => Number(await lab.lab.mustRun("node", ["cat", timeout]));
     const before = await read();

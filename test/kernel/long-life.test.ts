@@ -87,11 +87,11 @@ describe("the kernel and the fake kernel refuse", () => {
   const chain = (name: string) => ({ chain: { ...at, name } });
 
   test.each<[string, Command]>([
-    ["the deletion of a chain that an element leads to", { delete: chain("reject-chain") }],
-    ["the deletion of a chain that a rule leads to", { delete: chain("external-local") }],
+    ["the deletion of a chain that an element refers to", { delete: chain("reject-chain") }],
+    ["the deletion of a chain that a rule refers to", { delete: chain("external-local") }],
     ["the deletion of a set that a rule reads", { delete: { set: { ...at, name: "cluster-ips" } } }],
     [
-      "the deletion of an element that does not exist",
+      "the deletion of a missing element",
       { delete: { element: { ...at, name: "cluster-ips", elem: ["10.255.255.255"] } } },
     ],
     [

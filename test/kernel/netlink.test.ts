@@ -48,7 +48,7 @@ afterEach(async () => {
 
 const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
   ["the recorded town", townRuleset("town")],
-  ["every rule that there is", everyRule()],
+  ["every kind of rule", everyRule()],
 ];
 
 describe("the kernel's elements", () => {
@@ -65,7 +65,7 @@ describe("a set of source ranges", () => {
     ["ip", ["0.0.0.0/1"]],
     ["ip6", ["::/16", "fd00:c0::1", "ff00::/8"]],
     ["ip6", ["2001:db8::/32", "fd00::1-fd00::ffff:1"]],
-  ] as const)("of %s with %j is encoded as the kernel has it, and decoded", async (family, ranges) => {
+  ] as const)("of %s with %j is encoded as in the kernel, and decoded", async (family, ranges) => {
     const type = family === "ip" ? "ipv4_addr" : "ipv6_addr";
     nft(
       ["-f", "-"],
@@ -220,7 +220,7 @@ describe("notifications of transactions", () => {
     ["delete table ip t", "table", { op: "delete", name: "t" }],
     ["destroy table ip t", "table", { op: "delete", name: "t" }],
     ["add table inet foreign", "table", { op: "new", family: undefined, table: "foreign" }],
-  ])("tell of: %s", async (command, kind, expected) => {
+  ])("report: %s", async (command, kind, expected) => {
     if (command.startsWith("destroy") && !CAN_DESTROY) return;
     nft(
       ["-f", "-"],

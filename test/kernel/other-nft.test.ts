@@ -19,7 +19,7 @@ const NEWEST = debianNft("sid");
 
 const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
   ["the recorded town", townRuleset("town")],
-  ["every rule that there is", everyRule()],
+  ["every kind of rule", everyRule()],
 ];
 
 async function run(nft: string, args: readonly string[], input = ""): Promise<{ readonly ended: string }> {
@@ -69,10 +69,10 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
 });
 
 const NFTS = [
-  ["nft of this machine, as it printed them", "nft", "nft"],
-  ["the newest nft of Debian, as it printed them", NEWEST, NEWEST],
-  ["the newest nft, written by this machine's", "nft", NEWEST],
-  ["nft of this machine, written by the newest", NEWEST, "nft"],
+  ["this machine's nft, which also wrote them", "nft", "nft"],
+  ["Debian's newest nft, which also wrote them", NEWEST, NEWEST],
+  ["the newest nft, after this machine's nft wrote them", "nft", NEWEST],
+  ["this machine's nft, after the newest nft wrote them", NEWEST, "nft"],
 ] as const;
 
 describe("the kernel's rules are listed as they were written", () => {

@@ -65,15 +65,15 @@ packets(
   testNodeContext(),
   [
     {
-      shows: "a client outside keeps its address, and has a local endpoint",
+      shows: "a client outside keeps its address, and gets a local endpoint",
       ...{ from: "ext", to: "203.0.113.20", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
     },
     {
-      shows: "a client outside keeps its address, and has a local endpoint (IPv6)",
+      shows: "a client outside keeps its address, and gets a local endpoint (IPv6)",
       ...{ from: "ext2", to: "fd00:1b::20", ...tcp, expected: answered("kept", "fd00:244:1::11 8080") },
     },
     {
-      shows: "a client outside keeps its address, and has a local endpoint (NodePort)",
+      shows: "a client outside keeps its address, and gets a local endpoint (NodePort)",
       ...{ from: "ext", to: NODE, port: 30020, proto: "tcp", expected: answered("kept", "10.244.1.11 8080") },
     },
     {
@@ -190,15 +190,15 @@ packets(
   testNodeContext(),
   [
     {
-      shows: "a client within them is served",
+      shows: "a client inside them is served",
       ...{ from: "ext2", to: "203.0.113.22", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "a client within them is served (IPv6)",
+      shows: "a client inside them is served (IPv6)",
       ...{ from: "ext2", to: "fd00:1b::22", ...tcp, expected: answered("node", "fd00:244:2::11 8080") },
     },
     {
-      shows: "a client within them is served (UDP)",
+      shows: "a client inside them is served (UDP)",
       ...{
         from: "ext2",
         to: "203.0.113.22",
@@ -208,7 +208,7 @@ packets(
       },
     },
     {
-      shows: "a client beside them is dropped",
+      shows: "a client outside them is dropped",
       from: "ext",
       to: "203.0.113.22",
       ...tcp,
@@ -216,7 +216,7 @@ packets(
       expected: dropped,
     },
     {
-      shows: "a client beside them is dropped (IPv6)",
+      shows: "a client outside them is dropped (IPv6)",
       from: "ext",
       to: "fd00:1b::22",
       ...tcp,
@@ -224,11 +224,11 @@ packets(
       expected: dropped,
     },
     {
-      shows: "a client beside them is dropped (UDP)",
+      shows: "a client outside them is dropped (UDP)",
       ...{ from: "ext", to: "203.0.113.22", port: 53, proto: "udp", n: 2, expected: dropped },
     },
     {
-      shows: "a pod beside them is dropped",
+      shows: "a pod outside them is dropped",
       from: "pod3",
       to: "203.0.113.22",
       ...tcp,
@@ -236,15 +236,15 @@ packets(
       expected: dropped,
     },
     {
-      shows: "a client beside them is served by an external IP, which they do not guard",
+      shows: "a client outside them is served at an external IP, which they do not guard",
       ...{ from: "ext", to: "203.0.113.24", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "a client within them is refused where there are no endpoints",
+      shows: "a client inside them is refused if there are no endpoints",
       ...{ from: "ext2", to: "203.0.113.23", ...tcp, expected: refused },
     },
     {
-      shows: "a client beside them is dropped where there are no endpoints, too",
+      shows: "a client outside them is dropped even if there are no endpoints",
       ...{ from: "ext", to: "203.0.113.23", ...tcp, n: 2, expected: dropped },
     },
   ],
@@ -279,7 +279,7 @@ packets(
   testNodeContext(),
   [
     {
-      shows: "a pod reaches itself, which sees the node's address",
+      shows: "a pod that reaches itself sees the node's address",
       ...{ from: "pod1", to: "10.96.2.10", ...tcp, expected: answered("node", "10.244.1.11 8080") },
     },
     {
@@ -287,7 +287,7 @@ packets(
       ...{ from: "pod1", to: "203.0.113.31", ...tcp, expected: answered("node", "10.244.1.11 8080") },
     },
     {
-      shows: "a pod reaches itself by IPv6",
+      shows: "a pod reaches itself over IPv6",
       ...{ from: "pod1", to: "fd00:10:96::2:10", ...tcp, expected: answered("node", "fd00:244:1::11 8080") },
     },
     {
@@ -311,15 +311,15 @@ packets(
       expected: answered("node", ...REMOTE.map((address) => `${address} 5353`)),
     },
     {
-      shows: "TCP to a port that is served by UDP alone is refused",
+      shows: "TCP to a port that is served over UDP only is refused",
       ...{ from: "pod2", to: "10.96.2.11", port: 53, proto: "tcp", expected: refused },
     },
     {
-      shows: "the older of two Services that want one external IP has it",
+      shows: "the older of two Services that want the same external IP gets it",
       ...{ from: "ext", to: "203.0.113.30", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "a Service has its cluster IP, which an older one names as an external IP",
+      shows: "a Service keeps its cluster IP that an older one names as an external IP",
       ...{ from: "pod1", to: "10.96.2.2", ...tcp, expected: answered("kept", "10.244.2.12 8080") },
     },
   ],
@@ -382,7 +382,7 @@ packets(
   [
     { shows: "a pod keeps its address", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
     {
-      shows: "a pod has the cluster-wide endpoints despite Local policy",
+      shows: "a pod gets the cluster-wide endpoints despite Local policy",
       from: "pod2",
       to: "203.0.113.40",
       ...tcp,
@@ -439,7 +439,7 @@ packets(
       expected: dropped,
     },
     {
-      shows: "the node has the cluster-wide endpoints despite Local policy",
+      shows: "the node gets the cluster-wide endpoints despite Local policy",
       ...{ from: "node", to: "203.0.113.40", ...tcp, expected: answered("kept", "10.244.2.11 8080") },
     },
   ],

@@ -94,7 +94,7 @@ const virtualAddresses: readonly PacketRow[] = [
   },
   { shows: "the cluster IP", ...to("pod3", CLUSTER_IP, 8443, answered("kept", `${POD} 8443`)) },
   {
-    shows: "a port beside that of the API server at its address",
+    shows: "another port at the API server's address",
     ...to("pod3", OTHER_NODE, 8081, answered("node", `${POD} 8081`)),
   },
 ];
@@ -137,7 +137,7 @@ packetTable(() => node, "ranges at virtual addresses", OBJECTS, context("virtual
 
 packetTable(() => node, "ranges that are off", OBJECTS, context("off"), [
   ...untouched,
-  { shows: "the cluster IP has none", ...to("pod3", CLUSTER_IP, 8443, refused) },
+  { shows: "the cluster IP has no ranges", ...to("pod3", CLUSTER_IP, 8443, refused) },
 ]);
 
 packetTable(() => node, "ranges at all addresses", OBJECTS, context("all"), [
@@ -147,7 +147,7 @@ packetTable(() => node, "ranges at all addresses", OBJECTS, context("all"), [
   ...explicitPorts,
   ...apiServer,
   ...virtualAddresses,
-  { shows: "the node, where a range has no endpoints", ...to("ext", SECOND, 8080, refused) },
+  { shows: "the node, at a range without endpoints", ...to("ext", SECOND, 8080, refused) },
 ]);
 
 test("a change of the option takes effect, and leaves no rule once ranges are off", async () => {

@@ -95,21 +95,21 @@ const [EXTERNAL, EXTERNAL6] = ["203.0.113.60", "fd00:1b::60"] as const;
 
 packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
   { shows: "its first port reaches the same port of an endpoint", ...to("pod3", IP, 7777, at(7777)) },
-  { shows: "a port within reaches the same port of an endpoint", ...to("pod3", IP, 8080, at(8080)) },
+  { shows: "a port within it reaches the same port of an endpoint", ...to("pod3", IP, 8080, at(8080)) },
   { shows: "its last port reaches the same port of an endpoint", ...to("pod3", IP, 8443, at(8443)) },
-  { shows: "its first port by IPv6", ...to("pod3", IP6, 7777, at6(7777)) },
-  { shows: "its last port by IPv6", ...to("pod3", IP6, 8443, at6(8443)) },
-  { shows: "the port below is refused", ...to("pod3", IP, 7776, refused) },
-  { shows: "the port above is refused", ...to("pod3", IP, 8444, refused) },
-  { shows: "the port above is refused by IPv6", ...to("pod3", IP6, 8444, refused) },
-  { shows: "the port that has the range goes to its own target port", ...to("pod3", IP, 80, at(8080)) },
+  { shows: "its first port is served over IPv6", ...to("pod3", IP6, 7777, at6(7777)) },
+  { shows: "its last port is served over IPv6", ...to("pod3", IP6, 8443, at6(8443)) },
+  { shows: "the port below it is refused", ...to("pod3", IP, 7776, refused) },
+  { shows: "the port above it is refused", ...to("pod3", IP, 8444, refused) },
+  { shows: "the port above it is refused over IPv6", ...to("pod3", IP6, 8444, refused) },
+  { shows: "the port with the range goes to its own target port", ...to("pod3", IP, 80, at(8080)) },
   {
-    shows: "an explicit port of the Service within goes to its own target port",
+    shows: "an explicit port of the Service within it goes to its own target port",
     ...to("pod3", IP, 8100, at(9153)),
   },
   { shows: "a NodePort goes to its own target port", ...to("ext", "192.0.2.2", 30_060, at(8080, "node")) },
   { shows: "an external IP has the range, masqueraded", ...to("ext", EXTERNAL, 7777, at(7777, "node")) },
-  { shows: "an external IP has the range by IPv6", ...to("ext", EXTERNAL6, 7777, at6(7777, "node")) },
+  { shows: "an external IP has the range over IPv6", ...to("ext", EXTERNAL6, 7777, at6(7777, "node")) },
   {
     shows: "an explicit port of another Service on the same address wins",
     ...to("ext", EXTERNAL, 8081, answered("node", `${OTHER[0]} 8080`)),
@@ -143,11 +143,11 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
     expected: answered("kept", "10.244.2.11 5353", "10.244.2.12 5353"),
   },
   {
-    shows: "a pod reaches itself, which sees the node's address",
+    shows: "a pod that reaches itself sees the node's address",
     ...to("pod1", "10.96.6.7", 8081, answered("node", "10.244.1.11 8081")),
   },
   {
-    shows: "a pod reaches itself by IPv6",
+    shows: "a pod reaches itself over IPv6",
     ...to("pod1", "fd00:10:96::6:7", 8081, answered("node", "fd00:244:1::11 8081")),
   },
 ]);

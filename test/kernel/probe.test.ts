@@ -29,7 +29,7 @@ describe("the probe of nft and the kernel", () => {
     ["maps with counters", '"counter"', 1],
     ["fib lookups", '"fib"', 1],
     ["reject", '"reject"', 1],
-  ])("names %s where that is refused", async (name, word, lacking) => {
+  ])("names %s if that is refused", async (name, word, lacking) => {
     const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch(
       (error: Error) => error.message,
     );

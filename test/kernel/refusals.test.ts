@@ -123,7 +123,7 @@ describe("refused packets", () => {
 test.each([
   ["a full set of records", 1],
   ["no set of records", 0],
-])("%s changes nothing about what is refused", async (_what, refusalLogSize) => {
+])("%s does not change which packets are refused", async (_what, refusalLogSize) => {
   const small = await ProgrammedLab.create();
   try {
     await small.program(OBJECTS, testNodeContext({ refusalLogSize }));

@@ -34,8 +34,8 @@ beforeEach(async () => {
 });
 
 /**
- * Deletes a chain with its last element in one transaction. @returns nft's refusal, or undefined if the
- * kernel accepts it
+ * Deletes a chain with its last element in one transaction.
+ * @returns nft's refusal, or undefined if the kernel accepts it
  */
 async function refusalOfOneTransaction(): Promise<unknown> {
   return await nft.apply(toTransaction(diffRuleset(TWO, THREE))).then(

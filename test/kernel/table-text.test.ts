@@ -27,7 +27,7 @@ afterEach(() => {
 
 const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
   ["the town", applyTransaction({}, JSON.parse(town) as Transaction)],
-  ["every rule that there is", everyRule()],
+  ["every kind of rule", everyRule()],
 ];
 
 describe.each(

@@ -97,7 +97,7 @@ describe("a packet to the unspecified address and a NodePort", () => {
   test.each([
     ["one address", testNodeContext()],
     ["all addresses", testNodeContext({ nodePorts: { kind: "all" } })],
-  ])("is not translated where NodePorts are served on %s", async (_, nodeContext) => {
+  ])("is not translated if NodePorts are served on %s", async (_, nodeContext) => {
     await node.program(OBJECTS, nodeContext);
     expect(await send()).toEqual(ofAll({ seen: true, translated: false }));
   });

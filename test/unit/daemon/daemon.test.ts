@@ -139,9 +139,9 @@ describe("Daemon", () => {
   });
 
   test.each([
-    ["at once, with who removed it, where the kernel tells", true, 0, { by: "other (process 99)" }],
-    ["within a second where nothing is told", false, 1000, {}],
-  ])("rebuilds a table that was removed, %s", async (_when, isListening, ms, fields) => {
+    ["at once and with the program's name if the kernel notifies it", true, 0, { by: "other (process 99)" }],
+    ["within a second without notifications", false, 1000, {}],
+  ])("rebuilds a removed table %s", async (_when, isListening, ms, fields) => {
     const { fake, logger, pass, remove } = await start({ isListening });
     await pass(2000);
     remove();

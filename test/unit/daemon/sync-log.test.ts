@@ -41,7 +41,7 @@ test.each([
   ["a missing table", { drift: [MISSING_TABLE] }, "table ip nft-proxy was missing"],
   ["other elements", { drift: [LOST_ELEMENTS] }, "table ip nft-proxy: 0 chains, 0 sets, 3 elements differed"],
   ["unreadable tables", { unreadable: "counter" }, "our tables could not be read and were rebuilt: counter"],
-])("a full sync that repaired %s is a warning that says so", (_found, found, text) => {
+])("a full sync that repaired %s is logged as a warning that names it", (_found, found, text) => {
   const { logger, log } = setUp();
   log.synced(syncReport({ kind: "full", reason: "drift", ...found }));
   expect(logger.lines).toMatchObject([{ level: "warn", fields: { reason: "drift", found: text } }]);

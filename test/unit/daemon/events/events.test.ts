@@ -80,7 +80,7 @@ describe("eventObject", () => {
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
     ["FailedToStartMetricServer", "in use", failedServerEvent(NODE, "metrics", "in use")],
-  ])("gives %s as a warning that tells: %s", (reason, words, event) => {
+  ])("makes %s a warning with the note: %s", (reason, words, event) => {
     expect(event).toMatchObject({ type: "Warning", reason, note: expect.stringContaining(words) });
   });
 

@@ -185,7 +185,7 @@ describe("health", () => {
       { deleting: false, taints: ["x", "ToBeDeletedByClusterAutoscaler"] },
       "the node has the taint ToBeDeletedByClusterAutoscaler",
     ],
-  ])("/healthz is 503 for a node that is about to go (%o), /livez is 200", async (change, reason) => {
+  ])("/healthz is 503 and /livez is 200 for a node that is about to be deleted (%o)", async (change, reason) => {
     const parts = synced(NOW);
     parts.cache.node = node(change);
     const { status, body } = await ask(parts, "/healthz");

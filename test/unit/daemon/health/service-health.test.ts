@@ -78,7 +78,7 @@ describe("serviceHealthAnswer", () => {
     [0, true],
     [0, false],
     [3, false],
-  ])("is 503 for %i endpoints where the proxy is healthy: %s", (count, healthy) => {
+  ])("is 503 for %i endpoints if the proxy is healthy: %s", (count, healthy) => {
     expect(serviceHealthAnswer(WEB, count, healthy).status).toBe(503);
   });
 });

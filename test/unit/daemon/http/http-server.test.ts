@@ -139,7 +139,7 @@ describe("openHttpServer", () => {
     ["localhost:8080", 200],
     ["127.0.0.1:10249", 200],
     ["[::1]:10249", 200],
-  ])("at a loopback address, a request for the host %s is answered with %i", async (host, status) => {
+  ])("answers a request for the host %s at a loopback address with %i", async (host, status) => {
     const { port } = await serve();
     expect((await ask(port, "/ok", "GET", { host })).status).toBe(status);
   });

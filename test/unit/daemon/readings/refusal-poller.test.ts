@@ -178,9 +178,9 @@ describe("RefusalPoller", () => {
   });
 
   test.each([
-    ["every half minute when looks are quick", 0, [30, 60, 90]],
-    ["again after a pause 50 times as long when a look takes 3 s", 3000, [30, 183, 336]],
-  ])("looks %s, until it is stopped", async (_, took, expected) => {
+    ["every half minute if readings are quick", 0, [30, 60, 90]],
+    ["after a pause 50 times as long as the reading if that takes 3 s", 3000, [30, 183, 336]],
+  ])("reads the records %s, until it is stopped", async (_, took, expected) => {
     const clock = new ManualClock();
     const looks: number[] = [];
     const read = () => {

@@ -47,7 +47,7 @@ describe("judgeOtherProxies", () => {
       { chains: [base("ip kube-proxy", "input", "accept"), base("ip6 kube-proxy", "output", "accept")] },
       ["ip kube-proxy, ip6 kube-proxy"],
     ],
-    ["a table of like name", { chains: [base("inet kube-proxy-exporter", "input", "accept")] }, []],
+    ["a table with a similar name", { chains: [base("inet kube-proxy-exporter", "input", "accept")] }, []],
     [
       "kube-proxy's iptables mode",
       { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] },
@@ -55,19 +55,19 @@ describe("judgeOtherProxies", () => {
     ],
     ["the kubelet's own chains", { chains: [{ table: "ip mangle", name: "KUBE-KUBELET-CANARY" }] }, []],
     ["legacy iptables", { legacyTables: ["nat", "filter"] }, ["nat, filter"]],
-    ["legacy iptables that never translated", { legacyTables: ["filter", "mangle"] }, []],
+    ["legacy iptables without a nat table", { legacyTables: ["filter", "mangle"] }, []],
     [
       "ipvs",
       { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: new Set(["kube-ipvs0"]) },
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
     [
-      "an interface of ipvs alone",
+      "only an interface of ipvs",
       { interfaces: new Set(["kube-ipvs0"]) },
       ["left the interface kube-ipvs0"],
     ],
     [
-      "ipvs mode, whose KUBE-SERVICES is not that of iptables mode",
+      "ipvs mode, whose KUBE-SERVICES differs from that of iptables mode",
       {
         chains: ["KUBE-SERVICES", "KUBE-NODE-PORT"].map((name) => ({ table: "ip nat", name })),
         interfaces: new Set(["kube-ipvs0"]),
@@ -91,8 +91,8 @@ describe("judgeOtherProxies", () => {
       ["of kube-router's service proxy"],
     ],
     ["Calico's eBPF data plane", { interfaces: new Set(["bpfout.cali"]) }, ["of Calico's eBPF data plane"]],
-    ["Cilium, which may go with it", { interfaces: new Set(["cilium_host"]) }, []],
-  ])("warns of other proxies by their own traces alone: %s", (_, traces, found) => {
+    ["Cilium, which may run beside it", { interfaces: new Set(["cilium_host"]) }, []],
+  ])("warns of other proxies only by their own traces: %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
     for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
@@ -102,7 +102,7 @@ describe("judgeOtherProxies", () => {
 test.each<[string, Partial<ProxyTraces>, string]>([
   ["IPVS of other software", { ipvsSchedulers: ["wlc", "wlc"] }, "2 IPVS virtual servers of other software"],
   ["Cilium", { interfaces: new Set(["cilium_host"]) }, "Cilium is on this node"],
-])("judgeOtherProxies tells of %s, which is ok", (_, traces, found) => {
+])("judgeOtherProxies reports %s as ok", (_, traces, found) => {
   const base: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set() };
   expect(judgeOtherProxies({ ...base, ...traces })).toMatchObject([
     { level: "ok", found: expect.stringContaining(found), means: expect.any(String) },
@@ -183,11 +183,11 @@ describe("a firewall", () => {
   test.each([
     ["its table", base("inet firewalld", "input", "accept")],
     ["a chain of its backend iptables", { table: "ip filter", name: "INPUT_ZONES" }],
-  ])("of firewalld is a warning by %s, for it rejects with rules", (_, chain) => {
+  ])("of firewalld is a warning by %s, because it rejects with rules", (_, chain) => {
     expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: "firewalld is active" }]);
   });
 
-  test("is a warning that points to root when chains cannot be listed", () => {
+  test("is a warning that asks for root if chains cannot be listed", () => {
     expect(judgeFirewalls(undefined)).toMatchObject([
       { level: "warning", action: expect.stringContaining("root") },
     ]);
@@ -218,7 +218,7 @@ describe("the daemon", () => {
 
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
     ["silent without tables is ok", { health: silent }, false, "ok", "ECONNREFUSED"],
-    ["silent where tables are not known is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
+    ["silent without known tables is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
     [
       "silent while there are tables is a warning",
       { health: silent },

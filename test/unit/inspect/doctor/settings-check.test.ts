@@ -48,11 +48,11 @@ describe("settings", () => {
   });
 
   test.each<[string, UsedFamilies, string, string]>([
-    ["is not known to have", undefined, "fault", "warning"],
-    ["has both", ["ip", "ip6"], "fault", "fault"],
-    ["has IPv4 alone", ["ip"], "fault", "ok"],
-    ["has IPv6 alone", ["ip6"], "ok", "fault"],
-  ])("that forward nothing are judged by the families that the cluster %s", (_, used, ip4, ip6) => {
+    ["has unknown families", undefined, "fault", "warning"],
+    ["has both families", ["ip", "ip6"], "fault", "fault"],
+    ["has only IPv4", ["ip"], "fault", "ok"],
+    ["has only IPv6", ["ip6"], "ok", "fault"],
+  ])("that disable forwarding are judged by the cluster, which %s", (_, used, ip4, ip6) => {
     const settings = new Map([
       ["/proc/sys/net/ipv4/ip_forward", 0],
       ["/proc/sys/net/ipv6/conf/all/forwarding", 0],
@@ -110,7 +110,7 @@ describe("pods on a bridge", () => {
       "warning",
       "the module br_netfilter is not loaded",
     ],
-    ["past the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
+    ["whose packets bypass the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
     [
       "whose packets bypass the IPv6 rules are a warning",
       bridge(1, 0),
@@ -118,8 +118,8 @@ describe("pods on a bridge", () => {
       "warning",
       "bridge-nf-call-ip6tables is not 1",
     ],
-    ["past the rules of IPv6, in a cluster of IPv4, are ok", bridge(1, 0), ["ip"], "ok", "cni0"],
-    ["past the rules of IPv6, in an unknown cluster, are ok", bridge(1, 0), undefined, "ok", "cni0"],
+    ["whose packets bypass the IPv6 rules, in an IPv4 cluster, are ok", bridge(1, 0), ["ip"], "ok", "cni0"],
+    ["whose packets bypass the IPv6 rules, in an unknown cluster, are ok", bridge(1, 0), undefined, "ok", "cni0"],
   ])("%s", (_, settings, used, level, text) => {
     expect(judged({ interfaces, settings, used }, "bridge-netfilter")).toMatchObject([
       { level, found: expect.stringContaining(text) },
