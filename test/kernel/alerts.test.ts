@@ -218,7 +218,7 @@ async function judge({ alert, at }: Case, values: Case["failing"], fires: boolea
   return exitCode === 0 ? "" : all;
 }
 
-test("every alert of the manifest has a case in this file", () => {
+test("every alert of the manifests has a case in this file", () => {
   const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) =>
     rules.map(({ alert }) => alert),
   );

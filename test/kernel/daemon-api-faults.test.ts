@@ -149,7 +149,7 @@ const rows: readonly Row[] = [
 
 describe("an API server", () => {
   test.each(rows.map((row) => [row.first[0], row.first[1], row.next[0], row] as const))(
-    "that answers with %s on %s, and then with %s, causes the right rules in the end",
+    "that answers with %s on %s, and then with %s, still leads to the right rules in the end",
     async (_name, verb, _then, { first, next }) => {
       lab.api.addFault({ resource: "services", verb, fault: first[2] });
       lab.api.addFault({ resource: "endpointslices", verb, fault: first[2] });

@@ -113,7 +113,7 @@ describe("an API server that falls silent", () => {
 });
 
 describe("a host", () => {
-  test("without IPv6 gets the IPv4 table alone", async () => {
+  test("without IPv6 gets only the IPv4 table", async () => {
     const running = await start({ families: ["ip"] });
     const { ip } = wanted();
     await running.until(

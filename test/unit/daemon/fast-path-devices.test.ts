@@ -105,7 +105,7 @@ describe("FastPathDevices", () => {
     expect(devices.count).toBe(2);
   });
 
-  test("sends nothing while nothing changes, and restores interfaces that another program removed within ten seconds", async () => {
+  test("sends nothing while nothing changes, and within ten seconds restores interfaces that another program removed", async () => {
     const { kernel, poll } = setUp(["eth0"]);
     await poll(3);
     expect(kernel.transactions).toHaveLength(1);

@@ -101,7 +101,7 @@ describe("the card Verification", () => {
   });
 });
 
-test("shows that a full sync followed a failure", () => {
+test("a full sync after a failure is shown with this reason", () => {
   expect(fullSyncText("failure")).toBe("full sync after a failed sync");
 });
 

@@ -119,7 +119,7 @@ describe("the status page has less than 500 kB", () => {
   });
 });
 
-test("for a Service of many ports on several pages, and it counts the rows that are not shown", () => {
+test("a Service of many ports is shown on several pages, which count the rows that are not shown", () => {
   const ports = upTo(120, (i) => port(1000 + i, { name: `p${i}` }));
   const services = [
     service({

@@ -80,7 +80,7 @@ describe("settings", () => {
     },
   );
 
-  test("a missing conntrack program is a warning", () => {
+  test("without the conntrack program are a warning", () => {
     expect(judged({}, "conntrack-tool")).toMatchObject([{ level: "warning" }]);
     const found = "conntrack v1.4.8";
     expect(judged({ conntrackVersion: found }, "conntrack-tool")).toMatchObject([{ level: "ok", found }]);
