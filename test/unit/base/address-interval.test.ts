@@ -7,7 +7,10 @@ test.each<[Family, string[], string[]]>([
   ["ip", ["128.0.0.0/1", "0.0.0.0/1"], ["0.0.0.0/0"]],
   ["ip6", ["fd00::/64", "fd00::/48", "fd01::1/128"], ["fd00::/48", "fd01::1"]],
   ["ip", [], []],
-])("joinIntervals joins overlapping and adjacent %s intervals as nft lists them: %j", (family, texts, joined) => {
-  const intervals = joinIntervals(texts.map((text) => parseInterval(family, text)));
-  expect(intervals.map((interval) => intervalText(family, interval))).toEqual(joined);
-});
+])(
+  "joinIntervals joins overlapping and adjacent %s intervals as nft lists them: %j",
+  (family, texts, joined) => {
+    const intervals = joinIntervals(texts.map((text) => parseInterval(family, text)));
+    expect(intervals.map((interval) => intervalText(family, interval))).toEqual(joined);
+  },
+);

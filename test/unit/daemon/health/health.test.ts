@@ -185,15 +185,18 @@ describe("health", () => {
       { deleting: false, taints: ["x", "ToBeDeletedByClusterAutoscaler"] },
       "the node has the taint ToBeDeletedByClusterAutoscaler",
     ],
-  ])("/healthz is 503 and /livez is 200 for a node that is about to be deleted (%o)", async (change, reason) => {
-    const parts = synced(NOW);
-    parts.cache.node = node(change);
-    const { status, body } = await ask(parts, "/healthz");
-    expect(status).toBe(503);
-    expect(body).toMatchObject({ nodeEligible: false, healthy: false, reasons: [reason] });
-    expect((await ask(parts, "/livez")).status).toBe(200);
-    expect(judgeHealth(parts.tracker.snapshot(), NOW, THRESHOLD).proxyHealthy).toBe(true);
-    parts.cache.node = node({ taints: ["x"] });
-    expect((await ask(parts, "/healthz")).status).toBe(200);
-  });
+  ])(
+    "/healthz is 503 and /livez is 200 for a node that is about to be deleted (%o)",
+    async (change, reason) => {
+      const parts = synced(NOW);
+      parts.cache.node = node(change);
+      const { status, body } = await ask(parts, "/healthz");
+      expect(status).toBe(503);
+      expect(body).toMatchObject({ nodeEligible: false, healthy: false, reasons: [reason] });
+      expect((await ask(parts, "/livez")).status).toBe(200);
+      expect(judgeHealth(parts.tracker.snapshot(), NOW, THRESHOLD).proxyHealthy).toBe(true);
+      parts.cache.node = node({ taints: ["x"] });
+      expect((await ask(parts, "/healthz")).status).toBe(200);
+    },
+  );
 });

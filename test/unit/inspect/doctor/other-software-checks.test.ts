@@ -61,11 +61,7 @@ describe("judgeOtherProxies", () => {
       { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: new Set(["kube-ipvs0"]) },
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
-    [
-      "only an interface of ipvs",
-      { interfaces: new Set(["kube-ipvs0"]) },
-      ["left the interface kube-ipvs0"],
-    ],
+    ["only an interface of ipvs", { interfaces: new Set(["kube-ipvs0"]) }, ["left the interface kube-ipvs0"]],
     [
       "ipvs mode, whose KUBE-SERVICES differs from that of iptables mode",
       {

@@ -110,7 +110,13 @@ describe("pods on a bridge", () => {
       "warning",
       "the module br_netfilter is not loaded",
     ],
-    ["whose packets bypass the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
+    [
+      "whose packets bypass the rules are a warning",
+      bridge(0, 1),
+      undefined,
+      "warning",
+      "bridge-nf-call-iptables is not 1",
+    ],
     [
       "whose packets bypass the IPv6 rules are a warning",
       bridge(1, 0),
@@ -119,7 +125,13 @@ describe("pods on a bridge", () => {
       "bridge-nf-call-ip6tables is not 1",
     ],
     ["whose packets bypass the IPv6 rules, in an IPv4 cluster, are ok", bridge(1, 0), ["ip"], "ok", "cni0"],
-    ["whose packets bypass the IPv6 rules, in an unknown cluster, are ok", bridge(1, 0), undefined, "ok", "cni0"],
+    [
+      "whose packets bypass the IPv6 rules, in an unknown cluster, are ok",
+      bridge(1, 0),
+      undefined,
+      "ok",
+      "cni0",
+    ],
   ])("%s", (_, settings, used, level, text) => {
     expect(judged({ interfaces, settings, used }, "bridge-netfilter")).toMatchObject([
       { level, found: expect.stringContaining(text) },
