@@ -23,6 +23,7 @@ describe("the command line", () => {
       ["dump", "--from=x", "--config=/nowhere/config"],
       "/nowhere/config",
     ],
+    ["a configuration that is a directory", ["dump", "--from=x", "--config=/"], "it is a directory"],
     ["no cluster", ["run"], "API server"],
     ["no cluster to ask", ["explain", "shop/cart"], "API server"],
     ["a Service without objects", ["explain", "--live", "shop/cart"], "no API server is configured"],

@@ -19,6 +19,11 @@ import type { Progress } from "../terminal.ts";
  * standard output (`-`). `--redact` replaces names and addresses with pseudonyms.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+  if (textArgument(argv, "file") === "-" && process.stdout.isTTY) {
+    throw new AppError("BAD_ARGUMENT", "the archive is binary, and standard output is a terminal", {
+      hint: "redirect it to a file: nft-proxy support-bundle - > bundle.tar.gz",
+    });
+  }
   const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
@@ -33,12 +38,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     now,
   );
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
+  const note = "note: the archive names Services, pods and addresses; --redact replaces them";
+  if (!isRedacted) notices.push(note);
   if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
   writePrivateFile(path, archive, "name another path; - writes to standard output, as for kubectl exec");
-  const hint = isRedacted
-    ? []
-    : ["note: the archive names Services, pods and addresses; --redact replaces them"];
-  return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices: [...notices, ...hint] };
+  return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices };
 }
 
 async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKind> {

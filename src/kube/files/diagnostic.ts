@@ -42,7 +42,8 @@ export function unreadable(file: string, reason: string, position?: Position, hi
 
 /** Returns the message of a system error, without its code, the system call and the path. */
 export function systemReason(error: unknown): string {
-  return messageOf(error).replace(/^E[A-Z]+: ([^,]*),.*$/s, "$1");
+  const reason = messageOf(error).replace(/^E[A-Z]+: ([^,]*),.*$/s, "$1");
+  return reason === "illegal operation on a directory" ? "it is a directory" : reason;
 }
 
 /**
