@@ -78,8 +78,15 @@ export class ServiceChangeLog implements SyncSubscriber {
     this.#programmed.set(name, { service, slices, ready });
     if (before === undefined) return { change: "added", ready, nodes };
     if (before.service !== service) return { change: "service", ready, nodes };
-    return before.slices === slices ? undefined : { change: "endpoints", ready, was: before.ready, nodes };
+    return isSame(before.slices, slices)
+      ? undefined
+      : { change: "endpoints", ready, was: before.ready, nodes };
   }
+}
+
+/** Compares slices one by one: the cache makes a new list for a Service with no slice or with many. */
+function isSame(before: readonly EndpointSlice[], after: readonly EndpointSlice[]): boolean {
+  return before.length === after.length && before.every((slice, index) => slice === after[index]);
 }
 
 /**

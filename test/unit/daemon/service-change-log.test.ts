@@ -51,9 +51,15 @@ test("the log names a changed Service with its change", () => {
 });
 
 test("the log does not name a Service that is rendered again without a change", () => {
-  const { logger, sync } = setUp();
-  sync("web");
-  expect(logger.lines).toEqual([]);
+  const { cache, logger, sync } = setUp();
+  cache.putService(service({ name: "bare", clusterIPs: ["10.96.0.53"] }));
+  cache.putService(service({ name: "large", clusterIPs: ["10.96.0.54"] }));
+  for (let index = 0; index < 40; index++)
+    cache.putSlice(slice({ name: `large-${index}`, service: "large", endpoints: [`10.244.4.${index}`] }));
+  sync("bare", "large");
+  const before = logger.lines.length;
+  sync("web", "bare", "large");
+  expect(logger.lines.slice(before)).toEqual([]);
 });
 
 test("the log names 20 Services in 10 s under churn, and counts the others once", () => {
