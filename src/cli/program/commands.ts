@@ -200,7 +200,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "version",
-    summary: "Print the versions of nft-proxy, the running daemon, nft, the kernel and Node.js",
+    summary: "Print the versions of nft-proxy, the running daemon, nft, the kernel, socat and Node.js",
     flags: ["output"],
     common: ["nft-path", "daemon-socket"],
     load: async () => await import("../commands/version.ts"),
