@@ -16,6 +16,7 @@ export interface FleetRequest {
   readonly namespace: string;
   /** Label selector of the pods. */
   readonly selector: string;
+  /** The ports of pods that do not declare them. */
   readonly healthPort: number;
   readonly metricsPort: number;
   /** Timeout of one request through the pod proxy, milliseconds; default 4 s. */
@@ -88,8 +89,9 @@ async function listed<Item>(client: ApiClient, path: string, labelSelector: stri
 async function askPod(request: FleetRequest, pod: FleetPod): Promise<FleetNode> {
   const ask = (port: number, path: string) =>
     proxied(request, `/api/v1/namespaces/${request.namespace}/pods/${pod.name}:${port}/proxy${path}`);
-  const livez = await ask(request.healthPort, "/livez");
-  const metrics = livez === undefined ? undefined : await ask(request.metricsPort, "/metrics");
+  const livez = await ask(pod.ports.healthz ?? request.healthPort, "/livez");
+  const metricsPort = pod.ports.metrics ?? request.metricsPort;
+  const metrics = livez === undefined ? undefined : await ask(metricsPort, "/metrics");
   return nodeStatus(pod, livez, metrics);
 }
 
@@ -133,8 +135,13 @@ function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
   return pods.flatMap((pod) => {
     const [name, node] = [pod.metadata?.name, pod.spec?.nodeName];
     if (name === undefined || node === undefined || (isEnding(pod) && current.has(node))) return [];
-    return [{ name, node, trouble: troubleOf(pod) }];
+    return [{ name, node, trouble: troubleOf(pod), ports: portsOf(pod) }];
   });
+}
+
+function portsOf({ spec }: V1Pod): Record<string, number> {
+  const declared = (spec?.containers ?? []).flatMap(({ ports = [] }) => ports);
+  return Object.fromEntries(declared.map(({ name = "", containerPort }) => [name, containerPort]));
 }
 
 function isEnding({ metadata, status }: V1Pod): boolean {

@@ -93,6 +93,8 @@ export interface FleetPod {
   readonly node: string;
   /** Why it may not answer, such as `its pod is Pending (ErrImagePull)`; "" if no problem is known. */
   readonly trouble: string;
+  /** The ports that its containers declare, by name: `healthz`, `metrics`. */
+  readonly ports: Readonly<Record<string, number>>;
 }
 
 /** Compares nodes: the worst first, then by name. */

@@ -17,6 +17,8 @@ interface Pod {
   readonly status?: object;
   readonly livez?: OtherAnswer | undefined;
   readonly metrics?: string;
+  /** The declared port of its health checks. */
+  readonly healthPort?: number;
 }
 
 let api: StubApi;
@@ -92,9 +94,12 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
     if (path === "/api/v1/namespaces/kube-system/pods") {
       expect(query.labelSelector).toBe("app.kubernetes.io/name=nft-proxy");
       return page(
-        pods.map(({ node, name = `pod-${node}`, deletionTimestamp, status }) => ({
+        pods.map(({ node, name = `pod-${node}`, deletionTimestamp, status, healthPort }) => ({
           metadata: { name, deletionTimestamp },
-          spec: { nodeName: node },
+          spec: {
+            nodeName: node,
+            containers: [{ ports: healthPort && [{ name: "healthz", containerPort: healthPort }] }],
+          },
           status,
         })),
         query,
@@ -102,7 +107,7 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
     }
     const [, asked = "", port = ""] = /\/pods\/([^:]+):(\d+)\/proxy/.exec(path) ?? [];
     const pod = pods.find(({ node: of, name = `pod-${of}` }) => name === asked);
-    if (port === "10256") return pod?.livez;
+    if (port === String(pod?.healthPort ?? 10256)) return pod?.livez;
     return {
       status: pod?.metrics === undefined ? 503 : 200,
       body: pod?.metrics ?? "error trying to reach service",
@@ -125,6 +130,14 @@ async function gatherOf(pods: readonly Pod[], others: readonly string[] = []): P
   serve(pods, [...pods.map(({ node }) => node), ...others]);
   return await gather();
 }
+
+test("fleet asks a pod at the port that it declares, as on RKE2", async () => {
+  const nodes = await gatherOf([
+    { node: "node-a", livez: livez(200, 1), healthPort: 10266 },
+    { node: "node-b", livez: livez(200, 1) },
+  ]);
+  expect(nodes.map(({ state }) => state)).toEqual(["healthy", "healthy"]);
+});
 
 test("fleet gives a line for each node, the worst first", async () => {
   const nodes = await gatherOf(
