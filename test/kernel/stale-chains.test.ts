@@ -44,7 +44,7 @@ async function refusalOfOneTransaction(): Promise<unknown> {
   );
 }
 
-test("a full sync that deletes a chain with its last element succeeds, in one more transaction where the kernel is busy", async () => {
+test("a full sync that deletes a chain with its last element succeeds, with another transaction if the kernel is busy", async () => {
   const refusal = await refusalOfOneTransaction();
   if (refusal !== undefined) expect((refusal as NftRefusedError).isBusy).toBe(true);
   await fullSync(nft, tables, TWO);
