@@ -36,7 +36,16 @@ const MAX_RETRY = 30_000;
  * @param onImplausible called for the first of several lists without any known object
  */
 export function createProxier(
-  { options: { resetVanished, detectLocal }, nodeName, nft, tables, system, logger, objects }: DaemonInput,
+  {
+    options: { resetVanished, detectLocal },
+    nodeName,
+    nft,
+    tables,
+    system,
+    logger,
+    objects,
+    dryRun,
+  }: DaemonInput,
   options: () => ProxyOptions,
   host: HostView,
   onImplausible: (resource: ResourceName) => void,
@@ -54,7 +63,7 @@ export function createProxier(
   const vanished = resetVanished
     ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
     : undefined;
-  const reconciler = new Reconciler({ cache, nft, tables, vanished });
+  const reconciler = new Reconciler({ cache, nft, tables, vanished, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
   return { source, tracker, cache, runner, nodeContext, vanished, reconciler, loop };
 }

@@ -98,7 +98,7 @@ export function passiveHealthOf(
   return typeof setting === "string" ? undefined : setting;
 }
 
-/** New connections in a row that an endpoint did not answer. */
+/** New connections in a row that an endpoint did not answer; 0 if an earlier process counted them. */
 export interface Unanswered {
   readonly attempts: number;
   /** How many of them it refused. */
@@ -111,7 +111,7 @@ export interface EjectedEndpoint extends Unanswered {
   /** `address . port` */
   readonly target: string;
   readonly services: readonly ServiceName[];
-  /** Wall clock, milliseconds since 1970. */
+  /** Wall clock, milliseconds since 1970; the start of this process if an earlier one ejected it. */
   readonly at: number;
 }
 
@@ -122,9 +122,14 @@ export function unansweredText({ attempts, resets }: Unanswered): string {
   return refused === 0 ? `answered none of ${of}` : `refused ${refused} of ${of}`;
 }
 
-/** Formats an ejection: `ejected 4 s ago: refused 5 of 5 new connections`. @param now as {@link EjectedEndpoint.at} */
+/**
+ * Formats an ejection: `ejected 4 s ago: refused 5 of 5 new connections`.
+ * @param now as {@link EjectedEndpoint.at}
+ */
 export function ejectedText(endpoint: EjectedEndpoint, now: number): string {
-  return `ejected ${durationWords(Math.max(0, now - endpoint.at))} ago: ${unansweredText(endpoint)}`;
+  const ago = `${durationWords(Math.max(0, now - endpoint.at))} ago`;
+  if (endpoint.attempts === 0) return `ejected before the daemon started ${ago}`;
+  return `ejected ${ago}: ${unansweredText(endpoint)}`;
 }
 
 function wholeNumber(text: string): number | undefined {

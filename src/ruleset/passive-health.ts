@@ -1,13 +1,16 @@
+import type { Family } from "../base/family.ts";
 import type { Endpoint } from "../model/endpoint.ts";
+import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ejection, EndpointChoice } from "../model/topology.ts";
 import { CONNECTION_HAS_DNAT, concat, differs, matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import { splitParts } from "../nft/elements.ts";
 import type { StaticChainName } from "./chain-names.ts";
-import { destinationAddress, sourceAddress } from "./keys.ts";
-import type { FamilyContext } from "./node-context.ts";
+import { destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
+import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "./sets.ts";
 
 /** The chain that counts new connections to watched endpoints. */
@@ -108,4 +111,15 @@ export function watchedTargets(
   if (passiveHealthOf(port, passiveHealthCheck) === undefined) return NOBODY;
   const all: readonly Endpoint[] = [...cluster, ...local, ...(ejected ?? [])];
   return [...new Set(all.map(({ target }) => target))].sort();
+}
+
+/**
+ * Whether the daemon may connect to an endpoint: not to addresses that are never a pod's or another node's,
+ * nor to the API server. EndpointSlices may have any address, and who writes them chooses.
+ */
+export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
+  const [address = "", port = ""] = splitParts(target);
+  const isSpecial = [isLoopback, isLinkLocal, isMulticast, isUnspecified].some((is) => is(address));
+  const servers = contextOf(nodeContext, family)?.apiServers ?? [];
+  return !isSpecial && !servers.includes(frontendKey(address, "tcp", Number(port)));
 }

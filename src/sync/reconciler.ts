@@ -15,6 +15,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
+import { adoptEjected } from "./adopt-ejected.ts";
 import { applyDeltas } from "./apply-deltas.ts";
 import { fullSync } from "./full-sync.ts";
 import { failingServicePorts, isAccepted, refusedFamily, refusedServicePorts } from "./quarantine.ts";
@@ -36,6 +37,8 @@ export interface ReconcilerParts {
   readonly portion?: number;
   /** Endpoints whose connections are reset; absent if that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
+  /** Whether passive health checks run: then endpoints that an earlier process ejected stay ejected. */
+  readonly checksHealth?: boolean;
 }
 
 /**
@@ -313,8 +316,10 @@ export class Reconciler {
 
   /** Takes over what an earlier process left in the kernel. */
   async #adopt(kernel: Ruleset): Promise<void> {
-    const { vanished, tables } = this.#parts;
+    const { cache, vanished, tables, checksHealth = false } = this.#parts;
     if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
+    const services = checksHealth ? adoptEjected(cache, kernel, this.state, this.#nodeContext) : [];
+    this.#renderer.update(services, this.#refused.servicePorts);
   }
 
   /**

@@ -22,11 +22,12 @@ const EJECTED = "ejected an endpoint that does not answer";
 
 let lab: DaemonLab;
 let daemon: RunningDaemon;
+const start = () => lab.start(["--iptables-min-sync-period=10ms"]);
 beforeAll(async () => {
   lab = await DaemonLab.create();
   for (const resource of ["nodes", "servicecidrs"] as const)
     lab.cluster.load(resource, townList("town", resource));
-  daemon = lab.start(["--iptables-min-sync-period=10ms"]);
+  daemon = start();
   await lab.watched();
 });
 afterEach(async () => {
@@ -211,6 +212,27 @@ test("a Service that may eject none keeps an endpoint that another Service eject
   await ejecting(otherIP, "pod2", port);
   await expect.poll(() => knock(otherIP, 40), PATIENCE).not.toHaveProperty("timeout");
   expect(await knock(ip)).toHaveProperty("timeout");
+});
+
+test("an ejected endpoint gets no connection after a restart of the daemon, and is tried at once", async () => {
+  const [ip, port] = ["10.96.14.11", 9153];
+  offer("restarted", { ip, targetPort: port, setting: SETTING.replace("eject=1s", "eject=5m") });
+  await watching("pod2", port);
+  await silence("pod2", port);
+  await ejecting(ip, "pod2", port);
+  await expect.poll(() => knock(ip, 40), PATIENCE).not.toHaveProperty("timeout");
+  const before = await attempts("pod2", port);
+  await daemon.stop();
+  daemon = start();
+  await daemon.saying("trying endpoints that an earlier process ejected");
+  expect(await knock(ip, 40)).not.toHaveProperty("timeout");
+  expect(await attempts("pod2", port)).toBe(before);
+  expect(await ejectedNow()).toBe(1);
+  await daemon.stop();
+  await lab.lab.mustRun("pod2", ["nft", "delete", "table", "ip", `silent${port}`]);
+  daemon = start();
+  await daemon.saying("an ejected endpoint answers again");
+  await expect.poll(async () => Object.keys(await knock(ip)), PATIENCE).toHaveLength(PODS.length);
 });
 
 test("adding and removing the first watched Service disturbs no connections and no unrelated rules", async () => {

@@ -180,7 +180,7 @@ describe("an ejected endpoint", () => {
     expect(await ejected()).toBe(4);
   });
 
-  test("is ejected again after a restart of the daemon", async () => {
+  test("stays ejected over a restart of the daemon", async () => {
     await daemon.stop();
     daemon = start();
     await daemon.saying("full sync");

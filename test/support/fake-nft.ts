@@ -152,7 +152,17 @@ function withElements(object: Listed, elem: unknown): object {
       set: { ...object.set, elem: elem.map((val: unknown) => ({ elem: { val, expires: timeout } })) },
     };
   }
-  return object.map === undefined ? { set: { ...object.set, elem } } : { map: { ...object.map, elem } };
+  const listed = Array.isArray(elem) ? elem.map(withCounts) : elem;
+  return object.map === undefined
+    ? { set: { ...object.set, elem: listed } }
+    : { map: { ...object.map, elem: listed } };
+}
+
+/** Elements are added with an empty counter, and listed with its counts. */
+function withCounts(element: { readonly elem?: { readonly counter?: unknown } }): object {
+  return element.elem?.counter === null
+    ? { elem: { ...element.elem, counter: { packets: 0, bytes: 0 } } }
+    : element;
 }
 
 function listing(objects: readonly object[]): ProcessResult {

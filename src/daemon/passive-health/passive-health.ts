@@ -10,6 +10,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import { type EjectedEndpoint, unansweredText } from "../../model/passive-health.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
+import { mayAsk } from "../../ruleset/passive-health.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "../../ruleset/sets.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
@@ -17,7 +18,7 @@ import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { Ask } from "./ask.ts";
 import { Ejections } from "./ejections.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
-import { mayAsk, mayEject, WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
+import { mayEject, WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
 
 /** What {@link PassiveHealth} needs. */
 export interface PassiveHealthParts {
@@ -101,6 +102,7 @@ export class PassiveHealth implements SyncSubscriber {
     const left = this.#leaving.filter(({ at }) => at <= report.startedAt);
     this.#leaving = this.#leaving.filter(({ at }) => at > report.startedAt);
     if (left.length > 0) this.#parts.onLeft(left);
+    this.#adopt();
     for (const { family, target } of this.#ejections.all())
       if (!this.#watched.of(family).has(target)) this.#return(family, target);
     for (const family of FAMILIES)
@@ -115,6 +117,28 @@ export class PassiveHealth implements SyncSubscriber {
       const pause = (took: number) => Math.max(SHORTEST_PAUSE, PAUSE_RATIO * took);
       this.#task ??= new PeriodicTask(this.#parts.clock, pause, () => this.look());
     }
+  }
+
+  /** Takes over endpoints that an earlier process ejected: they are asked at once. */
+  #adopt(): void {
+    const { cache, clock, logger } = this.#parts;
+    let adopted = 0;
+    for (const family of FAMILIES) {
+      for (const target of cache.ejected[family]) {
+        if (this.#ejections.has(family, target)) continue;
+        const [port] = this.#watched.portsOf(family, target);
+        const pauseMs = port?.check.ejectMs ?? 0;
+        const endpoint = { family, target, services: this.#servicesOf(family, target), at: clock.now() };
+        this.#ejections.add({ ...endpoint, attempts: 0, resets: 0 }, clock.monotonic() - pauseMs, pauseMs);
+        adopted += 1;
+      }
+    }
+    if (adopted > 0) logger.info({ endpoints: adopted }, "trying endpoints that an earlier process ejected");
+  }
+
+  /** The Services that have an endpoint, sorted. */
+  #servicesOf(family: Family, target: string): ServiceName[] {
+    return [...new Set(this.#watched.portsOf(family, target).map(({ service }) => service))].sort();
   }
 
   /** Stops watching. Connects under way have no consequences. */
@@ -263,7 +287,7 @@ export class PassiveHealth implements SyncSubscriber {
     if (answers !== last.answers || this.#ejections.has(family, target)) return;
     if (!ports.some((port) => this.#mayEject(family, port))) return;
     const { clock, cache, logger, request, onEjected } = this.#parts;
-    const services = [...new Set(ports.map(({ service }) => service))].sort();
+    const services = this.#servicesOf(family, target);
     const endpoint = { family, target, services, at: clock.now(), ...unanswered(known.observation) };
     this.#ejections.add(endpoint, clock.monotonic(), check.ejectMs);
     cache.setEjected(family, target, true, services);
@@ -281,9 +305,11 @@ export class PassiveHealth implements SyncSubscriber {
     if (endpoint === undefined) return;
     const { cache, logger, request } = this.#parts;
     const isWatched = this.#watched.of(family).has(target);
-    cache.setEjected(family, target, false, endpoint.services);
+    // Other Services may have it since then.
+    const services = [...new Set([...endpoint.services, ...this.#servicesOf(family, target)])];
+    cache.setEjected(family, target, false, services);
     const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";
-    logger.info({ endpoint: targetText(target), services: endpoint.services }, message);
+    logger.info({ endpoint: targetText(target), services }, message);
     request();
   }
 }

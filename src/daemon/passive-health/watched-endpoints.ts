@@ -1,12 +1,9 @@
 import type { Family } from "../../base/family.ts";
 import type { ServiceName, ServicePortKey } from "../../model/ids.ts";
-import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { type PassiveHealthCheck, passiveHealthOf } from "../../model/passive-health.ts";
 import type { Service } from "../../model/service.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
-import { splitParts } from "../../nft/elements.ts";
-import { frontendKey } from "../../ruleset/keys.ts";
 import { contextOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
@@ -105,15 +102,4 @@ function watchedPorts(
 export function mayEject({ check, targets }: WatchedPort, ejected: number): boolean {
   const most = Math.min(Math.floor((targets.length * check.maxEjected) / 100), targets.length - 1);
   return ejected < most;
-}
-
-/**
- * Whether the daemon may connect to an endpoint: not to addresses that are never a pod's or another node's,
- * nor to the API server. EndpointSlices may have any address, and who writes them chooses.
- */
-export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
-  const [address = "", port = ""] = splitParts(target);
-  const isSpecial = [isLoopback, isLinkLocal, isMulticast, isUnspecified].some((is) => is(address));
-  const servers = contextOf(nodeContext, family)?.apiServers ?? [];
-  return !isSpecial && !servers.includes(frontendKey(address, "tcp", Number(port)));
 }

@@ -69,6 +69,7 @@ test.each([
   [5, 5, "ejected 4 s ago: refused 5 of 5 new connections"],
   [5, 7, "ejected 4 s ago: refused 5 of 5 new connections"],
   [4, 0, "ejected 4 s ago: answered none of 4 new connections"],
+  [0, 0, "ejected before the daemon started 4 s ago"],
 ])("an endpoint with %d new connections and %d resets is %s", (attempts, resets, text) => {
   const endpoint = {
     family: "ip" as const,

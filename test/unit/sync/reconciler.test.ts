@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { onlyElements, removalTransaction } from "../../../src/nft/transaction.ts";
@@ -39,6 +40,27 @@ const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({
   reason,
   refused,
   rendered: [...rendered],
+});
+
+test.each([
+  ["stays ejected if passive health checks run", true],
+  ["returns if passive health checks do not run", false],
+])("an endpoint that an earlier process ejected %s", async (_title, checksHealth) => {
+  const objects = {
+    services: [service({ passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK })],
+    slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12", "10.244.2.13"] })],
+  };
+  const before = setUp(cacheOf(objects));
+  await before.sync();
+  before.cache.setEjected("ip", "10.244.2.11 . 8080", true, [web.name]);
+  await before.sync();
+  const cache = cacheOf(objects);
+  const { nft, tables } = before.fake;
+  const restarted = new Reconciler({ cache, nft, tables, checksHealth });
+  const report = await restarted.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() });
+  const changed = new Set(report.deltas.flatMap(({ elements }) => elements.map(({ spec }) => spec.name)));
+  expect(changed.has("endpoints")).toBe(!checksHealth);
+  expect([...cache.ejected.ip]).toEqual(checksHealth ? ["10.244.2.11 . 8080"] : []);
 });
 
 describe("a sync", () => {

@@ -264,6 +264,39 @@ describe("an ejected endpoint", () => {
     expect(served()).toEqual(ALL);
   });
 
+  test("returns to the lists of Services that came after its ejection", async () => {
+    const { cache, sync, look, answers, renderer } = await ejecting();
+    cache.putService(service({ name: "shop/later", clusterIPs: ["10.96.0.11"] }));
+    cache.putSlice(slice({ service: "shop/later", endpoints: ALL }));
+    sync();
+    const listed = () =>
+      [...(renderer.state.families.ip?.table.sets.get("endpoints")?.elements.values() ?? [])].filter(
+        (target) => target === "10.244.1.2 . 8080",
+      );
+    expect(listed()).toEqual([]);
+    answers.set("10.244.1.2", "answered");
+    await look(10);
+    expect(listed()).toHaveLength(2);
+  });
+
+  test("of an earlier process is tried at once, and again after growing pauses", async () => {
+    const { cache, sync, look, asked, answers, ejected, served } = node();
+    cache.setEjected("ip", "10.244.1.2 . 8080", true, [WEB]);
+    sync();
+    expect(ejected()).toEqual(["10.244.1.2"]);
+    answers.set("10.244.1.2", "silent");
+    const times: number[] = [];
+    for (let second = 1; second <= 100; second++) {
+      const before = asked.length;
+      await look();
+      if (asked.length > before) times.push(second);
+    }
+    expect(times).toEqual([1, 21, 61]);
+    answers.set("10.244.1.2", "answered");
+    await look(100);
+    expect(served()).toEqual(ALL);
+  });
+
   test("is followed by others up to the allowed share, but never by the last one", async () => {
     const { look, count, answers, ejected, asked } = await ejecting();
     for (const address of ALL) answers.set(address, "silent");

@@ -1,0 +1,37 @@
+import type { ServiceName } from "../model/ids.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
+import { mayAsk } from "../ruleset/passive-health.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { ATTEMPTS, ENDPOINTS } from "../ruleset/sets.ts";
+
+/**
+ * Ejects the endpoints that an earlier process ejected: the kernel counts for them, but none of its lists has
+ * them.
+ * @param kernel our tables
+ * @param state the desired state, with all endpoints
+ * @returns the Services that have them, which must be rendered again
+ */
+export function adoptEjected(
+  cache: ObjectCache,
+  kernel: Ruleset,
+  { families }: Pick<RulesetState, "families">,
+  nodeContext: NodeContext,
+): ReadonlySet<ServiceName> {
+  const services = new Set<ServiceName>();
+  for (const { family, sets } of Object.values(kernel)) {
+    const listed = new Set(sets.get(ENDPOINTS)?.elements.values());
+    const counted = [...(sets.get(ATTEMPTS)?.elements.keys() ?? [])];
+    const ejected = new Set(counted.filter((target) => !listed.has(target)));
+    if (ejected.size === 0) continue;
+    for (const { port, watched } of families[family]?.allServicePortRules() ?? []) {
+      for (const target of watched) {
+        if (!ejected.has(target) || !mayAsk(family, target, nodeContext)) continue;
+        services.add(port.service.name);
+        cache.setEjected(family, target, true, []);
+      }
+    }
+  }
+  return services;
+}
