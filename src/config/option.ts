@@ -155,6 +155,11 @@ export function fieldFlag({ wins, ...flag }: FieldFlag, type: FlagType, path: st
 const same = <Value>(value: Value): Value => value;
 const isEmpty = (value: unknown): boolean => value === "";
 
+/** An option whose value is that of the file. */
+function plain<Value>(row: Row, form: Omit<Kind<Value, Value>, "parse" | "print">): Option<Value> {
+  return optionOf<Value, Value>(row, { ...form, parse: same, print: same });
+}
+
 /** A text in a format of `formats.ts`. "" means the default, unless the flag says that it is a value. */
 export function text(
   row: Row & { readonly format?: string; readonly parse?: (raw: string) => string },
@@ -168,14 +173,11 @@ export function text(
 /** One of a few words; "" is the default. */
 export function choice<Word extends string>(row: Row & { readonly words: readonly Word[] }): Option<Word> {
   const { words } = row;
-  const schema = { enum: ["", ...words] };
-  return optionOf<Word, Word>(row, {
-    schema,
+  return plain(row, {
+    schema: { enum: ["", ...words] },
     flagType: "string",
     values: words,
     isUnset: isEmpty,
-    parse: same,
-    print: same,
   });
 }
 
@@ -184,18 +186,12 @@ export function integer(
   row: Row & { readonly between: readonly [least: number, most: number] },
 ): Option<number> {
   const [minimum, maximum] = row.between;
-  const schema = { type: "integer", minimum, maximum };
-  return optionOf<number, number>(row, { schema, flagType: "integer", parse: same, print: same });
+  return plain(row, { schema: { type: "integer", minimum, maximum }, flagType: "integer" });
 }
 
 /** True or false. */
 export function boolean(row: Row): Option<boolean> {
-  return optionOf<boolean, boolean>(row, {
-    schema: { type: "boolean" },
-    flagType: "boolean",
-    parse: same,
-    print: same,
-  });
+  return plain(row, { schema: { type: "boolean" }, flagType: "boolean" });
 }
 
 /** A duration, in milliseconds; a text in Go's grammar in the file. */
