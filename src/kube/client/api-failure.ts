@@ -64,12 +64,8 @@ export function failureOfAnswer(
   // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was
   // accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-  const [absent, rejected, tooNew] = [404, 400, 504].map((code) => code === status) as [
-    boolean,
-    boolean,
-    boolean,
-  ];
-  return new ApiFailure(kind, message, { relist, retryAfter, absent, rejected, tooNew });
+  const meanings = { absent: status === 404, rejected: status === 400, tooNew: status === 504 };
+  return new ApiFailure(kind, message, { relist, retryAfter, ...meanings });
 }
 
 /** Returns the failure for an ERROR event of a watch. `object` is a metav1.Status. */

@@ -234,22 +234,10 @@ export class Reflector<T> {
     if (changed || advanced) this.#news += 1;
   }
 
-  #apply(event: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
-    const now = this.#options.clock.now();
-    switch (event.type) {
-      case "ADDED":
-        this.#report.status.countEvent("added", now);
-        return this.#store.upsert(event.object);
-      case "MODIFIED":
-        this.#report.status.countEvent("modified", now);
-        return this.#store.upsert(event.object);
-      case "DELETED":
-        this.#report.status.countEvent("deleted", now);
-        return this.#store.remove(event.object);
-      case "BOOKMARK":
-        this.#report.status.countEvent("bookmark", now);
-        return false;
-    }
+  #apply({ type, object }: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
+    this.#report.status.countEvent(type.toLowerCase() as Lowercase<typeof type>, this.#options.clock.now());
+    if (type === "BOOKMARK") return false;
+    return type === "DELETED" ? this.#store.remove(object) : this.#store.upsert(object);
   }
 
   #recover(failure: ApiFailure): Wait {
