@@ -175,18 +175,13 @@ function declarationsInBoth(now: TableDelta, before: TableDelta) {
     these.filter(({ name }) => those.some((other) => other.name === name));
   const inThose = (these: readonly string[], those: readonly string[]) =>
     these.filter((name) => those.includes(name));
+  const written = before.writtenChains.map(({ name }) => name);
   return {
     addedSets: named(now.addedSets, before.addedSets),
     deletedSets: named(now.deletedSets, before.deletedSets),
     writtenChains: named(now.writtenChains, before.writtenChains),
-    changedChains: inThose(
-      now.changedChains,
-      before.writtenChains.map(({ name }) => name),
-    ),
-    replacedChains: inThose(
-      now.replacedChains,
-      before.writtenChains.map(({ name }) => name),
-    ),
+    changedChains: inThose(now.changedChains, written),
+    replacedChains: inThose(now.replacedChains, written),
     deletedChains: inThose(now.deletedChains, before.deletedChains),
   };
 }
@@ -195,26 +190,26 @@ function elementsInBoth(now: TableDelta, before: TableDelta): ElementsDelta[] {
   return now.elements.flatMap((elements) => {
     const known = before.elements.find(({ spec }) => spec.name === elements.spec.name);
     if (known === undefined) return [];
-    const keys = new Set([...known.deleted, ...known.added.map(({ key }) => key)]);
-    const both = {
-      ...elements,
-      deleted: elements.deleted.filter((key) => keys.has(key)),
-      added: elements.added.filter(({ key }) => keys.has(key)),
-    };
-    return both.deleted.length + both.added.length === 0 ? [] : [both];
+    const keys = new Set(keysOf(known));
+    return partOf(elements, (key) => keys.has(key));
   });
 }
 
 function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {
-  const { spec, deleted, added } = found;
-  const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === spec.name));
-  const keys = new Set(pending.flatMap((one) => [...one.deleted, ...one.added.map(({ key }) => key)]));
-  const rest = {
-    ...found,
-    deleted: deleted.filter((key) => !keys.has(key)),
-    added: added.filter(({ key }) => !keys.has(key)),
-  };
-  return rest.deleted.length + rest.added.length === 0 ? [] : [rest];
+  const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === found.spec.name));
+  const keys = new Set(pending.flatMap(keysOf));
+  return partOf(found, (key) => !keys.has(key));
+}
+
+function keysOf({ deleted, added }: ElementsDelta): string[] {
+  return [...deleted, ...added.map(({ key }) => key)];
+}
+
+/** The changes of some keys; none if nothing is left. */
+function partOf(elements: ElementsDelta, isWanted: (key: string) => boolean): ElementsDelta[] {
+  const deleted = elements.deleted.filter(isWanted);
+  const added = elements.added.filter(({ key }) => isWanted(key));
+  return deleted.length + added.length === 0 ? [] : [{ ...elements, deleted, added }];
 }
 
 /**

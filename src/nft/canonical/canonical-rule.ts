@@ -1,6 +1,13 @@
 import { AppError } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
-import type { AnonymousSet, AnyDnat, AnyExpression, AnyStatement, ElementUpdate } from "../ast/any-table.ts";
+import type {
+  AnonymousSet,
+  AnyDnat,
+  AnyExpression,
+  AnyStatement,
+  ElementUpdate,
+  NotUnderstood,
+} from "../ast/any-table.ts";
 import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
@@ -50,13 +57,7 @@ function neverOurs(statement: unknown): AppError {
   return notUnderstood(`statement "${asTagged(statement, "statement")[0]}"`, statement);
 }
 
-function errorOf({
-  notUnderstood: part,
-  error,
-}: {
-  readonly notUnderstood: unknown;
-  readonly error?: unknown;
-}) {
+function errorOf({ notUnderstood: part, error }: NotUnderstood): AppError {
   return error instanceof AppError ? error : notUnderstood("a part", part);
 }
 
