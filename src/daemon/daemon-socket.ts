@@ -39,7 +39,7 @@ export function daemonSocketRoutes(
     others: (gone) => listOtherTables(nft, gone, betweenSyncs(loop)),
     unserved: () => objects.unservedServices(),
     log: () => recentLog(),
-    refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
+    refusals: async () => ({ refusals: await refusals?.seen() }),
   };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
   return new Map(
@@ -76,16 +76,12 @@ async function daemonKernel(
   const listedAt = wallTime(clock, at);
   // Before the first sync, there is nothing to compare with.
   const isKnown = comparison.kind === "compared" && Object.keys(reconciler.state.ruleset).length > 0;
-  const differences = isKnown ? { differences: comparison.differences } : {};
+  const differences = isKnown ? comparison.differences : undefined;
   return await loop.atOneMoment(
     () => heldObjects(cache),
-    (objects, committed) => ({
-      listedAt,
-      at: clock.now(),
-      objects,
-      tables: daemonTables(committed),
-      ...differences,
-    }),
+    (objects, committed) => {
+      return { listedAt, at: clock.now(), objects, tables: daemonTables(committed), differences };
+    },
   );
 }
 

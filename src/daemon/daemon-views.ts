@@ -7,12 +7,10 @@ import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
 import type { HostSystem } from "./host-system.ts";
-import type { PassiveHealth } from "./passive-health/passive-health.ts";
 import type { Proxier } from "./proxier.ts";
 import {
   type DaemonStatus,
   type MemoryStatus,
-  type PassiveHealthStatus,
   pendingServices,
   type VanishedStatus,
 } from "./status/daemon-status.ts";
@@ -76,7 +74,7 @@ export function daemonState(
     sources: source.states(),
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
-    ...(vanished === undefined ? {} : { vanished: vanished.held() }),
+    vanished: vanished?.held(),
     ejected: passiveHealth?.ejected ?? [],
   };
 }
@@ -97,7 +95,6 @@ export async function daemonStatus(
   const { cache, nodeContext, reconciler, source } = proxier;
   const counts = await readings.connectionCounts?.();
   const vanished = await vanishedStatus(proxier, readings);
-  const refusals = readings.refusals?.recent;
   const memory = await memoryStatus(system);
   const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
   const now = system.clock.now();
@@ -116,12 +113,10 @@ export async function daemonStatus(
     history: history.snapshot(),
     pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
-    ...(refusals === undefined ? {} : { refusals }),
-    ...(vanished === undefined ? {} : { vanished }),
-    ...(readings.passiveHealth === undefined
-      ? {}
-      : { passiveHealth: passiveHealthStatus(readings.passiveHealth) }),
-    ...(readings.fastPath === undefined ? {} : { fastPathInterfaces: readings.fastPath.count }),
+    refusals: readings.refusals?.recent,
+    vanished,
+    passiveHealth: readings.passiveHealth,
+    fastPathInterfaces: readings.fastPath?.count,
     costlyTables,
     counts,
     memory,
@@ -133,10 +128,6 @@ export async function daemonStatus(
 async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
   const [container, programs] = [await memory.container(), await memory.programs()];
   return { own: memory.own(), container, programs };
-}
-
-function passiveHealthStatus({ watchedCount, ejected }: PassiveHealth): PassiveHealthStatus {
-  return { watchedCount, ejected };
 }
 
 async function vanishedStatus(

@@ -72,7 +72,7 @@ export interface DaemonKernel {
   /** The rules of the objects, all of which the kernel was told. */
   readonly tables: readonly DaemonTable[];
   /** Absent when the tables in the kernel cannot be listed, or are not understood. */
-  readonly differences?: readonly TableDifference[];
+  readonly differences?: readonly TableDifference[] | undefined;
 }
 
 /** A table as JSON. */
@@ -111,7 +111,7 @@ export function rulesetOf(tables: readonly DaemonTable[]): Ruleset {
 /** The refusals that a daemon knows of. */
 export interface DaemonRefusals {
   /** Absent where the daemon does not watch them: they are not recorded, or it applies nothing. */
-  readonly refusals?: readonly SeenRefusal[];
+  readonly refusals?: readonly SeenRefusal[] | undefined;
 }
 
 /**
@@ -141,7 +141,7 @@ export interface DaemonState {
   /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
   /** Endpoints whose clients are reset, those that left first first; absent where that is off. */
-  readonly vanished?: readonly VanishedEndpoint[];
+  readonly vanished?: readonly VanishedEndpoint[] | undefined;
   /** Endpoints that get no new connections because they do not answer this node; absent from older daemons. */
   readonly ejected?: readonly EjectedEndpoint[];
 }

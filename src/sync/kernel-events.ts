@@ -127,7 +127,7 @@ export class KernelEvents {
     if (this.#since === undefined && !this.#isWarned) {
       this.#isWarned = true;
       logger.warn(
-        { ...fields, ...hintOf(error) },
+        { ...fields, hint: error instanceof AppError ? error.hint : undefined },
         "the kernel's notifications cannot be read: changes by others are found at the next full resync",
       );
     } else logger.debug(fields, "the kernel's notifications ended, listening again");
@@ -152,8 +152,4 @@ export class KernelEvents {
     if (isForeign) this.#foreignAt = clock.monotonic();
     this.#reports?.onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
   }
-}
-
-function hintOf(error: unknown): { readonly hint?: string } {
-  return error instanceof AppError && error.hint !== undefined ? { hint: error.hint } : {};
 }

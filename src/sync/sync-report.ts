@@ -3,7 +3,7 @@ import { counted } from "../base/text.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
-import type { Feature } from "../ruleset/feature-budget.ts";
+import { FEATURES, type Feature } from "../ruleset/feature-budget.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -112,9 +112,7 @@ export function syncReports(): (
   times: SyncTimes,
 ) => SyncReport {
   const quarantineChange = quarantineChanges();
-  const affinity = quarantineChanges();
-  const ranges = quarantineChanges();
-  const watching = quarantineChanges();
+  const features = FEATURES.map((feature) => [feature, quarantineChanges()] as const);
   return (outcome, { state, quarantined, excludedFamilies }, times) => {
     const { kind, reason, rendered, deltas, applied, unreadable, refused } = outcome;
     return {
@@ -122,11 +120,9 @@ export function syncReports(): (
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: quarantineChange(quarantined, refused),
-      featureChanges: {
-        affinity: affinity(state.budgets.without("affinity")),
-        ranges: ranges(state.budgets.without("ranges")),
-        watching: watching(state.budgets.without("watching")),
-      },
+      featureChanges: Object.fromEntries(
+        features.map(([feature, changes]) => [feature, changes(state.budgets.without(feature))]),
+      ) as Record<Feature, QuarantineChange>,
     };
   };
 }

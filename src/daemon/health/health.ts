@@ -19,7 +19,7 @@ export interface FamilyHealth {
   /** Why they are out of date; "" if no reason but time is known. */
   readonly problem: string;
   /** Why the kernel refuses the tables of this family; absent if it accepts them. */
-  readonly excluded?: string;
+  readonly excluded?: string | undefined;
 }
 
 /** The state that health is judged by. A family that is not served is absent. */
@@ -184,10 +184,7 @@ export class HealthTracker implements SyncSubscriber {
     const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
     return {
       families: Object.fromEntries(
-        this.#families.map((family) => {
-          const excluded = this.#excluded.get(family);
-          return [family, excluded === undefined ? health : { ...health, excluded }];
-        }),
+        this.#families.map((family) => [family, { ...health, excluded: this.#excluded.get(family) }]),
       ),
       nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,

@@ -7,7 +7,6 @@ import type { HostVersions } from "../../kernel/versions.ts";
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
@@ -15,6 +14,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
+import type { PassiveHealth } from "../passive-health/passive-health.ts";
 import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
 import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
@@ -25,13 +25,6 @@ export interface VanishedStatus {
   readonly held: readonly VanishedEndpoint[];
   /** Since the rules were created. */
   readonly resetPackets: number;
-}
-
-/** Endpoints whose answers are watched. */
-export interface PassiveHealthStatus {
-  readonly watchedCount: number;
-  /** Those that get no new connections, in the order of ejection. */
-  readonly ejected: readonly EjectedEndpoint[];
 }
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
@@ -53,13 +46,13 @@ export interface DaemonStatus {
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];
   /** Absent if refusals are not recorded, and until they are first read. */
-  readonly refusals?: RecentRefusals;
+  readonly refusals?: RecentRefusals | undefined;
   /** Absent if connections to vanished endpoints are not reset. */
-  readonly vanished?: VanishedStatus;
+  readonly vanished?: VanishedStatus | undefined;
   /** Absent in a dry run. */
-  readonly passiveHealth?: PassiveHealthStatus;
+  readonly passiveHealth?: Pick<PassiveHealth, "watchedCount" | "ejected"> | undefined;
   /** Number of network interfaces between which connections take the fast path; absent if none does. */
-  readonly fastPathInterfaces?: number;
+  readonly fastPathInterfaces?: number | undefined;
   /** Tables of other software that slow transactions down, the costliest first. */
   readonly costlyTables: readonly CostlyTable[];
   /** Undefined if connections are not counted. */
