@@ -17,3 +17,19 @@ export function firstSorted<T>(items: Iterable<T>, most: number, keyOf: (item: T
   }
   return first.map(({ item }) => item);
 }
+
+/** Returns the entries of a map in the order of their keys. */
+export function sortedEntries<T>(entries: ReadonlyMap<string, T>): [string, T][] {
+  return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** The index of the first of some sorted items that is not before the searched one: a binary search. */
+export function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
+  let [from, to] = [0, items.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isBefore(items[middle] as T)) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

@@ -2,7 +2,7 @@ import { AppError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { alternatives, quoted } from "../base/text.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
-import { type ServiceName, serviceName } from "../model/ids.ts";
+import { namespaceOf, type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
@@ -56,8 +56,7 @@ export function emptyNamespaceNotices(
   names: readonly ServiceName[],
 ): string[] {
   if (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) return [];
-  const namespaces = names.map((name) => name.slice(0, name.indexOf("/")));
-  const hint = didYouMean(namespace, namespaces);
+  const hint = didYouMean(namespace, names.map(namespaceOf));
   return [`warning: there is no Service in namespace ${namespace}${hint === undefined ? "" : `: ${hint}`}`];
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { NamespaceTokens } from "../base/namespace-tokens.ts";
-import type { ServiceName } from "../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../model/ids.ts";
 
 /** Lines about Services of one namespace: the number at once, and the time until one more is allowed. */
 const LINES = { burst: 10, refillMs: 60_000 };
@@ -35,8 +35,7 @@ export class ServiceLines {
     let lines = 0;
     for (const item of items) {
       const service = serviceOf(item);
-      const isLogged =
-        lines < MOST_OF_SYNC && this.#tokens.take(service.slice(0, service.indexOf("/"))) !== undefined;
+      const isLogged = lines < MOST_OF_SYNC && this.#tokens.take(namespaceOf(service)) !== undefined;
       if (isLogged) {
         lines++;
         line(item);

@@ -20,6 +20,11 @@ export function serviceName(namespace: string, name: string): ServiceName {
   return [namespace, name].join("/") as ServiceName;
 }
 
+/** The namespace of a Service. */
+export function namespaceOf(service: ServiceName): string {
+  return service.slice(0, service.indexOf("/"));
+}
+
 /** Names a port of a Service; `port` is its name, "" for a nameless one. */
 export function servicePortName(service: ServiceName, port: string, protocol: Protocol): ServicePortName {
   return [service, port === "" ? "" : ":", port, "/", protocol].join("") as ServicePortName;

@@ -41,7 +41,7 @@ function partsOf(address: string): number[] {
 }
 
 /** First and last address of a canonical CIDR, as numbers. */
-function boundsOf(cidr: string): AddressInterval {
+export function boundsOf(cidr: string): AddressInterval {
   const slash = cidr.indexOf("/");
   const family = familyOf(cidr);
   return prefixInterval(family, addressNumber(family, cidr.slice(0, slash)), Number(cidr.slice(slash + 1)));

@@ -1,4 +1,5 @@
-import type { ServiceName } from "../model/ids.ts";
+import { lowerBound } from "../base/first-sorted.ts";
+import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { compareAge, type Service } from "../model/service.ts";
 
 /** The amount of something that Services share: for all of them, and for those of one namespace. */
@@ -132,10 +133,6 @@ export class AgeBudget<C extends Claim = Claim> {
   }
 }
 
-function namespaceOf(name: ServiceName): string {
-  return name.slice(0, name.indexOf("/"));
-}
-
 /** Replaces an earlier claim of the same Service. @param order oldest first */
 function reorder<C extends Claim>(order: C[], before: C | undefined, after: C | undefined): void {
   if (before !== undefined && after !== undefined && before.service.createdAt === after.service.createdAt) {
@@ -148,14 +145,7 @@ function reorder<C extends Claim>(order: C[], before: C | undefined, after: C | 
 
 /** The index of the first claim that is not older than a given one. */
 function placeOf(order: readonly Claim[], { service }: Claim): number {
-  let [from, to] = [0, order.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    const other = order[middle];
-    if (other !== undefined && compareAge(other.service, service) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+  return lowerBound(order, (other) => compareAge(other.service, service) < 0);
 }
 
 function areSame(a: Shortfalls, b: Shortfalls): boolean {

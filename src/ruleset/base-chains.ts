@@ -1,7 +1,7 @@
 import { assign, atLeast, CONNECTION_HAS_DNAT, CONNECTION_IS_NOT_NEW, meta } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
-import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
-import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChainName } from "./chain-names.ts";
+import type { BaseChain } from "../nft/ast/ruleset.ts";
+import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChain, type StaticChainName } from "./chain-names.ts";
 import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
@@ -41,10 +41,6 @@ const checkedIfNew = (context: WatchContext): readonly Rule[] => [
 
 /** Only new connections get here; others are accepted before. */
 const checked = (context: WatchContext): readonly Rule[] => [UNLESS_NEW, ...checkedIfNew(context)];
-
-export interface StaticChain extends Chain {
-  readonly name: StaticChainName;
-}
 
 interface HookedChain {
   readonly name: StaticChainName;

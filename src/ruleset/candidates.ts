@@ -1,3 +1,4 @@
+import { lowerBound } from "../base/first-sorted.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { LostFrontends } from "./lost-frontends.ts";
@@ -90,12 +91,5 @@ function placeOf(
   sorted: readonly { readonly port: ServicePort }[],
   { port }: ServicePortRules,
 ): number {
-  let [from, to] = [0, sorted.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    const other = sorted[middle];
-    if (other !== undefined && comparePrecedenceFor(address, other.port, port) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
+  return lowerBound(sorted, (other) => comparePrecedenceFor(address, other.port, port) < 0);
 }

@@ -1,5 +1,6 @@
 import type { Branded } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 
 /** The chains whose names do not depend on Services. Hooked chains have kube-proxy's names. */
 const STATIC_CHAINS = [
@@ -32,6 +33,11 @@ const STATIC_CHAINS = [
 
 /** The name of a chain that does not depend on Services. */
 export type StaticChainName = (typeof STATIC_CHAINS)[number];
+
+/** A chain with such a name. */
+export interface StaticChain extends Chain {
+  readonly name: StaticChainName;
+}
 
 /** Chains that verdicts of map elements lead to. */
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;

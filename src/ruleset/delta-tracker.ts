@@ -1,4 +1,5 @@
 import type { Family } from "../base/family.ts";
+import { sortedEntries } from "../base/first-sorted.ts";
 import { type Chain, type ElementSet, type SetSpec, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
 import { allElements, type ElementsDelta, sameChain, type TableDelta, withIntervals } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
@@ -194,10 +195,6 @@ export class DeltaTracker {
     if (set === undefined) throw new Error(`no set ${name}`);
     return set;
   }
-}
-
-function sortedEntries<T>(entries: ReadonlyMap<string, T>): [string, T][] {
-  return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function pendingElements(

@@ -6,8 +6,8 @@ import {
   randomNumber,
 } from "../nft/ast/expression.ts";
 import type { Rule } from "../nft/ast/json.ts";
-import { type Chain, FLOWTABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
-import type { StaticChainName } from "./chain-names.ts";
+import { FLOWTABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
+import type { StaticChain, StaticChainName } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 
 /** The chain that puts connections into the flow table. */
@@ -15,10 +15,6 @@ const FAST_PATH = "fast-path" satisfies StaticChainName;
 
 /** Replaces the rule that accepts packets of known connections, at the same cost. */
 export const TO_FAST_PATH: Rule = [CONNECTION_IS_NOT_NEW, { goto: { target: FAST_PATH } }];
-
-interface FastPathChain extends Chain {
-  readonly name: typeof FAST_PATH;
-}
 
 /**
  * The chain that offloads translated connections. It samples one packet in N from their clients, so that
@@ -28,7 +24,7 @@ interface FastPathChain extends Chain {
  */
 export function fastPathChains({
   fastPathAfter,
-}: Pick<FamilyContext, "fastPathAfter">): readonly FastPathChain[] {
+}: Pick<FamilyContext, "fastPathAfter">): readonly StaticChain[] {
   if (fastPathAfter === undefined) return [];
   const rule: Rule = [
     matches({ ct: { key: "direction" } }, "original"),

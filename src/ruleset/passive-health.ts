@@ -8,7 +8,7 @@ import type { Ejection, EndpointChoice } from "../model/topology.ts";
 import { CONNECTION_HAS_DNAT, concat, differs, matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import { splitParts } from "../nft/elements.ts";
-import type { StaticChainName } from "./chain-names.ts";
+import type { StaticChain, StaticChainName } from "./chain-names.ts";
 import { destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "./sets.ts";
@@ -53,17 +53,12 @@ export function countAttempts({ isWatching }: WatchContext): Rule[] {
   return isWatching ? [[CONNECTION_HAS_DNAT, { jump: { target: COUNT_ATTEMPTS } }]] : [];
 }
 
-interface WatchChain {
-  readonly name: typeof COUNT_ATTEMPTS | typeof COUNT_ANSWERS;
-  readonly rules: readonly Rule[];
-}
-
 /**
  * The chains that count for watched endpoints; the lookups count, by the counters of the elements. A
  * connection is confirmed when its first packet has passed all hooks: a SYN that is sent again, and one that
  * the node sends to itself, count once.
  */
-export function watchChains({ family, isWatching }: WatchContext): readonly WatchChain[] {
+export function watchChains({ family, isWatching }: WatchContext): readonly StaticChain[] {
   if (!isWatching) return [];
   const to = concat(destinationAddress(family), payload("tcp", "dport"));
   const from = concat(sourceAddress(family), payload("tcp", "sport"));

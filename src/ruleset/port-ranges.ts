@@ -1,3 +1,4 @@
+import { lowerBound } from "../base/first-sorted.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
@@ -295,17 +296,6 @@ function divide({ claims }: Place): Division {
 /** The index of the first item that does not end before a port. */
 function indexAt(taken: readonly PortRange[], port: number): number {
   return lowerBound(taken, ({ last }) => last < port);
-}
-
-/** The index of the first of some sorted items that is not before the searched one. */
-function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
-  let [from, to] = [0, items.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    if (isBefore(items[middle] as T)) from = middle + 1;
-    else to = middle;
-  }
-  return from;
 }
 
 function conflictOf(claim: Claim, lost: PortRange, by: Claim): LostFrontend {

@@ -1,4 +1,5 @@
 import { FAMILIES, type Family } from "../base/family.ts";
+import { sortedEntries } from "../base/first-sorted.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
@@ -71,10 +72,9 @@ export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): Rule
     }
   }
   for (const { service } of parts) if (service !== undefined) changesOf(services, service);
-  const sorted = [...services].sort(([a], [b]) => (a < b ? -1 : 1));
   const changed = new Set([...[...services.values()].flat(), ...others]);
   return {
-    services: new Map(sorted),
+    services: new Map(sortedEntries(services)),
     others,
     parts,
     frontends: FAMILIES.flatMap((family) => {

@@ -11,8 +11,8 @@ import {
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
-import { baseChains, RESET_PRIORITY, type StaticChain } from "./base-chains.ts";
-import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
+import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN, type StaticChain } from "./chain-names.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,

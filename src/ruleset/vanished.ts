@@ -6,7 +6,7 @@ import {
   meta,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
-import type { StaticChainName } from "./chain-names.ts";
+import type { StaticChain, StaticChainName } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { VANISHED } from "./sets.ts";
 
@@ -27,11 +27,6 @@ export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "res
   return [[isAmid, { counter: null }, { reject: { type: "tcp reset" } }]];
 }
 
-interface VanishedCheckChain {
-  readonly name: typeof VANISHED_CHECK;
-  readonly rules: readonly Rule[];
-}
-
 /**
  * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless enabled. It comes before
  * the translation, so that the reset has the address that the client knows: bridges that call these hooks
@@ -50,7 +45,7 @@ export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "res
 export function vanishedCheck({
   family,
   resetVanished,
-}: Pick<FamilyContext, "family" | "resetVanished">): readonly VanishedCheckChain[] {
+}: Pick<FamilyContext, "family" | "resetVanished">): readonly StaticChain[] {
   if (!resetVanished) return [];
   const reply = (key: string): Expression => ({ ct: { key, dir: "reply" } });
   const rule: Rule = [

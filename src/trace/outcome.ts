@@ -1,3 +1,4 @@
+import { sortedEntries } from "../base/first-sorted.ts";
 import type { AnyRule, TableName } from "../nft/ast/any-table.ts";
 import type { BaseChain } from "../nft/ast/ruleset.ts";
 import type { Destination } from "./packet.ts";
@@ -143,9 +144,8 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
       destinations.set(key, { ...to, probability, source, translated });
     }
   }
-  const sorted = [...destinations].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, destination]) => destination);
   return {
-    destinations: sorted,
+    destinations: sortedEntries(destinations).map(([, destination]) => destination),
     refused,
     dropped,
     notUnderstood,

@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import type { Flag } from "../../config/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Argv, type Command, FORMATS, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
@@ -59,7 +60,7 @@ async function valuesOf(
   argv: Argv,
 ): Promise<readonly string[]> {
   if (name === "output") return formats;
-  if (name === "namespace") return namespacesOf(await serviceNames(argv));
+  if (name === "namespace") return [...new Set((await serviceNames(argv)).map(namespaceOf))];
   return name === "service" ? await namesIn(argv) : values;
 }
 
@@ -74,16 +75,12 @@ async function namesIn(argv: Argv): Promise<string[]> {
   return namespace === undefined ? names : names.flatMap((name) => withoutNamespace(name, namespace));
 }
 
-function namespacesOf(names: readonly string[]): string[] {
-  return [...new Set(names.map((name) => name.slice(0, name.indexOf("/"))))];
-}
-
 function withoutNamespace(name: string, namespace: string): string[] {
   return name.startsWith(`${namespace}/`) ? [name.slice(namespace.length + 1)] : [];
 }
 
 /** The names of the Services of `--from` or of the cluster; none if they cannot be loaded in time. */
-async function serviceNames(argv: Argv): Promise<string[]> {
+async function serviceNames(argv: Argv): Promise<ServiceName[]> {
   try {
     const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
     const late = new Promise<undefined>((resolve) =>

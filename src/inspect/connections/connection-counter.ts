@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import { sortedEntries } from "../../base/first-sorted.ts";
 import { groupBy } from "../../base/group-by.ts";
 import {
   type ConntrackTimeouts,
@@ -162,7 +163,7 @@ function endpointConnections(count: EndpointCount): EndpointConnections {
     pod,
     node: nodeName,
     connections,
-    states: Object.fromEntries([...count.states].sort(([a], [b]) => (a < b ? -1 : 1))),
+    states: Object.fromEntries(sortedEntries(count.states)),
     unacknowledged,
     ...(longestIdle < 0 ? {} : { idleSeconds: { shortest: shortestIdle, longest: longestIdle } }),
     ...(clients.length === 0 ? {} : { clients, connectionsOfOtherClients: connections - named }),

@@ -119,12 +119,14 @@ function exclusionWords(
 
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
-function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boolean): boolean {
+function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
   return outcomes.some(({ steps }) =>
-    steps.some(
-      (step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && isMeant(one)),
-    ),
+    steps.some((step) => step.kind === "rule" && step.effects.some(isMeant)),
   );
+}
+
+function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boolean): boolean {
+  return hasEffect(outcomes, (effect) => effect.kind === "found" && isMeant(effect));
 }
 
 /** Whether any outcome of a connection uses a list of endpoints. */
@@ -151,8 +153,5 @@ export type ClientChoice = "affinity" | "hash";
 /** Why a client always gets the same endpoint; undefined if the choice does not depend on the client. */
 export function clientChoice(outcomes: readonly Outcome[]): ClientChoice | undefined {
   if (isKept(outcomes)) return "affinity";
-  const isHashed = outcomes.some(({ steps }) =>
-    steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "hash")),
-  );
-  return isHashed ? "hash" : undefined;
+  return hasEffect(outcomes, ({ kind }) => kind === "hash") ? "hash" : undefined;
 }

@@ -1,7 +1,7 @@
-import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
+import { addressText } from "../../base/address-interval.ts";
 import type { ByFamily } from "../../base/family.ts";
 import type { Protocol } from "../../model/ids.ts";
-import { cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
+import { boundsOf, cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import { contextOf, type FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -139,12 +139,6 @@ function nodeAddress(to: string, context: FamilyContext | undefined, { host }: E
  * case.
  */
 export function nearEnd(cidr: string): string {
-  const family = familyOf(cidr);
-  const slash = cidr.indexOf("/");
-  const { first, last } = prefixInterval(
-    family,
-    addressNumber(family, cidr.slice(0, slash)),
-    Number(cidr.slice(slash + 1)),
-  );
-  return addressText(family, last > first ? last - 1n : first);
+  const { first, last } = boundsOf(cidr);
+  return addressText(familyOf(cidr), last > first ? last - 1n : first);
 }

@@ -1,6 +1,6 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { nearest } from "../../base/nearest.ts";
-import type { ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Detail, explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Explanation, Verdict } from "./explanation.ts";
@@ -29,7 +29,7 @@ export type Report =
       readonly services: number;
       readonly problemsOnly: boolean;
       /** The selected namespace; if it has no Services, also the one with the most similar name. */
-      readonly namespace?: { readonly name: string; readonly near?: string };
+      readonly namespace?: { readonly name: string; readonly near?: string | undefined } | undefined;
     }
   | { readonly kind: "not-served"; readonly service: ServiceName; readonly reason: Reason };
 
@@ -78,24 +78,15 @@ function allReport(
   const ports = candidates.map((port) => portReport(port, input, detail));
   const names = input.cache.serviceNames();
   const services = names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length;
+  const near =
+    services === 0 && namespace !== undefined ? nearest(namespace, names.map(namespaceOf)) : undefined;
   return {
     kind: "all",
     problemsOnly,
     services,
     ports: problemsOnly ? ports.flatMap(withProblemsOnly) : ports,
-    ...(namespace === undefined ? {} : { namespace: namespaceOf(namespace, services === 0 ? names : []) }),
+    namespace: namespace === undefined ? undefined : { name: namespace, near },
   };
-}
-
-function namespaceOf(
-  name: string,
-  others: readonly ServiceName[],
-): { readonly name: string; readonly near?: string } {
-  const near = nearest(
-    name,
-    others.map((service) => service.slice(0, service.indexOf("/"))),
-  );
-  return near === undefined ? { name } : { name, near };
 }
 
 function portReport(

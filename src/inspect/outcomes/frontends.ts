@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import { sortedEntries } from "../../base/first-sorted.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
@@ -78,7 +79,7 @@ export function comparedFrontends(
       }
     }
   }
-  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, frontend]) => frontend);
+  return sortedEntries(found).map(([, frontend]) => frontend);
 }
 
 /** Returns the addresses at which only one of the tables serves NodePorts, and some of the others. */

@@ -19,7 +19,7 @@ import type { Result } from "../connection-result.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
-import type { Cause } from "../explain/explanation.ts";
+import type { Verdict } from "../explain/explanation.ts";
 import { matchOf, podNames, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
@@ -39,8 +39,8 @@ export interface RefusedClient {
   readonly lastAt: string;
 }
 
-/** The refusals of one destination. */
-export interface RefusedDestination {
+/** The refusals of one destination, with their cause as `explain` has it. */
+export interface RefusedDestination extends Omit<Verdict, "result"> {
   readonly address: string;
   /** 1..65535 */
   readonly port: number;
@@ -57,11 +57,6 @@ export interface RefusedDestination {
   readonly clients: readonly RefusedClient[];
   /** The outcome of such a connection now; `served` if the cause is gone. */
   readonly now: Result;
-  /** One word for scripts, as in `explain`. */
-  readonly cause: Cause;
-  readonly message: string;
-  readonly action?: string;
-  readonly commands?: readonly string[];
 }
 
 /** Selects the refusals to report. */

@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
+import { sortedEntries } from "../../base/first-sorted.ts";
 import type {
   AnonymousSet,
   AnyDnat,
@@ -212,7 +213,7 @@ function canonicalSet(items: readonly AnyExpression[], type: ConstantType): Expr
     }),
   );
   // Sorted, as the kernel lists anonymous sets of such members by hash.
-  const members = [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, member]) => member);
+  const members = sortedEntries(byText).map(([, member]) => member);
   const [lone] = members;
   if (lone === undefined) throw notUnderstood("empty set", items);
   return members.length === 1 ? lone : { set: members };
