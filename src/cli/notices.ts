@@ -118,9 +118,11 @@ export function pendingNotices({ daemon }: DesiredOrigin): string[] {
 export function githubCommand(
   severity: "error" | "warning",
   message: string,
-  properties: Readonly<Record<string, string>>,
+  properties: Readonly<Record<string, string | number | undefined>>,
 ): string {
-  const texts = Object.entries(properties).map(([name, value]) => `${name}=${escapedProperty(value)}`);
+  const texts = Object.entries(properties).flatMap(([name, value]) =>
+    value === undefined ? [] : `${name}=${escapedProperty(String(value))}`,
+  );
   return `::${severity}${texts.length === 0 ? "" : ` ${texts.join(",")}`}::${escaped(message)}`;
 }
 

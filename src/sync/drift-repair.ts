@@ -9,6 +9,7 @@ import { onlyElements } from "../nft/transaction.ts";
 import { ForeignCommits } from "./foreign-changes.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Reconciler } from "./reconciler.ts";
+import type { RepairOptions } from "./repairs.ts";
 import type { SyncLoop } from "./sync-loop.ts";
 import { driftText, type FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
@@ -173,10 +174,10 @@ export class DriftRepair {
     const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
     switch (drift.kind) {
       case "tables":
-        logger.warn({ tables: drift.missing, ...byOf(drift.author), ...limit }, "tables missing: rebuilding");
+        logger.warn({ tables: drift.missing, by: drift.author, ...limit }, "tables missing: rebuilding");
         break;
       case "commit":
-        logger.warn({ ...byOf(drift.author), ...limit }, "another program changed the rules: repairing");
+        logger.warn({ by: drift.author, ...limit }, "another program changed the rules: repairing");
         break;
       case "differences":
         logger.warn(
@@ -207,10 +208,6 @@ function missingTable(text: string): TableDelta[] {
 }
 
 /** The program that made a change, without its process id, so that Events of several nodes are equal. */
-function authorOf({ author }: { readonly author?: string }): { readonly author?: string } {
-  return author === undefined ? {} : { author: author.replace(/ \(process \d+\)$/, "") };
-}
-
-function byOf(author: string | undefined): { readonly by?: string } {
-  return author === undefined ? {} : { by: author };
+function authorOf({ author }: { readonly author?: string }): RepairOptions {
+  return { author: author?.replace(/ \(process \d+\)$/, "") };
 }

@@ -64,12 +64,12 @@ test("random connections have the same outcomes by our rules as by kube-proxy's 
       const unsure = contested(objects);
       const ours = Object.values(renderAll(objects, nodeContext).state.ruleset);
       const theirs = nodeContext.map((context) => kubeProxyTable(objects, context));
-      const podCidrs = ["10.244.1.0/24", "fd00:244:1::/64"];
+      const podCIDRs = { ip: ["10.244.1.0/24"], ip6: ["fd00:244:1::/64"] };
       const { differences } = compareOutcomes(
         { tables: theirs, host },
         { tables: ours, host },
         nodeContext,
-        podCidrs,
+        podCIDRs,
       );
       const sure = differences.filter(({ frontend: { key } }) => !unsure.has(key));
       expect(sure).toEqual([]);

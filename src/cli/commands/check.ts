@@ -177,8 +177,8 @@ function annotation(diagnostic: Diagnostic): string {
   const { severity, file, document, line, object } = diagnostic;
   const place = line === undefined && document > 1 ? ` (document ${document})` : "";
   return githubCommand(severity, `${messageText(diagnostic)}${place}`, {
-    ...(file === "-" ? {} : { file }),
-    ...(line === undefined ? {} : { line: String(line) }),
-    ...(object === undefined ? {} : { title: object }),
+    file: file === "-" ? undefined : file,
+    line,
+    title: object,
   });
 }

@@ -98,7 +98,7 @@ function percentText(share: number): string {
 /** The JSON output: schemas/outcome-report.schema.json. */
 export function outcomeJson({ differences, sides, frontends, connections }: OutcomeReport): string {
   const list = differences.map(({ service, frontend, clients, changes, before, after, place }) => ({
-    ...(service !== undefined && { service }),
+    service,
     frontend: {
       kind: frontend.kind,
       address: frontend.address,
@@ -121,8 +121,8 @@ export function outcomeGithub(report: OutcomeReport, failOn: readonly OutcomeCha
     const { place, before, after, clients } = difference;
     const text = `from ${clientsText(clients)}: was ${behaviourText(before)}; becomes ${behaviourText(after)}`;
     return githubCommand(isOfKind(difference, failOn) ? "error" : "warning", text, {
-      ...(place === undefined || place.file === "-" ? {} : { file: place.file }),
-      ...(place?.line === undefined ? {} : { line: String(place.line) }),
+      file: place?.file === "-" ? undefined : place?.file,
+      line: place?.line,
       title: titleText(difference),
     });
   });

@@ -16,8 +16,7 @@ export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> 
 export function locate({ origin, document, object }: Subject, found: FieldDiagnostic): Diagnostic {
   const { path } = found;
   const whole = path === "" || origin.path === "" ? `${origin.path}${path}` : `${origin.path}.${path}`;
-  const line = document?.lineOf(splitPath(whole));
-  return { ...origin, ...found, path: whole, ...(line === undefined ? {} : { line }), object };
+  return { ...origin, ...found, path: whole, line: document?.lineOf(splitPath(whole)), object };
 }
 
 /** Returns the subjects of diagnostics about Services. */

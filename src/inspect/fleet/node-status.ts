@@ -1,4 +1,4 @@
-import { listText, parsedJson } from "../../base/text.ts";
+import { counted, listText, parsedJson } from "../../base/text.ts";
 import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
 
 /** States of nft-proxy on a node, the worst first. */
@@ -34,7 +34,7 @@ export interface FleetNode {
   /** Service ports without rules because the kernel refuses them; absent if it does not answer. */
   readonly quarantined?: number;
   /** Values from its metrics; absent if the metrics address cannot be reached. */
-  readonly metrics?: FleetMetrics;
+  readonly metrics?: FleetMetrics | undefined;
 }
 
 /** Values from the metrics of a node. */
@@ -143,13 +143,12 @@ export function nodeStatus(
     };
   }
   const facts = factsOf(health);
-  const told = metrics?.status === 200 ? metricsOf(metrics.body) : undefined;
   return {
     node,
     pod: name,
     ...judge(livez.status, health, facts),
     ...facts,
-    ...(told === undefined ? {} : { metrics: told }),
+    metrics: metrics?.status === 200 ? metricsOf(metrics.body) : undefined,
   };
 }
 
@@ -186,8 +185,7 @@ function judge(
     return { state: "out-of-sync", reason: `the rules have been out of date for ${outOfSyncFor} s` };
   }
   if (quarantined > 0) {
-    const ports = quarantined === 1 ? "1 service port" : `${quarantined} service ports`;
-    return { state: "quarantine", reason: `the kernel refuses ${ports}` };
+    return { state: "quarantine", reason: `the kernel refuses ${counted(quarantined, "service port")}` };
   }
   if (verifiedAgo === undefined)
     return { state: "unverified", reason: "the kernel has not been verified yet" };

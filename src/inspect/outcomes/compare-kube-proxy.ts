@@ -14,7 +14,7 @@ import { hostOf } from "../explain/explain-input.ts";
 import { loadDesired } from "../load/desired.ts";
 import { liveTables } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import { compareOutcomes, type OutcomeReport, portName } from "./compare-outcomes.ts";
+import { compareOutcomes, type OutcomeReport, ownerName, portName } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
 
 const KUBE_PROXY = "kube-proxy";
@@ -50,17 +50,13 @@ export async function compareWithKubeProxy(
     { tables: theirs, host },
     { tables: own.filter(({ family }) => families.includes(family)), host },
     nodeContext,
-    FAMILIES.flatMap((family) => cache.node.podCIDRs[family]),
+    cache.node.podCIDRs,
   );
-  const nameOf = ({ family, key }: ComparedFrontend) => {
-    const port = state.families[family]?.ownerOf(key);
-    return port === undefined ? theirName(theirs, family, key) : portName(port.service.name, port.spec.name);
-  };
   return {
     ...comparison,
     differences: comparison.differences.map((difference) => ({
       ...difference,
-      service: nameOf(difference.frontend),
+      service: ownerName(state, difference.frontend) ?? theirName(theirs, difference.frontend),
     })),
     sides: [KUBE_PROXY, sides.isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
     diagnostics,
@@ -126,7 +122,7 @@ function withoutClients(table: AnyTable): AnyTable {
 }
 
 /** kube-proxy names chains `service-HASH-namespace/name/protocol/port`. */
-function theirName(tables: readonly AnyTable[], family: Family, key: string): string | undefined {
+function theirName(tables: readonly AnyTable[], { family, key }: ComparedFrontend): string | undefined {
   const own = tables.find((table) => table.family === family);
   const { address, protocol, port } = parseFrontendKey(key);
   const [map, theirKey] =

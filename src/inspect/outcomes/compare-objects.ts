@@ -1,11 +1,9 @@
-import { FAMILIES } from "../../base/family.ts";
 import { splitPath } from "../../base/schema-error.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import { hostOf } from "../explain/explain-input.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import { compareOutcomes, type ObjectPlace, type OutcomeReport, portName } from "./compare-outcomes.ts";
-import type { ComparedFrontend } from "./frontends.ts";
+import { compareOutcomes, type ObjectPlace, type OutcomeReport, ownerName } from "./compare-outcomes.ts";
 
 /**
  * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP
@@ -24,15 +22,15 @@ export async function compareObjectOutcomes(
     sideOf(before),
     sideOf(after),
     before.nodeContext,
-    FAMILIES.flatMap((family) => before.cache.node.podCIDRs[family]),
+    before.cache.node.podCIDRs,
   );
   const places = new Map([...placesOf(before.files), ...placesOf(after.files)]);
   return {
     ...comparison,
     differences: comparison.differences.map((difference) => {
-      const service = nameIn(after, difference.frontend) ?? nameIn(before, difference.frontend);
+      const service = ownerName(after.state, difference.frontend) ?? ownerName(before.state, difference.frontend);
       const place = places.get(service?.split(":")[0] ?? "");
-      return { ...difference, service, ...(place !== undefined && { place }) };
+      return { ...difference, service, place };
     }),
     sides: ["old objects", "new objects"],
     diagnostics: [...before.diagnostics, ...after.diagnostics],
@@ -44,14 +42,8 @@ function sideOf({ state, nodeContext }: DesiredFromFiles) {
   return { tables: Object.values(state.ruleset), host: hostOf(nodeContext, []) };
 }
 
-function nameIn({ state }: DesiredFromFiles, { family, key }: ComparedFrontend): string | undefined {
-  const port = state.families[family]?.ownerOf(key);
-  return port === undefined ? undefined : portName(port.service.name, port.spec.name);
-}
-
 function placesOf({ objects }: FilesResult): [string, ObjectPlace][] {
   return objects.services.map(({ value, origin, document }) => {
-    const line = document?.lineOf(splitPath(origin.path));
-    return [value.name, { file: origin.file, ...(line !== undefined && { line }) }];
+    return [value.name, { file: origin.file, line: document?.lineOf(splitPath(origin.path)) }];
   });
 }

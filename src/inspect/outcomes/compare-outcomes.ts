@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { Node } from "../../model/node.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
 import type { WeightedDestination } from "../../trace/outcome.ts";
 import type { Host } from "../../trace/packet.ts";
@@ -46,13 +48,13 @@ export interface OutcomeSide {
  * Compares the outcomes of connections under two sets of nft-proxy's or kube-proxy's tables: at every
  * frontend of either, from every kind of client, and from local endpoints to themselves.
  * @param nodeContext distinguishes pods, the node and the outside
- * @param podCidrs the CIDRs of the node's pods, if the options recognise pods by their interface
+ * @param podCIDRs those of the node's pods, if the options recognise pods by their interface
  */
 export function compareOutcomes(
   before: OutcomeSide,
   after: OutcomeSide,
   nodeContext: NodeContext,
-  podCidrs: readonly string[] = [],
+  podCIDRs?: Node["podCIDRs"],
 ): OutcomeComparison {
   const tables = [...before.tables, ...after.tables];
   const frontends = comparedFrontends(
@@ -72,8 +74,7 @@ export function compareOutcomes(
   const differences = frontends.flatMap((frontend) => {
     const context = contextOf(nodeContext, frontend.family);
     if (context === undefined) return [];
-    const cidrs = podCidrs.filter((cidr) => cidr.includes(":") === (frontend.family === "ip6"));
-    const clients = clientsOf(frontend, context, ranges, sources, cidrs);
+    const clients = clientsOf(frontend, context, ranges, sources, podCIDRs?.[frontend.family] ?? []);
     const seen = clients.map((client) => ({ client, behaviours: observe(frontend, client) }));
     const selves = ownEndpoints(
       frontend,
@@ -182,14 +183,14 @@ function masqueradedShare({ destinations }: Behaviour): string {
 /** The file of an object, and its first line if known. */
 export interface ObjectPlace {
   readonly file: string;
-  readonly line?: number;
+  readonly line?: number | undefined;
 }
 
 /** A difference, and the Service that it concerns. */
 export interface ReportedDifference extends OutcomeDifference {
   /** As {@link portName}; undefined for an address that no Service has any more. */
   readonly service: string | undefined;
-  readonly place?: ObjectPlace;
+  readonly place?: ObjectPlace | undefined;
 }
 
 /** A comparison of outcomes, ready to print. */
@@ -200,6 +201,15 @@ export interface OutcomeReport extends OutcomeComparison {
   readonly diagnostics: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
+}
+
+/** Returns the {@link portName} of the service port with a frontend. */
+export function ownerName(
+  { families }: RulesetState,
+  { family, key }: ComparedFrontend,
+): string | undefined {
+  const port = families[family]?.ownerOf(key);
+  return port && portName(port.service.name, port.spec.name);
 }
 
 /** A Service's port, as `--service` takes it: `namespace/name:port`, `namespace/name` for a nameless port. */

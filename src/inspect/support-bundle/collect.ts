@@ -58,7 +58,7 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ["desired.json", () => ofDaemon(daemon, "desired")],
     ["committed.json", () => ofDaemon(daemon, "committed")],
     ["pending.json", () => ofDaemon(daemon, "pending")],
-    ["daemon.log", async () => logText(await answer(daemon, "log"))],
+    ["daemon.log", async () => (await answer(daemon, "log")).join("")],
     [
       "doctor.json",
       async () =>
@@ -133,10 +133,6 @@ async function answer<Name extends keyof DaemonAnswers>(
 
 async function ofDaemon(daemon: RunningDaemon | undefined, name: keyof DaemonAnswers): Promise<string> {
   return jsonText(await answer(daemon, name));
-}
-
-function logText(lines: readonly string[]): string {
-  return lines.join("");
 }
 
 /**

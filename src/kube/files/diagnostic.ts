@@ -8,7 +8,7 @@ export interface Origin {
   /** The number of the document in its file, from 1. */
   readonly document: number;
   /** From 1; absent if it is not known, as in long lists that are parsed item by item. */
-  readonly line?: number;
+  readonly line?: number | undefined;
   /** The object's path within its document: `items[3]`, "" for a document of its own. */
   readonly path: string;
 }
@@ -16,7 +16,7 @@ export interface Origin {
 /** A diagnostic about an input file. Its path is within the document, "" for the whole document. */
 export interface Diagnostic extends Origin, FieldDiagnostic {
   /** `Service namespace/name`, if the object has a name. */
-  readonly object?: string;
+  readonly object?: string | undefined;
 }
 
 /** A position in a text, both numbers from 1. */

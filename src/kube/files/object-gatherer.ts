@@ -26,7 +26,7 @@ export interface FromFile<T> {
   readonly value: T;
   readonly origin: Origin;
   /** The object's document, with {@link GathererOptions.keepDocuments}. */
-  readonly document?: InputDocument;
+  readonly document?: InputDocument | undefined;
 }
 
 /** Returns an object as it is in its document, with the fields that the model does not keep. */
@@ -51,7 +51,7 @@ export interface InvalidObject extends Omit<FromFile<never>, "value"> {
   /** `Service namespace/name` */
   readonly object: string;
   /** Absent if hardly anything has the right type. */
-  readonly usable?: UsablePart;
+  readonly usable?: UsablePart | undefined;
 }
 
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
@@ -102,10 +102,8 @@ const DECODERS: Readonly<
  */
 const KUSTOMIZATION = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/;
 
-interface Kept {
+interface Kept extends Omit<FromFile<never>, "value"> {
   readonly of: ObjectKind;
-  readonly origin: Origin;
-  readonly document: Pick<FromFile<never>, "document">;
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
 }
 
@@ -165,10 +163,9 @@ export class ObjectGatherer {
     );
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
-    const kept = this.#options.keepDocuments ? { document } : {};
+    const kept = this.#options.keepDocuments ? document : undefined;
     if (decoded.kind === "invalid") {
-      const { usable } = decoded;
-      this.#invalid.push({ of, object, origin, ...kept, ...(usable !== undefined && { usable }) });
+      this.#invalid.push({ of, object, origin, document: kept, usable: decoded.usable });
       return;
     }
     const earlier = this.#kept.get(object);
@@ -189,8 +186,7 @@ export class ObjectGatherer {
     for (const diagnostic of diagnostics) {
       const path = inside(origin.path, diagnostic.path);
       const line = document.lineOf(splitPath(path));
-      const known = { ...(line === undefined ? {} : { line }), ...(object === undefined ? {} : { object }) };
-      this.#diagnostics.push({ ...origin, ...diagnostic, path, ...known });
+      this.#diagnostics.push({ ...origin, ...diagnostic, path, line, object });
     }
   }
 
@@ -199,10 +195,10 @@ export class ObjectGatherer {
     const all = [...this.#kept.entries()];
     const ofKind = <T extends AnyObject>(kind: ObjectKind): FromFile<T>[] =>
       all.flatMap(([, { of, origin, document, decoded }]) =>
-        of === kind && decoded.kind === "valid" ? [{ value: decoded.value as T, origin, ...document }] : [],
+        of === kind && decoded.kind === "valid" ? [{ value: decoded.value as T, origin, document }] : [],
       );
     const ignored = all.flatMap(([object, { origin, document, decoded }]) =>
-      decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin, ...document }] : [],
+      decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin, document }] : [],
     );
     return {
       objects: {
