@@ -84,11 +84,7 @@ export class FastPathDevices implements SyncSubscriber {
 
   /** Starts to follow the host's interfaces. */
   start(): void {
-    this.#task = new PeriodicTask(
-      this.#parts.clock,
-      () => INTERFACES_PERIOD,
-      () => this.#poll(),
-    );
+    this.#task = new PeriodicTask(this.#parts.clock, INTERFACES_PERIOD, () => this.#poll());
   }
 
   /** Stops. The flow tables stay. */

@@ -47,15 +47,9 @@ export class Upkeep {
       () => this.#options().syncPeriodMs,
       () => this.#maintain(),
     );
-    this.#every(
-      () => QUARANTINE_RETRY,
-      async () => this.#proxier.loop.retryRefused(),
-    );
+    this.#every(QUARANTINE_RETRY, async () => this.#proxier.loop.retryRefused());
     if (this.#input.dryRun) return;
-    this.#every(
-      () => OTHERS_PERIOD,
-      () => this.#countOthers(),
-    );
+    this.#every(OTHERS_PERIOD, () => this.#countOthers());
   }
 
   /** Stops. */
@@ -94,7 +88,7 @@ export class Upkeep {
     loop.requestIfContextChanged();
   }
 
-  #every(period: () => number, action: () => Promise<void>): void {
+  #every(period: number | (() => number), action: () => Promise<void>): void {
     this.#periodic.push(new PeriodicTask(this.#input.system.clock, period, action));
   }
 }

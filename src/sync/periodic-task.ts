@@ -13,12 +13,13 @@ export class PeriodicTask {
   #stopped = false;
 
   /**
-   * @param period milliseconds; asked before each turn, with the length of the last one, 0 before the first
+   * @param period milliseconds; a function is asked before each turn, with the length of the last one, 0
+   * before the first
    * @param action must not reject
    */
-  constructor(clock: Clock, period: (took: number) => number, action: () => Promise<void>) {
+  constructor(clock: Clock, period: number | ((took: number) => number), action: () => Promise<void>) {
     this.#clock = clock;
-    this.#period = period;
+    this.#period = typeof period === "number" ? () => period : period;
     this.#action = action;
     this.#next();
   }

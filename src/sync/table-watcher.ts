@@ -34,11 +34,7 @@ export class TableWatcher {
 
   /** Starts to check. */
   start(): void {
-    this.#task = new PeriodicTask(
-      this.#parts.clock,
-      () => PERIOD,
-      () => this.#look(),
-    );
+    this.#task = new PeriodicTask(this.#parts.clock, PERIOD, () => this.#look());
   }
 
   /** Stops. Nothing is reported after this. */

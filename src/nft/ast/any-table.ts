@@ -3,7 +3,7 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { FlowStatement, PayloadField, RawPayload, Verdict } from "./json.ts";
+import type { FlowStatement, SimpleExpression, Verdict } from "./json.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -24,15 +24,9 @@ type Pair = readonly [AnyExpression, AnyExpression];
 
 /** A value in a rule. Constants are canonical: addresses as text, ports, marks and TCP flags as numbers. */
 export type AnyExpression =
-  | string
-  | number
-  | { readonly payload: PayloadField | RawPayload }
-  | { readonly meta: { readonly key: string } }
-  | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
-  | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
+  | SimpleExpression
   /** `exists` or `missing`: compares whether the other side exists. */
   | { readonly exists: boolean }
-  | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
   | { readonly jhash: AnyJhash }
   | { readonly concat: readonly AnyExpression[] }
   | { readonly set: readonly AnyExpression[] }

@@ -2,15 +2,19 @@ import type { Family } from "../../base/family.ts";
 
 /** The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3. */
 
-/** An expression: packet fields, constants, lookups. */
-export type Expression =
+/** An expression without others in it: packet fields and constants. */
+export type SimpleExpression =
   | string
   | number
   | { readonly payload: PayloadField | RawPayload }
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
-  | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
+  | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } };
+
+/** An expression: packet fields, constants, lookups. */
+export type Expression =
+  | SimpleExpression
   | { readonly jhash: JhashExpression }
   | { readonly concat: readonly Expression[] }
   | { readonly set: readonly Expression[] }
