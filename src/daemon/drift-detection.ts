@@ -46,7 +46,6 @@ export class DriftDetection {
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
   }
 
-  /** Starts. */
   start(): void {
     const repair = this.#repair;
     this.#events.start({
@@ -61,7 +60,6 @@ export class DriftDetection {
     this.#task = this.#comparison();
   }
 
-  /** Stops. */
   stop(): void {
     this.#tables.stop();
     this.#events.stop();
@@ -70,7 +68,6 @@ export class DriftDetection {
     this.#task?.stop();
   }
 
-  /** Applies a changed period. */
   periodChanged(): void {
     this.#task?.periodChanged();
   }

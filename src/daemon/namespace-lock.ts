@@ -7,7 +7,6 @@ import type { Logger } from "../base/logger.ts";
 export interface NamespaceLock {
   /** Tries once. @returns whether this process now holds the lock */
   take(): Promise<boolean>;
-  /** Releases it. */
   release(): void;
 }
 

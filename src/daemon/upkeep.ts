@@ -41,7 +41,6 @@ export class Upkeep {
     return this.#costlyTables;
   }
 
-  /** Starts. */
   start(): void {
     this.#every(
       () => this.#options().syncPeriodMs,
@@ -52,7 +51,6 @@ export class Upkeep {
     this.#every(OTHERS_PERIOD, () => this.#countOthers());
   }
 
-  /** Stops. */
   stop(): void {
     for (const task of this.#periodic) task.stop();
   }

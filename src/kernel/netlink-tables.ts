@@ -15,7 +15,6 @@ import { nftTables, type TableReader } from "./table-reader.ts";
 /** A reader of our tables. */
 export interface OpenTables {
   readonly tables: TableReader;
-  /** Closes the socket. */
   close(): void;
 }
 

@@ -119,7 +119,6 @@ export interface StartedProcess {
    * timeoutMs time after which it is killed
    */
   finish(input: string, timeoutMs: number): Promise<ProcessResult>;
-  /** Kills it. */
   kill(): void;
 }
 

@@ -21,7 +21,6 @@ export class SourceStatus {
     this.#state = { ...this.#state, synced: true, absent: true, failure: "", followedSince: 0 };
   }
 
-  /** Counts an error. */
   countError(kind: SourceErrorKind): void {
     this.#state = { ...this.#state, errors: { ...this.#state.errors, [kind]: this.#state.errors[kind] + 1 } };
   }

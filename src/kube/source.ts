@@ -98,7 +98,6 @@ export interface ObjectSource {
   start(): void;
   /** Stops for good: no handler is called afterwards. */
   stop(): void;
-  /** Returns the current state of each resource. */
   states(): Readonly<Record<ResourceName, SourceState>>;
 }
 

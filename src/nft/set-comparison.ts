@@ -23,7 +23,6 @@ export class SetComparison {
     this.#desired = desired;
   }
 
-  /** The set's name. */
   get name(): string {
     return this.#desired.spec.name;
   }

@@ -89,7 +89,6 @@ export class DeltaTracker {
     this.#table.chains.delete(name);
   }
 
-  /** Adds a set. */
   putSet(spec: SetSpec, keys: readonly string[] = []): void {
     if (this.#table.sets.has(spec.name)) return;
     if (!this.#sets.has(spec.name)) this.#sets.set(spec.name, undefined);

@@ -71,7 +71,6 @@ export class EndpointLists {
   readonly #tracker: DeltaTracker;
   readonly #shared: SharedObjects;
   readonly #ports = new Map<ServicePortKey, KnownPort>();
-  /** The service port of each id. */
   readonly #byId = new Map<number, ServicePortKey>();
 
   /** @param tracker the writer of the table that `shared` writes, too */

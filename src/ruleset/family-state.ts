@@ -91,7 +91,6 @@ export class FamilyState {
     return this.#tracker.table;
   }
 
-  /** A copy of the ids of service ports. */
   copyOfIds(): ListIds {
     return this.#lists.ids.copy();
   }
@@ -203,7 +202,6 @@ export class FamilyState {
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
   }
 
-  /** The pieces of a range that a service port has. */
   piecesOf(key: ServicePortKey, range: FrontendRules): readonly FrontendRules[] {
     return this.#ranges.piecesOf(key, range);
   }
@@ -220,7 +218,6 @@ export class FamilyState {
     return this.ownerOf(key);
   }
 
-  /** The rules of every service port. */
   allServicePortRules(): Iterable<ServicePortRules> {
     return this.#rules.values();
   }

@@ -283,7 +283,6 @@ export class ListIds {
     return id;
   }
 
-  /** Releases the id of a service port. */
   release(key: ServicePortKey): void {
     const id = this.#ids.get(key);
     if (id === undefined) return;

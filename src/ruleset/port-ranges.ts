@@ -134,7 +134,6 @@ export class PortRanges {
     return { pieces, addedPorts, deletedPorts };
   }
 
-  /** The piece with a key. */
   piece(key: string): RangePiece | undefined {
     return this.#division(key).pieces.get(key);
   }
@@ -145,12 +144,10 @@ export class PortRanges {
     return span?.piece;
   }
 
-  /** All pieces. */
   *pieces(): Generator<RangePiece> {
     for (const { division } of this.#places.values()) yield* division.pieces.values();
   }
 
-  /** The pieces of a range that a service port has. */
   piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
     return spansIn(this.#division(range), range).flatMap(({ piece }) =>
       piece.port.key === key ? [piece.rules] : [],

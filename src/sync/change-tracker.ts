@@ -108,12 +108,10 @@ export class ChangeTracker {
     parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
   }
 
-  /** Changes of Services. */
   get services(): Readonly<ChangeCount> {
     return this.#services;
   }
 
-  /** Changes of EndpointSlices. */
   get endpoints(): Readonly<ChangeCount> {
     return this.#endpoints;
   }

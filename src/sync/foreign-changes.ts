@@ -78,7 +78,6 @@ export class ForeignCommits {
     return { deltas, author };
   }
 
-  /** Drops all commits. */
   clear(): void {
     this.#commits = [];
     this.#touched.clear();

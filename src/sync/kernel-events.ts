@@ -85,13 +85,11 @@ export class KernelEvents {
     return this.#listener === listener && this.#since !== undefined && this.#foreignAt < at;
   }
 
-  /** Begins to listen. */
   start(reports: KernelReports): void {
     this.#reports = reports;
     void this.#begin();
   }
 
-  /** Stops listening. */
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();

@@ -167,7 +167,6 @@ export class NodeContextReader {
     this.#host = parts.host;
   }
 
-  /** The node context at this moment. */
   current(): NodeContext {
     const { options, cache, apiServers } = this.#parts;
     return nodeContextOf(options(), cache, this.#host, apiServers());

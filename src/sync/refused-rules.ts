@@ -59,7 +59,6 @@ export class RefusedRules {
     return this.#joined.all;
   }
 
-  /** Quarantines service ports that the kernel refuses. */
   quarantine(keys: readonly ServicePortKey[], reason = REFUSED_BY_KERNEL): void {
     this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
   }
@@ -82,7 +81,6 @@ export class RefusedRules {
     this.#probation = new Map();
   }
 
-  /** Excludes a family. */
   exclude(family: Family, reason: string): void {
     this.#families = new Map([...this.#families, [family, reason]]);
   }

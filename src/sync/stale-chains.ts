@@ -13,7 +13,6 @@ export class StaleChains {
     return this.#deletions;
   }
 
-  /** Adds deletions. */
   add(deletions: readonly TableDelta[]): void {
     this.#deletions = [...this.#deletions, ...deletions];
   }

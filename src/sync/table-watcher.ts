@@ -32,7 +32,6 @@ export class TableWatcher {
     this.#parts = parts;
   }
 
-  /** Starts to check. */
   start(): void {
     this.#task = new PeriodicTask(this.#parts.clock, PERIOD, () => this.#look());
   }

@@ -96,7 +96,6 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  /** Begins to verify. */
   start(reports: VerifierReports): void {
     this.#reports = reports;
     this.#task = new PeriodicTask(

@@ -142,7 +142,6 @@ function reportOf(
   };
 }
 
-/** The output formats of `check`. */
 const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
   text: (report) => lines([...report.diagnostics.map(diagnosticText), ...summaryLines(report)]),
   json: jsonText,

@@ -125,7 +125,6 @@ export class EventRecorder {
     this.#ofNamespaces = new NamespaceTokens(clock, OF_NAMESPACE);
   }
 
-  /** Records an Event. */
   record(given: EventNote): void {
     if (this.#stopped) return;
     const event = boundedEvent(given);

@@ -27,7 +27,6 @@ import {
   unknownSchedulerEvent,
 } from "./events.ts";
 
-/** Records Events. */
 type Recorder = Pick<EventRecorder, "record">;
 
 /** Records Events about repairs, quarantine, conflicts, and failed syncs. */

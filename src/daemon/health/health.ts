@@ -25,7 +25,6 @@ export interface FamilyHealth {
 /** The state that health is judged by. A family that is not served is absent. */
 export interface HealthSnapshot {
   readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
-  /** The name of our Node. */
   readonly nodeName: string;
   /** Undefined until our Node object is first received. */
   readonly node: Pick<Node, "deleting" | "taints"> | undefined;
@@ -175,7 +174,6 @@ export class HealthTracker implements SyncSubscriber {
     return this.#lastSynced === undefined ? wallTime(this.#clock, this.#startedAt) : pendingSince;
   }
 
-  /** Returns the current state. */
   snapshot(): HealthSnapshot {
     const { tracker, cache } = this.#watched;
     const { pendingSince } = this;

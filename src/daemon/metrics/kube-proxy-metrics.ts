@@ -11,7 +11,6 @@ import {
   type ScrapedParts,
 } from "./metric.ts";
 
-/** Returns `count` numbers from `start` in steps of `step`. */
 function linear(start: number, step: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => start + step * index);
 }

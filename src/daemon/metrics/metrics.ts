@@ -14,7 +14,6 @@ const LOOP_SAMPLING = 200;
 /** All metrics by name, except those of the process. */
 const METRICS: Readonly<Record<string, Metric>> = { ...KUBE_PROXY_METRICS, ...OWN_METRICS };
 
-/** prom-client's type of a metric. */
 type Collector = Counter | Gauge | Histogram;
 
 /** The daemon's metrics, in their own registry. */

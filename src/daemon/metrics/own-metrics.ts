@@ -327,7 +327,6 @@ function ofDrift(
   return repaired === undefined ? [] : samples(repaired);
 }
 
-/** Returns the cause of a failed sync. */
 function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
   switch (error instanceof AppError ? error.code : undefined) {
     case "NFT_REFUSED":
@@ -371,7 +370,6 @@ function mapSample(family: string, map: string, value: number): Sample {
 
 type SourceState = ReturnType<ObjectSource["states"]>["services"];
 
-/** Returns the samples of each followed resource. */
 function byResource(samples: (state: SourceState, labels: Labels) => readonly Sample[]) {
   return ({ source }: ScrapedParts): readonly Sample[] => {
     const states = source.states();

@@ -101,7 +101,6 @@ export class AffinityPoller implements SyncSubscriber {
     void this.look();
   }
 
-  /** Stops reading. */
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();

@@ -87,7 +87,6 @@ export class RefusalPoller {
     return this.#recent;
   }
 
-  /** Starts to read periodically. */
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
@@ -96,7 +95,6 @@ export class RefusalPoller {
     );
   }
 
-  /** Stops reading. */
   stop(): void {
     this.#task?.stop();
   }
@@ -223,7 +221,6 @@ export interface RecentRefusals {
 /** Maximum number of refusals in {@link RecentRefusals.latest}. */
 const MOST_LATEST = 5;
 
-/** Sums up the recorded refusals. */
 function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
   return {
     entries: byFamily((family) => entries.filter((entry) => entry.family === family).length),

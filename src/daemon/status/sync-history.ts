@@ -59,7 +59,6 @@ export class SyncHistory implements SyncSubscriber {
     this.#snapshot = { ...this.#snapshot, verifiedAt: at };
   }
 
-  /** Returns the current history. */
   snapshot(): SyncHistorySnapshot {
     return this.#snapshot;
   }

@@ -355,7 +355,6 @@ function externalIPsOf({ spec }: RawService): LocatedText[] {
   return located(spec.externalIPs, "spec.externalIPs");
 }
 
-/** Returns true if the cluster IP is a placeholder. */
 function isPlaceholder(subject: Subject): boolean {
   const { spec } = writtenBy(subject) as {
     spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null };

@@ -83,7 +83,6 @@ export class ConnectionCounter {
     this.#filter = filter;
   }
 
-  /** Counts one connection. */
   add(connection: TrackedConnection): void {
     const attributed = this.#attribution.of(connection);
     if (attributed === undefined) {

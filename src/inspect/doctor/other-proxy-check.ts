@@ -117,7 +117,6 @@ function nftablesTables({ chains = [] }: ProxyTraces): string[] {
   return [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
 }
 
-/** Returns the tables with a chain of this name. */
 function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
   return [...new Set(chains.flatMap(({ table, name }) => (name === chain ? [table] : [])))];
 }

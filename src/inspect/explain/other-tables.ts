@@ -92,7 +92,6 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
   return stops;
 }
 
-/** The text of a rule or policy. */
 function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
   return step.kind === "policy" ? `policy ${step.policy}` : ruleAsItStands(step);
 }

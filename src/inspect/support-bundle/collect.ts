@@ -21,7 +21,6 @@ import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 /** The sources of a support bundle. */
 export interface BundleRequest {
   readonly options: ProxyOptions;
-  /** Name of the node. */
   readonly nodeName: string;
   /** Absent if no daemon answers on this host. */
   readonly daemon?: RunningDaemon | undefined;

@@ -54,7 +54,6 @@ export interface PacketStory {
   readonly end: TraceEnd;
 }
 
-/** Adds a line of a trace to the stages of its packet. */
 function addToStages(stages: TraceStage[], line: TraceLine): void {
   const { family, table, chain } = line;
   const last = stages.at(-1);

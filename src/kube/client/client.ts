@@ -34,7 +34,6 @@ export interface ApiClient {
    * @throws Error when there is no answer: no connection, unreadable credentials, or the signal's reason
    */
   request(request: ApiRequest): Promise<ApiResponse>;
-  /** Closes all connections. */
   close(): void;
 }
 

@@ -33,7 +33,6 @@ export class Deadline {
     this.#quiet = this.#after(milliseconds, `nothing received for ${milliseconds} ms`);
   }
 
-  /** Aborts the request at once. */
   abort(reason: Error): void {
     this.#controller.abort(reason);
   }

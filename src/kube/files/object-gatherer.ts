@@ -124,7 +124,6 @@ export class ObjectGatherer {
     this.#options = options;
   }
 
-  /** Adds the error of an unreadable file to the diagnostics. */
   addUnreadable(file: string, { message, evidence }: AppError): void {
     const { line, reason = message } = evidence;
     const known = line === undefined ? {} : { line: Number(line) };
@@ -136,7 +135,6 @@ export class ObjectGatherer {
     this.#diagnostics.push({ file, document: 1, ...fieldWarning("empty-file", "", reason) });
   }
 
-  /** Adds all objects of a document. */
   addDocument(file: string, document: InputDocument): void {
     if (KUSTOMIZATION.test(file)) this.#otherKinds += 1;
     else for (const found of objectsIn(document)) this.#addFound(found, file, document);
@@ -190,7 +188,6 @@ export class ObjectGatherer {
     }
   }
 
-  /** Returns the objects and diagnostics of all documents added. */
   result(): FilesResult {
     const all = [...this.#kept.entries()];
     const ofKind = <T extends AnyObject>(kind: ObjectKind): FromFile<T>[] =>

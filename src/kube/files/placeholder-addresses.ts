@@ -27,7 +27,6 @@ const MOST = 2 ** 17;
 export class PlaceholderAddresses {
   readonly #taken = new Set<number>();
 
-  /** The number of placeholders assigned. */
   get count(): number {
     return this.#taken.size;
   }

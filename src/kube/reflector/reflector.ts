@@ -117,7 +117,6 @@ export class Reflector<T> {
     this.#pacing.stop();
   }
 
-  /** Returns the current state. */
   state(): SourceState {
     return this.#report.status.snapshot(this.#store.size);
   }
