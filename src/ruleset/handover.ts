@@ -4,9 +4,7 @@ import { type ElementsDelta, isEmptyDelta, type TableDelta } from "../nft/delta.
 import { elementsOf } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
 
-/**
- * Suffix of the names of temporary chains and maps: they translate while a table or a map is recreated.
- */
+/** Suffix of the names of temporary chains and maps: they translate while a table or a map is recreated. */
 const HANDOVER = "-handover";
 
 /**

@@ -34,9 +34,7 @@ export interface DriftRepairParts {
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
-/**
- * Drift within this time after the last repair counts as repeated. Milliseconds.
- */
+/** Drift within this time after the last repair counts as repeated. Milliseconds. */
 const SOON = 10_000;
 
 /**

@@ -14,14 +14,10 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
 
-/**
- * Time until refused rules are tried again, milliseconds: each try costs a full sync.
- */
+/** Time until refused rules are tried again, milliseconds: each try costs a full sync. */
 export const QUARANTINE_RETRY = 300_000;
 
-/**
- * A service port that may cause a refusal, with its rules in the kernel and its desired ones.
- */
+/** A service port that may cause a refusal, with its rules in the kernel and its desired ones. */
 export interface Suspect {
   readonly key: ServicePortKey;
   readonly before: ServicePortRules | undefined;
@@ -172,9 +168,7 @@ function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[
   return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
 }
 
-/**
- * Makes trial rulesets in an empty state: the accepted rules, with the changes of the selected suspects.
- */
+/** Makes trial rulesets in an empty state: the accepted rules, with the changes of the selected suspects. */
 function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
