@@ -10,7 +10,7 @@ import { contextOf, type FamilyContext, type NodeContext } from "./node-context.
 /** A feature that a Service loses if older ones leave too little of it. */
 export type Feature = "affinity" | "ranges" | "watching";
 
-export const FEATURES = ["affinity", "ranges", "watching"] as const satisfies readonly Feature[];
+export const FEATURES = ["affinity", "ranges", "watching"] as const;
 
 /** Display names of the features. */
 export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {

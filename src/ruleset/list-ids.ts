@@ -37,19 +37,14 @@ export const MOST_STICKY_ENDPOINTS = STICKY_STEP - FIRST_ENDPOINT;
  * The ways of connections to a service port: to its endpoints of the whole cluster or of this node, or from
  * outside, by an external policy of "Cluster" or "Local".
  */
-export type Way = "cluster" | "local" | "external-cluster" | "external-local";
+export const WAYS = ["cluster", "local", "external-cluster", "external-local"] as const;
 
-export const WAYS = [
-  "cluster",
-  "local",
-  "external-cluster",
-  "external-local",
-] as const satisfies readonly Way[];
+export type Way = (typeof WAYS)[number];
 
 /** The lists of a service port: the endpoints of the whole cluster, and those of this node. */
-export type ListName = "cluster" | "local";
+export const LIST_NAMES = ["cluster", "local"] as const;
 
-export const LIST_NAMES = ["cluster", "local"] as const satisfies readonly ListName[];
+export type ListName = (typeof LIST_NAMES)[number];
 
 /** The bits of a way. */
 export const LOCAL_BIT = 1;
@@ -138,7 +133,7 @@ class IdPool {
   /** Ids that become free with the next commit. */
   #released = new Set<number>();
   /** Ids that are no longer in rules, but may be in affinity entries of clients. */
-  readonly #held = new Set<number>();
+  readonly held = new Set<number>();
 
   /** @param holds whether deleted ids become free only after their affinity entries are gone */
   constructor(first: number, step: number, most: number, holds: boolean) {
@@ -148,25 +143,21 @@ class IdPool {
     this.#holds = holds;
   }
 
-  get held(): ReadonlySet<number> {
-    return this.#held;
-  }
-
   /** Returns undefined if all are taken. Held ids and those just released are the last resort. */
   take(): number | undefined {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     this.#skip();
     if (this.#next <= this.#most) return this.#idOf(this.#next++);
-    const [[held], [released]] = [this.#held, this.#released];
+    const [[held], [released]] = [this.held, this.#released];
     const last = held ?? released;
-    if (last !== undefined && !this.#held.delete(last)) this.#released.delete(last);
+    if (last !== undefined && !this.held.delete(last)) this.#released.delete(last);
     return last;
   }
 
   get hasMore(): boolean {
     this.#skip();
-    return this.#free.length + this.#held.size + this.#released.size > 0 || this.#next <= this.#most;
+    return this.#free.length + this.held.size + this.#released.size > 0 || this.#next <= this.#most;
   }
 
   release(id: number): void {
@@ -183,21 +174,21 @@ class IdPool {
 
   committed(): void {
     for (const id of this.#released) {
-      if (this.#holds) this.#held.add(id);
+      if (this.#holds) this.held.add(id);
       else this.#setFree(id);
     }
     this.#released.clear();
   }
 
   forgotten(ids: Iterable<number>): void {
-    for (const id of ids) if (this.#held.delete(id)) this.#setFree(id);
+    for (const id of ids) if (this.held.delete(id)) this.#setFree(id);
   }
 
   /** Resets to the given taken ids, and ids that the kernel still has. */
   reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
     this.#next = 1;
     this.#free = [];
-    this.#held.clear();
+    this.held.clear();
     this.#ahead = new Set(taken);
     this.#released = new Set([...kernel].filter((id) => !taken.has(id)));
     this.#skip();
@@ -205,7 +196,7 @@ class IdPool {
 
   /** Skips numbers that cannot be given. */
   #skip(): void {
-    const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.#held.has(id);
+    const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.held.has(id);
     while (isPassed(this.#idOf(this.#next))) this.#next++;
   }
 

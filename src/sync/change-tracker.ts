@@ -3,8 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { ObjectProblemLog } from "../kube/object-problem-log.ts";
-import type { ResourceName, SourceHandler, SourceHandlers } from "../kube/source.ts";
-import { RESOURCE_NAMES } from "../kube/source.ts";
+import { RESOURCE_NAMES, type ResourceName, type SourceHandler, type SourceHandlers } from "../kube/source.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -168,7 +167,7 @@ export class ChangeTracker {
       services: this.#handler("services", {
         put: (service) => cache.putService(service),
         remove: ({ name }) => cache.deleteService(name),
-        count: () => count(this.#services),
+        count: this.#services,
         serviceOf: ({ name }) => name,
       }),
       endpointslices: this.#handler("endpointslices", {
@@ -177,7 +176,7 @@ export class ChangeTracker {
           this.#addTriggerTime(slice, previous);
         },
         remove: (slice) => cache.deleteSlice(slice),
-        count: () => count(this.#endpoints),
+        count: this.#endpoints,
         serviceOf: ({ service }) => service,
       }),
       nodes: this.#handler("nodes", {
@@ -189,12 +188,10 @@ export class ChangeTracker {
         // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes
         // this host.
         remove: () => {},
-        count: () => {},
       }),
       servicecidrs: this.#handler("servicecidrs", {
         put: (serviceCIDR) => cache.putServiceCIDR(serviceCIDR),
         remove: ({ name }) => cache.deleteServiceCIDR(name),
-        count: () => {},
       }),
     };
   }
@@ -204,7 +201,7 @@ export class ChangeTracker {
     use: {
       put: (object: T, previous: T | undefined) => void;
       remove: (object: T) => void;
-      count: () => void;
+      count?: ChangeCount;
       serviceOf?: (object: T) => ServiceName;
     },
   ): SourceHandler<T> {
@@ -231,8 +228,11 @@ export class ChangeTracker {
   }
 
   /** The first lists do not count as changes: their duration is measured elsewhere. */
-  #received(count: () => void, service: ServiceName | undefined): void {
-    count();
+  #received(count: ChangeCount | undefined, service: ServiceName | undefined): void {
+    if (count !== undefined) {
+      count.total++;
+      count.unsynced++;
+    }
     if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
       this.#receivedAt.push({ service, at: this.#parts.clock.monotonic() });
     }
@@ -266,9 +266,4 @@ export class ChangeTracker {
     const age = Math.min(Math.max(0, clock.now() - lastChangeTriggerTime), MAX_TRIGGER_AGE);
     this.#triggerTimes.push({ service, family, at: clock.monotonic() - age });
   }
-}
-
-function count(changes: ChangeCount): void {
-  changes.total++;
-  changes.unsynced++;
 }
