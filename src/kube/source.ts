@@ -2,16 +2,10 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../model/node.ts";
 import type { Service } from "../model/service.ts";
 
-/** The resources that a service proxy follows, by their names in API paths. */
-export type ResourceName = "services" | "endpointslices" | "nodes" | "servicecidrs";
+/** The resources that a service proxy follows, by their names in API paths, as they are displayed. */
+export const RESOURCE_NAMES = ["services", "endpointslices", "nodes", "servicecidrs"] as const;
 
-/** Every {@link ResourceName}, in the order in which they are displayed. */
-export const RESOURCE_NAMES: readonly ResourceName[] = [
-  "services",
-  "endpointslices",
-  "nodes",
-  "servicecidrs",
-];
+export type ResourceName = (typeof RESOURCE_NAMES)[number];
 
 /**
  * Receives the objects of one resource. `key` is `namespace/name`, or `name` for a resource without
