@@ -21,6 +21,17 @@ const element = (family: Family): Command => ({
 const table = (family: Family): Command => ({ add: { table: { family, name: "nft-proxy" } } });
 const LISTING = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 
+/** The end of a process that nobody stopped. */
+const ENDED = {
+  startError: undefined,
+  signal: undefined,
+  stdout: "",
+  timedOut: false,
+  tooMuchOutput: false,
+  aborted: false,
+  durationMs: 1,
+};
+
 /** An nft that refuses what `refuses` says, and what it was sent. */
 function recording(
   refuses: (commands: readonly unknown[]) => boolean = () => false,
@@ -33,14 +44,7 @@ function recording(
     const { nftables } = JSON.parse(input) as { nftables: readonly unknown[] };
     sent.push(nftables);
     const exitCode = refuses(nftables) ? 1 : 0;
-    const ended = {
-      startError: undefined,
-      signal: undefined,
-      stdout: "",
-      timedOut: false,
-      tooMuchOutput: false,
-    };
-    return { ...ended, exitCode, stderr: exitCode === 0 ? "" : error, aborted: false, durationMs: 1 };
+    return { ...ENDED, exitCode, stderr: exitCode === 0 ? "" : error };
   };
   return { nft: new NftProgram({ path: "nft", run }), sent, timeouts };
 }
@@ -133,14 +137,7 @@ describe("a commit is ours", () => {
       pid++;
       onStart?.(pid);
       for (const look of whileRunning) look(pid);
-      const ended = {
-        startError: undefined,
-        signal: undefined,
-        stdout: "",
-        timedOut: false,
-        tooMuchOutput: false,
-      };
-      return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1, ...end() };
+      return { ...ENDED, exitCode: 0, stderr: "", ...end() };
     };
     const own = new OwnCommits();
     const nft = new NftProgram({ path: "nft", run, onApply: (pid) => own.started(pid) });

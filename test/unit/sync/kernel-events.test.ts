@@ -14,6 +14,15 @@ const elements = (count = 1): Told => ({
   elements: Array.from({ length: count }, (_, n) => raw(`${n}`)),
 });
 const DELETED: Told = { kind: "table", op: "delete", name: "nft-proxy" };
+/** The beginning of a commit. */
+const FIRST_MESSAGE = {
+  kind: "table",
+  op: "delete",
+  portId: 99,
+  family: "ip",
+  table: "nft-proxy",
+  name: "nft-proxy",
+} as const;
 const AUTHOR = "other (process 99)";
 const OWN = { program: "nft", pid: 7001, portId: 7001 };
 
@@ -121,15 +130,7 @@ describe("KernelEvents", () => {
 
   test("reports no commit before its end", async () => {
     const { foreign, kernel } = await setUp();
-    const { onMessage } = kernel.last.handlers;
-    onMessage({
-      kind: "table",
-      op: "delete",
-      portId: 99,
-      family: "ip",
-      table: "nft-proxy",
-      name: "nft-proxy",
-    });
+    kernel.last.handlers.onMessage(FIRST_MESSAGE);
     expect(foreign).toEqual([]);
     kernel.commit([]);
     expect(foreign).toHaveLength(1);
@@ -148,15 +149,7 @@ describe("KernelEvents", () => {
 
   test("drops the beginning of a commit that arrived before it was ready", async () => {
     const { kernel, foreign } = await setUp({ isReady: false });
-    const { onMessage } = kernel.last.handlers;
-    onMessage({
-      kind: "table",
-      op: "delete",
-      portId: 99,
-      family: "ip",
-      table: "nft-proxy",
-      name: "nft-proxy",
-    });
+    kernel.last.handlers.onMessage(FIRST_MESSAGE);
     kernel.last.ready(true);
     await turn();
     kernel.commit([]);
