@@ -42,6 +42,11 @@ export class AppError extends Error {
   }
 }
 
+/** Returns an {@link AppError} with the code BAD_ARGUMENT. */
+export function badArgument(message: string, details?: ErrorDetails): AppError {
+  return new AppError("BAD_ARGUMENT", message, details);
+}
+
 /**
  * Returns the message of any thrown value, without its stack and never "". If a connection fails at each
  * address of a name, Node throws an AggregateError without a message of its own.

@@ -1,4 +1,4 @@
-import { AppError } from "../base/errors.ts";
+import { badArgument } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { alternatives, quoted } from "../base/text.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
@@ -32,7 +32,7 @@ export function serviceArgument(argv: Argv): ServiceArgument | undefined {
 export function namespaceArgument(argv: Argv): string | undefined {
   const text = textArgument(argv, "namespace");
   if (text === undefined || NAMESPACE.test(text)) return text;
-  throw new AppError("BAD_ARGUMENT", `--namespace must be the name of a namespace, not ${quoted(text)}`);
+  throw badArgument(`--namespace must be the name of a namespace, not ${quoted(text)}`);
 }
 
 /**
@@ -71,9 +71,7 @@ export function parseService(text: string, namespace: string | undefined, source
   const own = text.replace(DNS_FORM, "$2/$1$3").replace(KUBECTL_TYPE, "");
   const [, given = namespace ?? "default", name, port] = FORM.exec(own) ?? [];
   if (name === undefined) {
-    throw new AppError(
-      "BAD_ARGUMENT",
-      `${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
+    throw badArgument(`${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
     );
   }
   return { service: serviceName(given, name), port };
@@ -91,5 +89,5 @@ export function outputFormat<Format extends string>(
   if (given === undefined) return formats[0];
   const format = formats.find((name) => name === given);
   if (format !== undefined) return format;
-  throw new AppError("BAD_ARGUMENT", `--output must be ${alternatives(formats)}, not ${quoted(given)}`);
+  throw badArgument(`--output must be ${alternatives(formats)}, not ${quoted(given)}`);
 }

@@ -1,4 +1,4 @@
-import { AppError } from "../base/errors.ts";
+import { badArgument } from "../base/errors.ts";
 import { quoted } from "../base/text.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
@@ -71,7 +71,7 @@ export function parseArguments(
       ...following,
     ];
     if (texts.length === 0)
-      throw new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${flag.description}`);
+      throw badArgument(`${spelling} needs a value: ${flag.description}`);
     values.set(flag.name, texts);
   }
   return { words: [...words, ...args.slice(next)], values: Object.fromEntries(values), unknown };
@@ -123,5 +123,5 @@ function letterFlag(argument: string): GivenSpelling {
 function goBoolean(name: string, text: string): boolean {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
-  throw new AppError("BAD_ARGUMENT", `--${name} must be true or false, not ${quoted(text)}`);
+  throw badArgument(`--${name} must be true or false, not ${quoted(text)}`);
 }

@@ -13,7 +13,9 @@ export type ServicePortName = Branded<"ServicePortName">;
 export type ServicePortKey = Branded<"ServicePortKey">;
 
 /** The transport protocols that a Service port can have. */
-export type Protocol = "tcp" | "udp" | "sctp";
+export const PROTOCOLS = ["tcp", "udp", "sctp"] as const;
+
+export type Protocol = (typeof PROTOCOLS)[number];
 
 /** Names a Service. Both parts must have been checked as DNS labels. */
 export function serviceName(namespace: string, name: string): ServiceName {

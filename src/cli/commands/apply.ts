@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { adoptVanished, allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
@@ -124,7 +124,7 @@ function interfaceNotices(excluded: number): string[] {
  */
 function refuseOtherNode({ missingNode }: Desired): void {
   if (missingNode === undefined || missingNode.candidates.length === 0) return;
-  throw new AppError("BAD_ARGUMENT", missingNodeText(missingNode), {
+  throw badArgument(missingNodeText(missingNode), {
     hint: "--hostname-override names the node to apply; nothing was applied",
   });
 }

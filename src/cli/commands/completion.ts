@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../output.ts";
@@ -13,9 +13,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const shell = given ?? basename(process.env.SHELL ?? "");
   const script = SCRIPTS.get(shell) ?? (given === undefined ? BASH : undefined);
   if (script !== undefined) return { exitCode: EXIT.ok, output: script };
-  throw new AppError(
-    "BAD_ARGUMENT",
-    `the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`,
+  throw badArgument(`the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`,
   );
 }
 

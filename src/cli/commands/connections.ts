@@ -1,5 +1,5 @@
 import { ageText } from "../../base/duration.ts";
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, quoted, socketText } from "../../base/text.ts";
 import {
@@ -58,7 +58,7 @@ function clientOf(argv: Argv): string | undefined {
   if (text === undefined) return undefined;
   const address = canonicalAddress(text);
   if (address !== undefined) return address;
-  throw new AppError("BAD_ARGUMENT", `--client must be an IP address, not ${quoted(text)}`);
+  throw badArgument(`--client must be an IP address, not ${quoted(text)}`);
 }
 
 /** The text output: a heading for each Service port, a line for each endpoint. Ends with a line feed. */

@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
@@ -45,14 +45,12 @@ function refuseUnused(argv: Argv): void {
   const given = (name: string) => argv[name] !== undefined && argv[name] !== false;
   for (const [name, needed] of Object.entries(NEEDED)) {
     if (!given(name) || needed.some(given)) continue;
-    throw new AppError(
-      "BAD_ARGUMENT",
-      `--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`,
+    throw badArgument(`--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`,
     );
   }
   const excluding = ["outcomes", "with"].find(given);
   if (!given("against") || excluding === undefined) return;
-  throw new AppError("BAD_ARGUMENT", `--against compares rules and does not go with --${excluding}`, {
+  throw badArgument(`--against compares rules and does not go with --${excluding}`, {
     hint: "to compare the outcomes under other objects: --outcomes --with-objects PATH",
   });
 }
@@ -109,11 +107,11 @@ async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeR
     });
   }
   if (other !== undefined) {
-    throw new AppError("BAD_ARGUMENT", `--with must be kube-proxy, not ${quoted(other)}`);
+    throw badArgument(`--with must be kube-proxy, not ${quoted(other)}`);
   }
   const paths = listArgument(argv, "with-objects");
   if (paths.length > 0) return await compareObjectOutcomes(request, paths);
-  throw new AppError("BAD_ARGUMENT", "no new objects given: use --with-objects PATH...", {
+  throw badArgument("no new objects given: use --with-objects PATH...", {
     hint: "or compare with kube-proxy's tables: --with kube-proxy",
   });
 }
@@ -123,9 +121,7 @@ function failingChanges(argv: Argv): readonly OutcomeChange[] {
   return names.map((name) => {
     const change = OUTCOME_CHANGES.find((known) => known === name);
     if (change !== undefined) return change;
-    throw new AppError(
-      "BAD_ARGUMENT",
-      `--fail-on must be one or more of ${OUTCOME_CHANGES.join(", ")}, not ${quoted(name)}`,
+    throw badArgument(`--fail-on must be one or more of ${OUTCOME_CHANGES.join(", ")}, not ${quoted(name)}`,
     );
   });
 }

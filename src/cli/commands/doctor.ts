@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, badArgument } from "../../base/errors.ts";
 import { counted } from "../../base/text.ts";
 import { examineHost } from "../../inspect/doctor/examine.ts";
 import { type HostFinding, type Level, worstLevel } from "../../inspect/doctor/finding.ts";
@@ -20,7 +20,7 @@ import { printable } from "../terminal.ts";
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   if (listArgument(argv, "from").length > 0 && !isSet(argv, "migration")) {
-    throw new AppError("BAD_ARGUMENT", "--from needs --migration");
+    throw badArgument("--from needs --migration");
   }
   const command = await optionsDespiteDaemon(argv);
   const { objects, notices } = isSet(argv, "migration")

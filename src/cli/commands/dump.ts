@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { type AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import { quoted } from "../../base/text.ts";
 import {
@@ -88,7 +88,7 @@ function familiesOf(argv: Argv): readonly Family[] {
   if (text === undefined) return FAMILIES;
   const family = FAMILIES.find((each) => each === text);
   if (family === undefined)
-    throw new AppError("BAD_ARGUMENT", `--family must be ip or ip6, not ${quoted(text)}`);
+    throw badArgument(`--family must be ip or ip6, not ${quoted(text)}`);
   return [family];
 }
 
@@ -96,7 +96,7 @@ function unknownService(argument: ServiceArgument | undefined, names: readonly S
   const { service, port } = argument ?? {};
   const name = [service, port].filter((part) => part !== undefined).join(":");
   const likely = service === undefined || names.includes(service) ? undefined : likelyService(service, names);
-  return new AppError("BAD_ARGUMENT", `no rules are made for ${name}`, {
+  return badArgument(`no rules are made for ${name}`, {
     hint:
       likely ??
       "a Service needs a cluster IP and must not be labelled for another proxy; nft-proxy explain names its ports",

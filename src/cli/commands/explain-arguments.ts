@@ -1,8 +1,8 @@
-import { AppError } from "../../base/errors.ts";
+import { type AppError, badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import type { Question, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
-import type { Protocol } from "../../model/ids.ts";
+import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -28,10 +28,10 @@ export function explainQueryOf(argv: Argv): ExplainQuery {
 function refuseUnused(argv: Argv, { kind }: ExplainQuery): void {
   const given = (name: string) => textArgument(argv, name) !== undefined;
   if (given("port") && !given("to")) {
-    throw wrong(`--port needs --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
+    throw badArgument(`--port needs --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
   }
   if (given("proto") && kind !== "connection")
-    throw wrong("--proto needs an address: a Service's ports have their own");
+    throw badArgument("--proto needs an address: a Service's ports have their own");
 }
 
 /** The query of the argument without a flag: `10.96.0.10:53/udp`, `[fd00::1]:53`, `shop/cart:http`. */
@@ -62,7 +62,7 @@ function readHost(text: string): string {
   const address = addressOf(text);
   if (address !== undefined) return address;
   const zone = text.includes("%") ? ": Services have no addresses with a zone" : "";
-  throw wrong(`${quoted(text)} is not an IP address${zone}`);
+  throw badArgument(`${quoted(text)} is not an IP address${zone}`);
 }
 
 /** An address in canonical form. Applications log IPv4 connections to dual-stack sockets as `::ffff:10.0.0.1`. */
@@ -92,12 +92,12 @@ function connectionQuery(
 ): ExplainQuery {
   const from = fromOf(argv);
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
-    throw wrong("--from-ip and the destination must be of one family, IPv4 or IPv6");
+    throw badArgument("--from-ip and the destination must be of one family, IPv4 or IPv6");
   }
   const proto = textArgument(argv, "proto");
   const read = readProtocol(protocol ?? proto ?? "tcp");
   if (proto !== undefined && readProtocol(proto) !== read)
-    throw wrong("--proto contradicts the protocol of the address");
+    throw badArgument("--proto contradicts the protocol of the address");
   return { kind: "connection", question: { ...from, to, port: readPort(port), protocol: read } };
 }
 
@@ -111,7 +111,7 @@ export function addressArgument(argv: Argv, flag: string): string | undefined {
   const text = textArgument(argv, flag);
   const address = text === undefined ? undefined : addressOf(text.replace(/^\[(.*)\]$/, "$1"));
   if (text === undefined || address !== undefined) return address;
-  throw new AppError("BAD_ARGUMENT", `--${flag} must be an IP address, not ${quoted(text)}`, {
+  throw badArgument(`--${flag} must be an IP address, not ${quoted(text)}`, {
     hint: flag === "to" ? "by its name: --service namespace/name" : undefined,
   });
 }
@@ -121,13 +121,11 @@ export function addressArgument(argv: Argv, flag: string): string | undefined {
  * @throws AppError BAD_ARGUMENT
  */
 export function readPort(text: string | undefined): number {
-  if (text === undefined) throw wrong("--to needs --port");
+  if (text === undefined) throw badArgument("--to needs --port");
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65535) return port;
-  throw wrong(`the port must be a number from 1 to 65535, not ${quoted(text)}`);
+  throw badArgument(`the port must be a number from 1 to 65535, not ${quoted(text)}`);
 }
-
-const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
 /**
  * Reads a protocol.
@@ -136,7 +134,7 @@ const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 export function readProtocol(text: string): Protocol {
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
-  throw wrong(`the protocol must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
+  throw badArgument(`the protocol must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
 }
 
 const SOURCES: readonly Source[] = ["pod", "node", "outside"];
@@ -145,14 +143,10 @@ function readSource(argv: Argv): Source | undefined {
   const text = textArgument(argv, "source");
   const source = SOURCES.find((one) => one === text);
   if (text === undefined || source !== undefined) return source;
-  throw wrong(`--source must be ${alternatives(SOURCES)}, not ${quoted(text)}`);
-}
-
-function wrong(message: string): AppError {
-  return new AppError("BAD_ARGUMENT", message);
+  throw badArgument(`--source must be ${alternatives(SOURCES)}, not ${quoted(text)}`);
 }
 
 /** The query is not understood as a whole. */
 function unclear(message: string): AppError {
-  return new AppError("BAD_ARGUMENT", message, { hint: EXAMPLES });
+  return badArgument(message, { hint: EXAMPLES });
 }

@@ -1,5 +1,5 @@
 import { parseDuration } from "../../base/duration.ts";
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { counted, quoted } from "../../base/text.ts";
 import { loadDesired, loadDesiredIfAvailable } from "../../inspect/load/desired.ts";
 import { liveTables } from "../../inspect/load/kernel-tables.ts";
@@ -127,15 +127,11 @@ function traceArguments(argv: Argv): TraceArguments {
   const fromAddress = addressArgument(argv, "from-ip");
   const hasPort = textArgument(argv, "port") !== undefined;
   if (service !== undefined && (to !== undefined || hasPort)) {
-    throw new AppError(
-      "BAD_ARGUMENT",
-      "--service has addresses and ports of its own: leave out --to and --port",
+    throw badArgument("--service has addresses and ports of its own: leave out --to and --port",
     );
   }
   if (client !== undefined && fromAddress !== undefined) {
-    throw new AppError(
-      "BAD_ARGUMENT",
-      "--from-ip and --client are both the client's address: give one of them",
+    throw badArgument("--from-ip and --client are both the client's address: give one of them",
     );
   }
   const port = hasPort ? readPort(textArgument(argv, "port")) : undefined;
@@ -149,9 +145,7 @@ function readDuration(argv: Argv): number {
   const text = textArgument(argv, "duration") ?? "30s";
   const duration = parseDuration(text);
   if (duration !== undefined && duration >= 1 && duration <= MOST_DURATION_MS) return duration;
-  throw new AppError(
-    "BAD_ARGUMENT",
-    `--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`,
+  throw badArgument(`--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`,
   );
 }
 
@@ -159,7 +153,7 @@ function readRate(argv: Argv): number {
   const text = textArgument(argv, "rate") ?? "5";
   const rate = /^[1-9]\d{0,3}$/.test(text) ? Number(text) : 0;
   if (rate >= 1 && rate <= MOST_RATE) return rate;
-  throw new AppError("BAD_ARGUMENT", `--rate must be a number from 1 to ${MOST_RATE}, not ${quoted(text)}`);
+  throw badArgument(`--rate must be a number from 1 to ${MOST_RATE}, not ${quoted(text)}`);
 }
 
 /** A packet's story for people, with a line feed at its end. */

@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { type AppError, badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { alternatives, listText, quoted } from "../../base/text.ts";
 import { type Argv, type Command, FORMATS, flagsOf, textArgument } from "../command.ts";
@@ -42,25 +42,21 @@ export function chooseCommand(args: readonly string[]): Choice {
 
 const HELP = "nft-proxy --help shows the commands";
 
-function badArgument(message: string, hint: string): AppError {
-  return new AppError("BAD_ARGUMENT", message, { hint });
-}
-
 /** @param option an unknown one, such as `--hlep`; undefined for none */
 function missingCommand(option: string | undefined): AppError {
   const hint = option === undefined ? undefined : didYouMean(option, ["--help", "--help-all", "--version"]);
   const message = option === undefined ? "missing command" : `unknown option: ${option}`;
-  return badArgument(message, hint ?? HELP);
+  return badArgument(message, { hint: hint ?? HELP });
 }
 
 function unknownCommand(name: string): AppError {
   const names = COMMANDS.map((command) => command.name);
-  return badArgument(`unknown command: ${name}`, didYouMean(name, names) ?? HELP);
+  return badArgument(`unknown command: ${name}`, { hint: didYouMean(name, names) ?? HELP });
 }
 
 function unknownOption(command: Command, spelling: string): AppError {
   const known = flagsOf(command).flatMap(({ name }) => (name.length === 1 ? [] : [`--${name}`]));
-  return badArgument(noOption(command, spelling), didYouMean(spelling, known) ?? helpOf(command));
+  return badArgument(noOption(command, spelling), { hint: didYouMean(spelling, known) ?? helpOf(command) });
 }
 
 function unexpectedArgument(command: Command, word: string): AppError {
@@ -70,19 +66,21 @@ function unexpectedArgument(command: Command, word: string): AppError {
     : command.positional === undefined && command.flags.includes("from")
       ? `-f names files: -f ${word}; ${helpOf(command)}`
       : helpOf(command);
-  return badArgument(`unexpected argument: ${word}`, hint);
+  return badArgument(`unexpected argument: ${word}`, { hint });
 }
 
 /** Refuses a flag that only other commands have. */
 function refuseOthers(command: Command, flag: string): void {
   if (flagsOf(command).some(({ name }) => name === flag)) return;
   const users = COMMANDS.filter(({ flags }) => flags.includes(flag)).map(({ name }) => name);
-  throw badArgument(noOption(command, `--${flag}`), `it is an option of ${listText(users, Infinity)}`);
+  throw badArgument(noOption(command, `--${flag}`), {
+    hint: `it is an option of ${listText(users, Infinity)}`,
+  });
 }
 
 function refuseFormat({ formats = FORMATS }: Command, given: string | undefined): void {
   if (given === undefined || formats.includes(given)) return;
-  throw new AppError("BAD_ARGUMENT", `--output must be ${alternatives(formats)}, not ${quoted(given)}`);
+  throw badArgument(`--output must be ${alternatives(formats)}, not ${quoted(given)}`);
 }
 
 function noOption({ name }: Command, spelling: string): string {

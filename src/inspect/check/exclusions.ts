@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { quoted } from "../../base/text.ts";
 import { DIAGNOSTIC_CODES } from "../../kube/decode/diagnostic-code.ts";
@@ -45,7 +45,7 @@ const OBJECT = /^(?:Service|EndpointSlice|Node|ServiceCIDR)(?:\/[^/]+){1,2}$/;
 
 function refuseUnknown(item: string): void {
   if (DIAGNOSTIC_CODES.some((code) => code === item) || OBJECT.test(item)) return;
-  throw new AppError("BAD_ARGUMENT", `--exclude: ${quoted(item)} is neither a code nor KIND/NAMESPACE/NAME`, {
+  throw badArgument(`--exclude: ${quoted(item)} is neither a code nor KIND/NAMESPACE/NAME`, {
     hint: didYouMean(item, DIAGNOSTIC_CODES) ?? "docs/checks.md lists the codes",
   });
 }

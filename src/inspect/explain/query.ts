@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { type AppError, badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { alternatives, listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
@@ -136,15 +136,13 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
 
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
   if (cache.service(service) !== undefined) {
-    return new AppError(
-      "BAD_ARGUMENT",
-      `Service ${service} only has addresses of a family that this node lacks`,
+    return badArgument(`Service ${service} only has addresses of a family that this node lacks`,
       {
         hint: "see nft-proxy doctor on that node",
       },
     );
   }
-  return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, {
+  return badArgument(`there is no Service ${service}`, {
     hint:
       likelyService(service, cache.serviceNames()) ??
       "names are namespace/name, as kubectl get services -A shows them",
@@ -153,7 +151,7 @@ function unknownService(service: ServiceName, { cache }: ExplainInput): AppError
 
 function unknownPort(service: ServiceName, port: string, views: readonly ServicePortView[]): AppError {
   const ports = new Set(views.map((view) => portSpecText(view.port.spec)));
-  return new AppError("BAD_ARGUMENT", `Service ${service} has no port ${port}`, {
+  return badArgument(`Service ${service} has no port ${port}`, {
     hint: `its ports are: ${listText([...ports])}`,
   });
 }

@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { allInterfaceAddresses } from "../../kernel/addresses.ts";
@@ -102,7 +102,7 @@ export async function loadDesiredIfAvailable(
  */
 export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}): Promise<DesiredFromFiles> {
   if (request.paths.length === 0) {
-    throw new AppError("BAD_ARGUMENT", "no objects given: use --from PATH", {
+    throw badArgument("no objects given: use --from PATH", {
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }

@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -79,9 +79,7 @@ async function kubeProxyTables(
     listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
   const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
-  throw new AppError(
-    "BAD_ARGUMENT",
-    `there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`,
+  throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`,
     {
       hint: `kube-proxy makes it in nftables mode; ${LISTING_HINT}`,
     },
@@ -105,7 +103,7 @@ async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<read
     return anyTables(readListing(text));
   } catch (cause) {
     if (!(cause instanceof AppError && cause.code === "NFT_OUTPUT")) throw cause;
-    throw new AppError("BAD_ARGUMENT", `${file} is not a listing of nft as JSON`, {
+    throw badArgument(`${file} is not a listing of nft as JSON`, {
       cause,
       hint: LISTING_HINT,
     });

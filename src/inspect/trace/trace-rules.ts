@@ -1,7 +1,7 @@
-import { AppError } from "../../base/errors.ts";
+import { badArgument } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import { ACTIVE_SET } from "../../kernel/trace-tables.ts";
-import type { Protocol } from "../../model/ids.ts";
+import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
 import { assign, matches, meta, payload } from "../../nft/ast/expression.ts";
 import type { Command, Expression, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
@@ -47,8 +47,6 @@ const LAST_PRIORITY = 400;
  * has this protocol (reserved: IANA, "Assigned Internet Protocol Numbers"); the timeout is in seconds.
  */
 const SETTING_UP = { elem: { val: 255, timeout: 120 } };
-
-const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
 /**
  * Creates the tables that trace the selected packets once {@link armTransaction} enables them. Rules match
@@ -183,7 +181,7 @@ function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[]
   const selections = destinations
     .filter(({ family }) => source === undefined || familyOf(source) === family)
     .map((destination) => ({ ...destination, source }));
-  if (selections.length === 0) throw new AppError("BAD_ARGUMENT", "the addresses are of different families");
+  if (selections.length === 0) throw badArgument("the addresses are of different families");
   const isOpen = query.to === undefined && query.service === undefined;
   if (query.client === undefined || !isOpen || query.port !== undefined) return selections;
   return [...selections, { family: familyOf(query.client), destination: query.client }];
@@ -195,9 +193,7 @@ function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection
   const ports = { protocol, destinationPort: port };
   if (to !== undefined) return [{ family: familyOf(to), destination: to, ...ports }];
   if (port === undefined && fromAddress === undefined && client === undefined) {
-    throw new AppError(
-      "BAD_ARGUMENT",
-      "select the packets to trace: --to, --port, --service, --from-ip or --client",
+    throw badArgument("select the packets to trace: --to, --port, --service, --from-ip or --client",
     );
   }
   return FAMILIES.map((family) => ({ family, ...ports }));
@@ -215,7 +211,7 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
       .map(({ key }) => selectionOf(family, key));
   });
   if (selections.length > 0) return selections;
-  throw new AppError("BAD_ARGUMENT", `no rules are made for ${service.service}`, {
+  throw badArgument(`no rules are made for ${service.service}`, {
     hint: "check its name, namespace and ports; a Service needs a cluster IP, and must not belong to another proxy",
   });
 }

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import type { Clock, Timer } from "../../base/clock.ts";
-import { AppError, messageOf } from "../../base/errors.ts";
+import { AppError, badArgument, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceBudget } from "../../model/service-budget.ts";
@@ -43,7 +43,7 @@ const RETRY_PERIOD = 30_000;
  */
 export function fileSource(options: FileSourceOptions): ObjectSource {
   if (options.paths.includes("-")) {
-    throw new AppError("BAD_ARGUMENT", "standard input cannot be watched for changes", {
+    throw badArgument("standard input cannot be watched for changes", {
       hint: "name files or directories",
     });
   }
