@@ -136,12 +136,10 @@ function killed({ command }: NftCall, signal: string): AppError {
     });
   }
   const hint =
-    "the kernel kills it when memory runs out: check the memory limit of the container and the kernel's log";
-  return new AppError(
-    "NFT_FAILED",
-    `nft was killed (${signal})`,
-    signal === "SIGKILL" ? { hint, evidence } : { evidence },
-  );
+    signal === "SIGKILL"
+      ? "the kernel kills it when memory runs out: check the memory limit of the container and the kernel's log"
+      : undefined;
+  return new AppError("NFT_FAILED", `nft was killed (${signal})`, { hint, evidence });
 }
 
 /**

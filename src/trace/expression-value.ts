@@ -1,7 +1,7 @@
 import { addressNumber, addressText, addressWidth } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
 import { jhash, scaleHash } from "../base/jhash.ts";
-import type { AnonymousSet, AnyExpression, AnyJhash } from "../nft/ast/any-table.ts";
+import type { AnyExpression, AnyJhash, AnyLookup } from "../nft/ast/any-table.ts";
 import type { PayloadField, RawPayload } from "../nft/ast/json.ts";
 import { joinParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
@@ -48,11 +48,7 @@ function concatValue(evaluation: Evaluation, branch: Branch, parts: readonly Any
   return values.length < parts.length ? UNKNOWN : joinParts(...values);
 }
 
-function mapValue(
-  evaluation: Evaluation,
-  branch: Branch,
-  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet },
-): Evaluated {
+function mapValue(evaluation: Evaluation, branch: Branch, { key, data }: AnyLookup): Evaluated {
   const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
   return typeof found === "string" && /^\d+$/.test(found) ? Number(found) : found;
 }

@@ -1,6 +1,6 @@
 import type {
-  AnonymousSet,
   AnyExpression,
+  AnyLookup,
   AnySet,
   AnyStatement,
   ElementUpdate,
@@ -78,22 +78,16 @@ function runVerdict(branch: Branch, verdict: Verdict): Result {
   return { kind: "verdict", verdict };
 }
 
-function runVerdictMap(
-  evaluation: Evaluation,
-  branch: Branch,
-  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet },
-): Result {
+function runVerdictMap(evaluation: Evaluation, branch: Branch, { key, data }: AnyLookup): Result {
   const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
   if (found === UNKNOWN) return NOT_UNDERSTOOD;
   return found === undefined ? BREAK : { kind: "verdict", verdict: verdictJson(found) };
 }
 
+type Mangle = Extract<AnyStatement, { readonly mangle: unknown }>["mangle"];
+
 /** Assigns a mark or the priority. An unknown value makes the register unknown. */
-function runMangle(
-  evaluation: Evaluation,
-  branch: Branch,
-  { key, value }: { readonly key: AnyExpression; readonly value: AnyExpression },
-): Result {
+function runMangle(evaluation: Evaluation, branch: Branch, { key, value }: Mangle): Result {
   const assigned = expressionValue(evaluation, branch, value);
   if (assigned === undefined) return BREAK;
   const number = typeof assigned === "number" ? assigned : undefined;

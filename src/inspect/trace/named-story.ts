@@ -165,13 +165,7 @@ function effectsOf(statement: Statement, verdict: string): KnownEffect[] {
   return "drop" in statement ? [{ kind: "verdict", verdict: "drop" }] : [];
 }
 
-function mangleEffects({
-  key,
-  value,
-}: {
-  readonly key: Expression;
-  readonly value: Expression;
-}): KnownEffect[] {
+function mangleEffects({ key, value }: Extract<Statement, { mangle: unknown }>["mangle"]): KnownEffect[] {
   const isMark = typeof key === "object" && "meta" in key && key.meta.key === "mark";
   return [...drawn(value), ...(isMark ? [{ kind: "assigned", register: "mark" } as const] : [])];
 }

@@ -49,34 +49,22 @@ export interface PacketStory {
   readonly sequence: number;
   readonly packet: TracedPacket;
   /** The headers after the last hook that it passed, perhaps translated; absent if it passed none. */
-  readonly last?: TracedPacket;
+  readonly last?: TracedPacket | undefined;
   readonly stages: readonly TraceStage[];
   readonly end: TraceEnd;
 }
 
 function addToStages(stages: TraceStage[], line: TraceLine): void {
+  if (line.kind === "other") return;
   const { family, table, chain } = line;
   const last = stages.at(-1);
-  switch (line.kind) {
-    case "packet":
-      stages.push({ family, table, chain, packet: line.packet, rules: [], policy: "" });
-      return;
-    case "rule": {
-      const { rule, verdict } = line;
-      const stage = last?.table === table && last.family === family ? last : undefined;
-      const rules = [...(stage?.rules ?? []), { chain, rule, verdict }];
-      if (stage === undefined) stages.push({ family, table, chain, packet: undefined, rules, policy: "" });
-      else stages[stages.length - 1] = { ...stage, rules };
-      return;
-    }
-    case "policy":
-      if (last?.table === table && last.family === family && last.chain === chain) {
-        stages[stages.length - 1] = { ...last, policy: line.verdict };
-      } else stages.push({ family, table, chain, packet: undefined, rules: [], policy: line.verdict });
-      return;
-    case "other":
-      return;
-  }
+  const isOfLast =
+    last?.table === table && last.family === family && (line.kind === "rule" || last.chain === chain);
+  const begun: TraceStage = { family, table, chain, packet: undefined, rules: [], policy: "" };
+  const stage = (line.kind !== "packet" && isOfLast && stages.pop()) || begun;
+  if (line.kind === "packet") stages.push({ ...stage, packet: line.packet });
+  else if (line.kind === "policy") stages.push({ ...stage, policy: line.verdict });
+  else stages.push({ ...stage, rules: [...stage.rules, { chain, rule: line.rule, verdict: line.verdict }] });
 }
 
 const REJECT = /(?:^| )reject(?: |$)/;
@@ -256,12 +244,11 @@ export class StoryCollector {
   #close(story: OpenStory, end: TraceEnd): PacketStory {
     const { id, startedAt, sequence, packet, passed, stages, mayLack } = story;
     this.#open.delete(id);
-    const isKnown = end.kind !== "passed" || (!mayLack && isAccepted(stages));
-    const known = isKnown && end.kind === "passed" ? endAfter(passed?.hook) : end;
+    const isComplete = !mayLack && isAccepted(stages);
+    const passedEnd: TraceEnd = isComplete ? endAfter(passed?.hook) : { kind: "unknown" };
     return {
-      ...{ id, startedAt, sequence, packet, stages },
-      ...(passed === undefined ? {} : { last: passed.packet }),
-      end: isKnown ? known : { kind: "unknown" },
+      ...{ id, startedAt, sequence, packet, stages, last: passed?.packet },
+      end: end.kind === "passed" ? passedEnd : end,
     };
   }
 }

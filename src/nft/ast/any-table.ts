@@ -32,11 +32,17 @@ export type AnyExpression =
   | { readonly set: readonly AnyExpression[] }
   | { readonly prefix: { readonly addr: string; readonly len: number } }
   | { readonly range: Pair }
-  | { readonly map: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet } }
+  | { readonly map: AnyLookup }
   | { readonly "|": Pair }
   | { readonly "&": Pair }
   | { readonly "^": Pair }
   | NotUnderstood;
+
+/** A lookup of a key in a map. */
+export interface AnyLookup {
+  readonly key: AnyExpression;
+  readonly data: AnyExpression | AnonymousSet;
+}
 
 /** A hash; without a seed, the kernel chooses one. */
 export interface AnyJhash {
@@ -65,7 +71,7 @@ export type AnyStatement =
       };
     }
   | { readonly mangle: { readonly key: AnyExpression; readonly value: AnyExpression } }
-  | { readonly vmap: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet } }
+  | { readonly vmap: AnyLookup }
   | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
   /** `stmt` counts the packets of each element. */
   | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] } }
