@@ -7,10 +7,10 @@ import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { rangeCount, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
-/** A feature that a Service loses if older ones leave too little of it. */
-export type Feature = "affinity" | "ranges" | "watching";
-
+/** The features of which a Service loses one if older Services leave too little of it. */
 export const FEATURES = ["affinity", "ranges", "watching"] as const;
+
+export type Feature = (typeof FEATURES)[number];
 
 /** Display names of the features. */
 export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {

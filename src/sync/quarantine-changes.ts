@@ -1,3 +1,4 @@
+import { groupBy } from "../base/group-by.ts";
 import { counted } from "../base/text.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 
@@ -74,13 +75,9 @@ function sameForAll(reason: string): string {
 export function quarantinedServices(
   entries: Iterable<readonly [ServicePortKey, string]>,
 ): QuarantinedService[] {
-  const groups = new Map<string, QuarantinedService & { readonly servicePorts: ServicePortKey[] }>();
-  for (const [key, reason] of entries) {
-    const service = serviceOf(key);
-    const known = groups.get(`${service} ${sameForAll(reason)}`);
-    if (known === undefined)
-      groups.set(`${service} ${sameForAll(reason)}`, { service, servicePorts: [key], reason });
-    else known.servicePorts.push(key);
-  }
-  return [...groups.values()];
+  const groups = groupBy(entries, ([key, reason]) => `${serviceOf(key)} ${sameForAll(reason)}`);
+  return [...groups.values()].map((group) => {
+    const [[first, reason]] = group as [readonly [ServicePortKey, string]];
+    return { service: serviceOf(first), servicePorts: group.map(([key]) => key), reason };
+  });
 }
