@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Hook } from "../../trace/outcome.ts";
 import type { TracedPacket, TraceLine, TracePlace } from "./trace-line.ts";
+import { HOOK_ENDS } from "./trace-rules.ts";
 
 /** A rule that a packet matched. */
 export interface TracedRule {
@@ -97,6 +98,11 @@ interface OpenStory {
   mayLack: boolean;
 }
 
+/** The hook that each of the {@link HOOK_ENDS} ends. */
+const HOOK_OF = new Map<string, Hook>(
+  Object.entries(HOOK_ENDS).map(([hook, chain]) => [chain, hook as Hook]),
+);
+
 /** Maximum number of open stories. Beyond it, the oldest one is reported as it is. */
 const MOST_OPEN = 1000;
 
@@ -112,7 +118,6 @@ const LULL_MS = 200;
 export class StoryCollector {
   readonly #table: string;
   readonly #settingChain: string;
-  readonly #hookEnds: ReadonlyMap<string, Hook>;
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #open = new Map<string, OpenStory>();
   /**
@@ -127,17 +132,10 @@ export class StoryCollector {
   /**
    * @param table the name of the tables that set the trace, which stories leave out
    * @param settingChain their chain whose rule sets it
-   * @param hookEnds their chains that packets come to at the end of each hook
    */
-  constructor(
-    table: string,
-    settingChain: string,
-    hookEnds: Readonly<Record<Hook, string>>,
-    clock: Pick<Clock, "now" | "monotonic">,
-  ) {
+  constructor(table: string, settingChain: string, clock: Pick<Clock, "now" | "monotonic">) {
     this.#table = table;
     this.#settingChain = settingChain;
-    this.#hookEnds = new Map(Object.entries(hookEnds).map(([hook, chain]) => [chain, hook as Hook]));
     this.#clock = clock;
   }
 
@@ -185,7 +183,7 @@ export class StoryCollector {
 
   #addOwn(line: TraceLine): PacketStory[] {
     const { id } = line;
-    const hook = this.#hookEnds.get(line.chain);
+    const hook = HOOK_OF.get(line.chain);
     if (hook !== undefined) {
       const story = this.#open.get(id);
       if (story === undefined) return [];

@@ -10,7 +10,6 @@ import { isLossLine, parseTraceLine } from "./trace-line.ts";
 import {
   armTransaction,
   endTraceTransaction,
-  HOOK_ENDS,
   LIMITED_CHAIN,
   type PacketSelection,
   traceTransaction,
@@ -83,7 +82,7 @@ class StoryQueue {
 
   constructor(table: string, nftPath: string, follow: FollowLines, clock: Clock) {
     this.#clock = clock;
-    this.#collector = new StoryCollector(table, LIMITED_CHAIN, HOOK_ENDS, clock);
+    this.#collector = new StoryCollector(table, LIMITED_CHAIN, clock);
     this.program = follow(nftPath, ["monitor", "trace"], (text) => this.#add(text));
     this.program.ended.catch((error: unknown) => {
       this.#failure = error ?? new AppError("HOST", `${nftPath} monitor trace ended`);

@@ -34,7 +34,7 @@ function collectorAt(clock: ManualClock): {
   readonly add: (text: string) => PacketStory[];
   readonly collector: StoryCollector;
 } {
-  const collector = new StoryCollector("tracer", "c", HOOK_ENDS, clock);
+  const collector = new StoryCollector("tracer", "c", clock);
   const add = (text: string): PacketStory[] => {
     if (isLossLine(text)) collector.lose();
     const line = parseTraceLine(text);
