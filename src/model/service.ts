@@ -1,4 +1,4 @@
-import type { ByFamily } from "../base/family.ts";
+import { type ByFamily, FAMILIES } from "../base/family.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthCheck } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -82,6 +82,15 @@ export interface Service {
 /** Whether a port of a Service has ranges of ports. */
 export function hasPortRanges({ ports }: Pick<Service, "ports">): boolean {
   return ports.some(({ ranges }) => ranges !== undefined);
+}
+
+/** The addresses of a Service of any kind, and "" for a family that it does not have. */
+export function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): string[] {
+  return FAMILIES.flatMap((family) => [
+    clusterIPs[family],
+    ...externalIPs[family],
+    ...loadBalancerIPs[family],
+  ]);
 }
 
 /** The granularity at which new connections are counted; counters take memory for every CPU and element. */

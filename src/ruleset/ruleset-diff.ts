@@ -6,8 +6,7 @@ import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.t
 import { parseFrontendKey } from "./keys.ts";
 import { parseId } from "./list-ids.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
-import type { RulesetState } from "./ruleset-state.ts";
-import { type ElementOwners, elementOwners } from "./ruleset-state.ts";
+import { type ElementOwners, elementOwners, type RulesetState } from "./ruleset-state.ts";
 import { FRONTEND_KINDS, isOfFrontends, isOfLists, LISTS } from "./sets.ts";
 
 /** An element that is added (no `before`), deleted (no `after`) or changed. Values are "" in a set. */

@@ -2,8 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
 import { tableNames } from "../../src/kernel/nft-listings.ts";
 import { probeFeatures } from "../../src/kernel/probe.ts";
-import type { RunProcess } from "../../src/kernel/process.ts";
-import { runProcess } from "../../src/kernel/process.ts";
+import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
 import { fastPathFeatures, requiredFeatures } from "../../src/ruleset/required-features.ts";
 
 /** Makes an nft without a feature: it refuses every transaction that uses the feature. */

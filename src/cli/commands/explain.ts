@@ -8,8 +8,7 @@ import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
-import type { Progress } from "../terminal.ts";
-import { type Style, styleFor } from "../terminal.ts";
+import { type Progress, type Style, styleFor } from "../terminal.ts";
 import { explainQueryOf } from "./explain-arguments.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";
 

@@ -1,9 +1,8 @@
 import { messageOf } from "../../base/errors.ts";
-import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
+import { addressesOf, hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
@@ -132,14 +131,6 @@ export function unservedRangeEvents(
 interface Judged {
   readonly service: Service;
   readonly portRanges: PortRangeAddresses;
-}
-
-function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): readonly string[] {
-  return FAMILIES.flatMap((family) => [
-    clusterIPs[family],
-    ...externalIPs[family],
-    ...loadBalancerIPs[family],
-  ]);
 }
 
 /** Groups lost frontends by the Service that lost them. */

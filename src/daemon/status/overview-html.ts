@@ -11,7 +11,7 @@ import { quarantinedServices, quarantinedText } from "../../sync/quarantine-chan
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";
-import { type FullSyncRecord, fullSyncText } from "./sync-history.ts";
+import { fullSyncText } from "./sync-history.ts";
 import { tablesHtml } from "./tables-html.ts";
 
 /** Maximum number of lines in a card; the rest is counted. */
@@ -226,7 +226,7 @@ function secondsText(milliseconds: number): string {
 function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
   if (repair === undefined) return card("Drift repairs", "good", "0", ["nobody else changed our rules"]);
   return card("Drift repairs", "idle", String(repairs), [
-    `last ${agoText(repair, now)}`,
+    `last ${durationWords(now - repair.at)} ago`,
     repair.repaired ?? "",
   ]);
 }
@@ -265,10 +265,6 @@ function listed<T>(items: readonly T[], lineOf: (item: T) => string = String): s
 
 function moreText(count: number): string[] {
   return count > 0 ? [`and ${count} more`] : [];
-}
-
-function agoText({ at }: FullSyncRecord, now: number): string {
-  return `${durationWords(now - at)} ago`;
 }
 
 function timeText(milliseconds: number): string {

@@ -1,6 +1,6 @@
 import { FAMILIES } from "../../base/family.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
-import type { Service } from "../../model/service.ts";
+import { addressesOf, type Service } from "../../model/service.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
@@ -148,9 +148,5 @@ function describes(text: string, service: Service): boolean {
   ) {
     return true;
   }
-  return FAMILIES.some((family) =>
-    [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]].some(
-      (address) => address.includes(text),
-    ),
-  );
+  return addressesOf(service).some((address) => address.includes(text));
 }

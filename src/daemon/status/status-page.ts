@@ -100,11 +100,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const head = isOne
     ? html`<p><a href="${statusLink(query, { service: "", page: 1 })}">All Services</a></p>${list.pages > 1 ? pager : undefined}`
     : html`${filterHtml(query, problems.size)}${pager}`;
-  return html`${head}${services}${noneHtml(services)}${list.pages > 1 ? pager : undefined}`;
-}
-
-function noneHtml(services: readonly Html[]): Html | undefined {
-  return services.length === 0 ? html`<p class="none">No matching Services.</p>` : undefined;
+  return html`${head}${services}${services.length === 0 ? html`<p class="none">No matching Services.</p>` : undefined}${list.pages > 1 ? pager : undefined}`;
 }
 
 function filterHtml({ text, problemsOnly, refresh }: StatusQuery, problems: number): Html {

@@ -37,7 +37,7 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   return [
     ...general,
     ...nodePortChanges(modes, { ...facts, ...objects }),
-    ...judge(AFFINITY_ROWS, stickyServices(objects)),
+    ...judge(AFFINITY_ROWS, objects.services.filter(({ affinitySeconds }) => affinitySeconds > 0)),
     ...judge(RANGE_ROWS, rangedServices(objects)),
     ...objects.conflicts.flatMap((conflict) => judge(CONFLICT_ROWS, conflict)),
   ];
@@ -80,10 +80,6 @@ const AFFINITY_ROWS: readonly Row<readonly Service[]>[] = [
     action: "migrate at a quiet time if endpoints keep sessions",
   },
 ];
-
-function stickyServices({ services }: MigratingServices): Service[] {
-  return services.filter(({ affinitySeconds }) => affinitySeconds > 0);
-}
 
 interface RangedServices {
   readonly ranged: readonly Service[];

@@ -1,7 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
-import type { Service } from "../../model/service.ts";
+import { addressesOf, type Service } from "../../model/service.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
@@ -130,8 +130,4 @@ function unserved({ family, nodePorts }: FamilyContext, hostAddresses: readonly 
       !isLinkLocal(address) &&
       !nodePorts.addresses.includes(address),
   );
-}
-
-function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): string[] {
-  return [clusterIPs, externalIPs, loadBalancerIPs].flatMap(({ ip, ip6 }) => [ip, ip6].flat());
 }

@@ -2,8 +2,7 @@ import type { Family } from "../../base/family.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import { creation, diffRuleset, isEmptyDelta, type TableDelta } from "../../nft/delta.ts";
 import { selectElements } from "../../nft/select.ts";
-import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { elementOwners } from "../../ruleset/ruleset-state.ts";
+import { elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
 /** Returns true if an element belongs to the selected service ports. */

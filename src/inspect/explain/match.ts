@@ -1,10 +1,9 @@
-import { FAMILIES, type Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { Service } from "../../model/service.ts";
+import { addressesOf, type Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { parseFrontendKey, rangeKey } from "../../ruleset/keys.ts";
@@ -104,17 +103,17 @@ export function servesRanges(address: string, { nodeContext, host }: ExplainInpu
 
 /** The Services that have an address of any kind, in the order of their names. */
 export function servicesAt(address: string, input: ExplainInput): readonly Service[] {
-  return addressesOf(input).services.get(address) ?? [];
+  return ownersOf(input).services.get(address) ?? [];
 }
 
 /** The Services that want a NodePort, in the order of their names. */
 export function servicesWithNodePort({ port, protocol }: NodePort, input: ExplainInput): readonly Service[] {
-  return addressesOf(input).nodePorts.get(`${protocol} ${port}`) ?? [];
+  return ownersOf(input).nodePorts.get(`${protocol} ${port}`) ?? [];
 }
 
 /** The endpoints at an address, each with the name of its Service. */
 export function endpointsAt(address: string, input: ExplainInput): readonly EndpointAt[] {
-  return addressesOf(input).endpoints.get(address) ?? [];
+  return ownersOf(input).endpoints.get(address) ?? [];
 }
 
 type NodePort = Pick<Destination, "port" | "protocol">;
@@ -136,7 +135,7 @@ interface Addresses {
  */
 const known = new WeakMap<ExplainInput, Addresses>();
 
-function addressesOf(input: ExplainInput): Addresses {
+function ownersOf(input: ExplainInput): Addresses {
   const found = known.get(input) ?? addressesIn(input.cache);
   known.set(input, found);
   return found;
@@ -149,9 +148,7 @@ function addressesIn(cache: ObjectCache): Addresses {
   for (const name of cache.serviceNames()) {
     const service = cache.service(name);
     if (service !== undefined) {
-      for (const address of new Set(FAMILIES.flatMap((family) => addressesOfService(service, family)))) {
-        addToGroup(services, address, service);
-      }
+      for (const address of new Set(addressesOf(service))) addToGroup(services, address, service);
       for (const key of new Set(service.ports.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))) {
         addToGroup(nodePorts, key, service);
       }
@@ -161,13 +158,6 @@ function addressesIn(cache: ObjectCache): Addresses {
     }
   }
   return { services, nodePorts, endpoints };
-}
-
-function addressesOfService(
-  { clusterIPs, externalIPs, loadBalancerIPs }: Service,
-  family: Family,
-): readonly string[] {
-  return [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
 }
 
 /**

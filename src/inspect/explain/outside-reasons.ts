@@ -219,7 +219,7 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
     nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    message: `${nodePort} answers at ${served} here, not at ${to}${isHere(to, input) ? "" : ", which is no address of this node"}`,
+    message: `${nodePort} answers at ${served} here, not at ${to}${isLocal(input.host, to) ? "" : ", which is no address of this node"}`,
     action: nodePortAction(to, input),
   };
 }
@@ -232,10 +232,6 @@ function nodePortAction(to: string, { host }: ExplainInput): string {
   return isLocal(host, to)
     ? "connect there, or add the address to --nodeport-addresses"
     : "run explain on the node that has the address, or name that node by --hostname-override";
-}
-
-function isHere(address: string, { host }: ExplainInput): boolean {
-  return isLocal(host, address) || isLoopback(address);
 }
 
 function loopback({ to }: Connection): Reason | undefined {

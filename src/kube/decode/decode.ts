@@ -1,6 +1,5 @@
 import type { V1ObjectMeta } from "@kubernetes/client-node";
-import type { ByFamily } from "../../base/family.ts";
-import { byFamily } from "../../base/family.ts";
+import { type ByFamily, byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { counted, quoted } from "../../base/text.ts";
 import type { Protocol } from "../../model/ids.ts";

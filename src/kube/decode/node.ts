@@ -1,6 +1,5 @@
 import type { V1Node, V1NodeAddress } from "@kubernetes/client-node";
-import type { ByFamily } from "../../base/family.ts";
-import { byFamily } from "../../base/family.ts";
+import { type ByFamily, byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";

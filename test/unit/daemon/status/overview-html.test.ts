@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
-import type { DaemonStatus } from "../../../../src/daemon/status/daemon-status.ts";
-import { pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
+import { type DaemonStatus, pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { fullSyncText } from "../../../../src/daemon/status/sync-history.ts";

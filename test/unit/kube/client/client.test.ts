@@ -9,8 +9,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ApiFailure, asApiFailure } from "../../../../src/kube/client/api-failure.ts";
 import { type ApiRequestOutcome, HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
-import type { ConnectionOptions } from "../../../../src/kube/client/load-connection.ts";
-import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import { type ConnectionOptions, loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, hasOpenssl, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi, type StubApiOptions } from "../../../support/stub-api/stub-api.ts";
 
