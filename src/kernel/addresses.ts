@@ -26,9 +26,7 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
       throw new AppError(
         "HOST",
         `cannot read this host's addresses from ${path}: ${systemErrorCode(cause)}`,
-        {
-          cause,
-        },
+        { cause },
       );
     }
   }

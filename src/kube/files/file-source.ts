@@ -43,9 +43,7 @@ const RETRY_PERIOD = 30_000;
  */
 export function fileSource(options: FileSourceOptions): ObjectSource {
   if (options.paths.includes("-")) {
-    throw badArgument("standard input cannot be watched for changes", {
-      hint: "name files or directories",
-    });
+    throw badArgument("standard input cannot be watched for changes", { hint: "name files or directories" });
   }
   return new FileSource(options);
 }

@@ -21,9 +21,7 @@ export interface ReadOptions {
 }
 
 /** An empty standard input, for files that are read again. */
-export const NO_INPUT: AsyncIterable<Uint8Array> = {
-  async *[Symbol.asyncIterator]() {},
-};
+export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterator]() {} };
 
 /**
  * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not

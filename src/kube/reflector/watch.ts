@@ -128,9 +128,7 @@ export class LineSplitter {
       throw new ApiFailure(
         "parse",
         `the watch ended within a line, after ${this.#pendingBytes} bytes of it`,
-        {
-          relist: true,
-        },
+        { relist: true },
       );
     }
   }
