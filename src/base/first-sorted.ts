@@ -3,9 +3,7 @@
  * @param most maximum number of items
  */
 export function firstSorted<T>(items: Iterable<T>, most: number, keyOf: (item: T) => string): T[] {
-  if (most === Number.POSITIVE_INFINITY) {
-    return [...items].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
-  }
+  if (most === Number.POSITIVE_INFINITY) return [...items].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   const first: { readonly key: string; readonly item: T }[] = [];
   for (const item of items) {
     const key = keyOf(item);

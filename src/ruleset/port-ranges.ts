@@ -308,9 +308,7 @@ function changesOf(
   for (const [key, piece] of after) {
     const known = before.get(key);
     const isSamePort = known?.port.key === piece.port.key && known.isSticky === piece.isSticky;
-    if (!isSamePort || !isSameRules(known.rules, piece.rules)) {
-      changes.push({ before: known, after: piece });
-    }
+    if (!isSamePort || !isSameRules(known.rules, piece.rules)) changes.push({ before: known, after: piece });
   }
   for (const [key, piece] of before) if (!after.has(key)) changes.push({ before: piece, after: undefined });
   return changes;

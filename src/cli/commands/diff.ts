@@ -106,9 +106,7 @@ async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeR
       isLive: isSet(argv, "live"),
     });
   }
-  if (other !== undefined) {
-    throw badArgument(`--with must be kube-proxy, not ${quoted(other)}`);
-  }
+  if (other !== undefined) throw badArgument(`--with must be kube-proxy, not ${quoted(other)}`);
   const paths = listArgument(argv, "with-objects");
   if (paths.length > 0) return await compareObjectOutcomes(request, paths);
   throw badArgument("no new objects given: use --with-objects PATH...", {
