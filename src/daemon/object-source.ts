@@ -99,7 +99,7 @@ export function fileOrigin(
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, async () => [], logger);
-      return fileSource({ paths, handlers, clock: systemClock, logger, ...(budget && { budget }) });
+      return fileSource({ paths, handlers, clock: systemClock, logger, budget });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),

@@ -27,7 +27,7 @@ export interface FileSourceOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Of Services; the default one if absent. */
-  readonly budget?: ServiceBudget;
+  readonly budget?: ServiceBudget | undefined;
 }
 
 /** Milliseconds between two checks of the files. */
@@ -131,7 +131,7 @@ class FileSource implements ObjectSource {
 
   async #read(fingerprint: string): Promise<void> {
     const { paths, budget } = this.#options;
-    const result = await readFiles(paths, NO_INPUT, budget && { budget });
+    const result = await readFiles(paths, NO_INPUT, { budget });
     const { services, endpointSlices, serviceCIDRs } = result.objects;
     refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
     // A YAML list that ends too early may be valid: it would remove the rules of all objects that follow.

@@ -17,7 +17,7 @@ export interface ReadOptions {
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
   /** Of Services; the default one if absent. */
-  readonly budget?: ServiceBudget;
+  readonly budget?: ServiceBudget | undefined;
 }
 
 /** An empty standard input, for files that are read again. */

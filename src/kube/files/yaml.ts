@@ -100,14 +100,12 @@ function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly st
 }
 
 /** Descends by one key. Returns the offset of the key or item, and the node of its value. */
-function step(node: unknown, key: string): { readonly at?: number; readonly next?: unknown } {
-  if (isSeq(node)) return { ...offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
-  if (!isMap(node)) return {};
-  const pair = node.items.find((each) => isPair(each) && String(each.key) === key);
-  return pair === undefined ? {} : { ...offsetOf(pair.key), next: pair.value };
+function step(node: unknown, key: string): { readonly at: number | undefined; readonly next: unknown } {
+  if (isSeq(node)) return { at: offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
+  const pair = isMap(node) ? node.items.find((each) => isPair(each) && String(each.key) === key) : undefined;
+  return { at: offsetOf(pair?.key), next: pair?.value };
 }
 
-function offsetOf(node: unknown): { readonly at?: number } {
-  const range = isNode(node) ? (node as ParsedNode).range : undefined;
-  return range === undefined || range === null ? {} : { at: range[0] };
+function offsetOf(node: unknown): number | undefined {
+  return isNode(node) ? (node as ParsedNode).range?.[0] : undefined;
 }
