@@ -42,10 +42,8 @@ export class Upkeep {
   }
 
   start(): void {
-    this.#every(
-      () => this.#options().syncPeriodMs,
-      () => this.#maintain(),
-    );
+    const syncPeriod = () => this.#options().syncPeriodMs;
+    this.#every(syncPeriod, () => this.#maintain());
     this.#every(QUARANTINE_RETRY, async () => this.#proxier.loop.retryRefused());
     if (this.#input.dryRun) return;
     this.#every(OTHERS_PERIOD, () => this.#countOthers());

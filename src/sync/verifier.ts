@@ -98,11 +98,8 @@ export class Verifier implements SyncSubscriber {
 
   start(reports: VerifierReports): void {
     this.#reports = reports;
-    this.#task = new PeriodicTask(
-      this.#parts.clock,
-      () => Math.min(PERIOD, this.#parts.maxPeriodMs()),
-      () => this.#verify(),
-    );
+    const period = () => Math.min(PERIOD, this.#parts.maxPeriodMs());
+    this.#task = new PeriodicTask(this.#parts.clock, period, () => this.#verify());
   }
 
   /** Compares now, because changes by others may have been missed. */

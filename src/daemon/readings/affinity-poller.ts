@@ -93,11 +93,8 @@ export class AffinityPoller implements SyncSubscriber {
   /** Reads once, and starts to read periodically. The kernel must have received the whole desired state. */
   start(): void {
     if (this.#isStopped) return;
-    this.#task = new PeriodicTask(
-      this.#parts.clock,
-      (took) => this.#pause(took),
-      () => this.look(),
-    );
+    const pause = (took: number) => this.#pause(took);
+    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.look());
     void this.look();
   }
 

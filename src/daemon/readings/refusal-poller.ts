@@ -88,11 +88,8 @@ export class RefusalPoller {
   }
 
   start(): void {
-    this.#task = new PeriodicTask(
-      this.#parts.clock,
-      (took) => Math.max(MIN_PAUSE, PAUSE_RATIO * took),
-      () => this.look(),
-    );
+    const pause = (took: number) => Math.max(MIN_PAUSE, PAUSE_RATIO * took);
+    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.look());
   }
 
   stop(): void {
