@@ -71,7 +71,8 @@ export function parseService(text: string, namespace: string | undefined, source
   const own = text.replace(DNS_FORM, "$2/$1$3").replace(KUBECTL_TYPE, "");
   const [, given = namespace ?? "default", name, port] = FORM.exec(own) ?? [];
   if (name === undefined) {
-    throw badArgument(`${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
+    throw badArgument(
+      `${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
     );
   }
   return { service: serviceName(given, name), port };

@@ -12,7 +12,13 @@ import {
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
-import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN, type StaticChain } from "./chain-names.ts";
+import {
+  CLUSTER_IPS_CHECK,
+  DROP_CHAIN,
+  MASQUERADING,
+  REJECT_CHAIN,
+  type StaticChain,
+} from "./chain-names.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,

@@ -3,7 +3,12 @@ import { messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { ObjectProblemLog } from "../kube/object-problem-log.ts";
-import { RESOURCE_NAMES, type ResourceName, type SourceHandler, type SourceHandlers } from "../kube/source.ts";
+import {
+  RESOURCE_NAMES,
+  type ResourceName,
+  type SourceHandler,
+  type SourceHandlers,
+} from "../kube/source.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";

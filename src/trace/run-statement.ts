@@ -1,10 +1,4 @@
-import type {
-  AnyExpression,
-  AnyLookup,
-  AnySet,
-  AnyStatement,
-  ElementUpdate,
-} from "../nft/ast/any-table.ts";
+import type { AnyExpression, AnyLookup, AnySet, AnyStatement, ElementUpdate } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";

@@ -13,8 +13,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const shell = given ?? basename(process.env.SHELL ?? "");
   const script = SCRIPTS.get(shell) ?? (given === undefined ? BASH : undefined);
   if (script !== undefined) return { exitCode: EXIT.ok, output: script };
-  throw badArgument(`the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`,
-  );
+  throw badArgument(`the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`);
 }
 
 /** If there are no completions, the scripts complete files. */

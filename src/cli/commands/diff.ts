@@ -45,8 +45,7 @@ function refuseUnused(argv: Argv): void {
   const given = (name: string) => argv[name] !== undefined && argv[name] !== false;
   for (const [name, needed] of Object.entries(NEEDED)) {
     if (!given(name) || needed.some(given)) continue;
-    throw badArgument(`--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`,
-    );
+    throw badArgument(`--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`);
   }
   const excluding = ["outcomes", "with"].find(given);
   if (!given("against") || excluding === undefined) return;
@@ -119,7 +118,6 @@ function failingChanges(argv: Argv): readonly OutcomeChange[] {
   return names.map((name) => {
     const change = OUTCOME_CHANGES.find((known) => known === name);
     if (change !== undefined) return change;
-    throw badArgument(`--fail-on must be one or more of ${OUTCOME_CHANGES.join(", ")}, not ${quoted(name)}`,
-    );
+    throw badArgument(`--fail-on must be one or more of ${OUTCOME_CHANGES.join(", ")}, not ${quoted(name)}`);
   });
 }

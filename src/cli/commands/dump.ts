@@ -87,8 +87,7 @@ function familiesOf(argv: Argv): readonly Family[] {
   const text = textArgument(argv, "family");
   if (text === undefined) return FAMILIES;
   const family = FAMILIES.find((each) => each === text);
-  if (family === undefined)
-    throw badArgument(`--family must be ip or ip6, not ${quoted(text)}`);
+  if (family === undefined) throw badArgument(`--family must be ip or ip6, not ${quoted(text)}`);
   return [family];
 }
 

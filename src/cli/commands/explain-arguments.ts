@@ -28,7 +28,9 @@ export function explainQueryOf(argv: Argv): ExplainQuery {
 function refuseUnused(argv: Argv, { kind }: ExplainQuery): void {
   const given = (name: string) => textArgument(argv, name) !== undefined;
   if (given("port") && !given("to")) {
-    throw badArgument(`--port needs --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
+    throw badArgument(
+      `--port needs --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`,
+    );
   }
   if (given("proto") && kind !== "connection")
     throw badArgument("--proto needs an address: a Service's ports have their own");

@@ -127,12 +127,10 @@ function traceArguments(argv: Argv): TraceArguments {
   const fromAddress = addressArgument(argv, "from-ip");
   const hasPort = textArgument(argv, "port") !== undefined;
   if (service !== undefined && (to !== undefined || hasPort)) {
-    throw badArgument("--service has addresses and ports of its own: leave out --to and --port",
-    );
+    throw badArgument("--service has addresses and ports of its own: leave out --to and --port");
   }
   if (client !== undefined && fromAddress !== undefined) {
-    throw badArgument("--from-ip and --client are both the client's address: give one of them",
-    );
+    throw badArgument("--from-ip and --client are both the client's address: give one of them");
   }
   const port = hasPort ? readPort(textArgument(argv, "port")) : undefined;
   const proto = textArgument(argv, "proto") ?? (hasPort ? "tcp" : undefined);
@@ -145,8 +143,7 @@ function readDuration(argv: Argv): number {
   const text = textArgument(argv, "duration") ?? "30s";
   const duration = parseDuration(text);
   if (duration !== undefined && duration >= 1 && duration <= MOST_DURATION_MS) return duration;
-  throw badArgument(`--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`,
-  );
+  throw badArgument(`--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`);
 }
 
 function readRate(argv: Argv): number {

@@ -37,7 +37,10 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   return [
     ...general,
     ...nodePortChanges(modes, { ...facts, ...objects }),
-    ...judge(AFFINITY_ROWS, objects.services.filter(({ affinitySeconds }) => affinitySeconds > 0)),
+    ...judge(
+      AFFINITY_ROWS,
+      objects.services.filter(({ affinitySeconds }) => affinitySeconds > 0),
+    ),
     ...judge(RANGE_ROWS, rangedServices(objects)),
     ...objects.conflicts.flatMap((conflict) => judge(CONFLICT_ROWS, conflict)),
   ];

@@ -136,9 +136,9 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
 
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
   if (cache.service(service) !== undefined) {
-    return badArgument(`Service ${service} only has addresses of a family that this node lacks`,
-      { hint: "see nft-proxy doctor on that node" },
-    );
+    return badArgument(`Service ${service} only has addresses of a family that this node lacks`, {
+      hint: "see nft-proxy doctor on that node",
+    });
   }
   return badArgument(`there is no Service ${service}`, {
     hint:

@@ -79,9 +79,9 @@ async function kubeProxyTables(
     listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
   const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
-  throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`,
-    { hint: `kube-proxy makes it in nftables mode; ${LISTING_HINT}` },
-  );
+  throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`, {
+    hint: `kube-proxy makes it in nftables mode; ${LISTING_HINT}`,
+  });
 
   async function live(): Promise<readonly (readonly AnyTable[])[]> {
     const nft = new NftProgram({ path: nftPath });

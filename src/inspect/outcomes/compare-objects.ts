@@ -28,7 +28,8 @@ export async function compareObjectOutcomes(
   return {
     ...comparison,
     differences: comparison.differences.map((difference) => {
-      const service = ownerName(after.state, difference.frontend) ?? ownerName(before.state, difference.frontend);
+      const service =
+        ownerName(after.state, difference.frontend) ?? ownerName(before.state, difference.frontend);
       const place = places.get(service?.split(":")[0] ?? "");
       return { ...difference, service, place };
     }),

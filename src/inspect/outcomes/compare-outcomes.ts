@@ -204,10 +204,7 @@ export interface OutcomeReport extends OutcomeComparison {
 }
 
 /** Returns the {@link portName} of the service port with a frontend. */
-export function ownerName(
-  { families }: RulesetState,
-  { family, key }: ComparedFrontend,
-): string | undefined {
+export function ownerName({ families }: RulesetState, { family, key }: ComparedFrontend): string | undefined {
   const port = families[family]?.ownerOf(key);
   return port && portName(port.service.name, port.spec.name);
 }

@@ -193,8 +193,7 @@ function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection
   const ports = { protocol, destinationPort: port };
   if (to !== undefined) return [{ family: familyOf(to), destination: to, ...ports }];
   if (port === undefined && fromAddress === undefined && client === undefined) {
-    throw badArgument("select the packets to trace: --to, --port, --service, --from-ip or --client",
-    );
+    throw badArgument("select the packets to trace: --to, --port, --service, --from-ip or --client");
   }
   return FAMILIES.map((family) => ({ family, ...ports }));
 }
