@@ -1,4 +1,3 @@
-import type { ChildProcess } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { HostFiles } from "./host.ts";
 
@@ -94,12 +93,17 @@ export async function programMemory(files: HostFiles): Promise<readonly ProgramM
   }));
 }
 
+/** A program that was started; without a process id if that failed. */
+interface StartedProgram {
+  readonly pid?: number | undefined;
+  once(event: "exit", listener: () => void): unknown;
+}
+
 /**
  * Samples the memory of a program until it ends: Node does not report it afterwards, and nft ends before the
  * next scrape. Does not keep this process alive.
- * @param child without a process id if it could not be started
  */
-export function samplePeak(child: Pick<ChildProcess, "pid" | "once">): void {
+export function samplePeak(child: StartedProgram): void {
   const { pid } = child;
   if (pid === undefined) return;
   let timer: NodeJS.Timeout;
