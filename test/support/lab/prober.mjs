@@ -39,9 +39,18 @@ function wanted({ count }, tally, answered) {
   return count ?? Math.max(90, 20 * Object.keys(tally).length);
 }
 
-function askTcp({ to, port, from, waitMs }) {
+// The kernel chooses ports at random: of 40 flows from one address, two have the same port in one run of 36, and conntrack
+// then takes the second for the first. So each connection of this process has the next port of the kernel's default range.
+const FIRST_PORT = 32_768;
+const PORTS = 28_232;
+let connections = 0;
+const nextPort = () => FIRST_PORT + (connections++ % PORTS);
+
+function askTcp(connection) {
+  const { to, port, from, waitMs } = connection;
   return new Promise((resolve) => {
-    const socket = net.connect({ host: to, port, ...(from === undefined ? {} : { localAddress: from }) });
+    const own = { localPort: nextPort(), ...(from === undefined ? {} : { localAddress: from }) };
+    const socket = net.connect({ host: to, port, ...own });
     const finish = (answer) => {
       clearTimeout(timer);
       socket.destroy();
@@ -49,13 +58,14 @@ function askTcp({ to, port, from, waitMs }) {
     };
     const timer = setTimeout(finish, waitMs, "timeout");
     socket.once("data", (data) => finish(data.toString().trim()));
-    socket.once("error", (error) => finish(failure(error)));
+    socket.once("error", (error) => finish(isTaken(error) ? askTcp(connection) : failure(error)));
     socket.once("end", () => finish("closed"));
   });
 }
 
 // The socket is connected, so that ICMP errors reach it.
-function askUdp({ to, port, from, waitMs }) {
+function askUdp(connection) {
+  const { to, port, from, waitMs } = connection;
   return new Promise((resolve) => {
     const socket = dgram.createSocket(to.includes(":") ? "udp6" : "udp4");
     let open = true;
@@ -68,13 +78,16 @@ function askUdp({ to, port, from, waitMs }) {
       resolve(answer);
     };
     const timer = setTimeout(finish, waitMs, "timeout");
-    socket.on("error", (error) => finish(failure(error)));
+    socket.on("error", (error) => finish(isTaken(error) ? askUdp(connection) : failure(error)));
     socket.once("message", (data) => finish(data.toString()));
     socket.once("connect", () => socket.send("hello", (error) => error && finish(failure(error))));
-    const connect = () => socket.connect(port, to);
-    if (from === undefined) connect();
-    else socket.bind({ address: from, port: 0, exclusive: true }, connect);
+    const own = { port: nextPort(), ...(from === undefined ? {} : { address: from }) };
+    socket.bind({ ...own, exclusive: true }, () => socket.connect(port, to));
   });
+}
+
+function isTaken({ code }) {
+  return code === "EADDRINUSE";
 }
 
 function failure({ code }) {
