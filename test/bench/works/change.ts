@@ -106,9 +106,9 @@ export const change: Work = {
   name: "change",
   summary: "one endpoint changed, event to kernel",
   run: async () => [
-    ...(await measureAlone({ services: 10_000, endpoints: 10 }, { p50: 8, p99: 25 })),
+    ...(await measureAlone({ services: 10_000, endpoints: 10 }, { p50: 3.5, p99: 8 })),
     await measureClose({ services: 10_000, endpoints: 10 }),
-    ...(await measureAlone({ services: 10_000, endpoints: 10, loadBalancers: true }, { p50: 8, p99: 25 })),
+    ...(await measureAlone({ services: 10_000, endpoints: 10, loadBalancers: true }, { p50: 3.5, p99: 8 })),
     ...(await measureAlone({ services: 1, endpoints: 5000 }, { p50: 12 })),
   ],
 };

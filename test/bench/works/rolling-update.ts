@@ -36,8 +36,8 @@ export const rollingUpdate: Work = {
       const transactions = (await daemon.syncs()) - syncs;
       const work = `rolling update of ${UPDATED} Services of ${sizeText(SIZE)}, ${PER_SECOND} changes/s, ${SECONDS} s`;
       return [
-        lagFigure(`${work}: lag, p50`, percentile(all, 0.5), 100),
-        lagFigure(`${work}: lag, p99`, percentile(all, 0.99), 300),
+        lagFigure(`${work}: lag, p50`, percentile(all, 0.5), 40),
+        lagFigure(`${work}: lag, p99`, percentile(all, 0.99), 120),
         {
           work: `${work}: CPU, nft included`,
           value: `${share.toFixed(1)} % of one core`,

@@ -130,7 +130,8 @@ export const rollout: Work = {
     await bringPodsHere();
     await writeFile("/proc/sys/net/core/somaxconn", String(BACKLOG));
     return [
-      await measure([], "adaptive interval", 60),
+      await measure([], "adaptive interval", 20),
+      await measure(["--iptables-min-sync-period=10ms"], "an interval of 10 ms"),
       await measure(["--iptables-min-sync-period=1s"], "an interval of 1 s"),
     ];
   },

@@ -121,7 +121,7 @@ export const start: Work = {
       {
         work: `start to synced, from an API server, ${sizeText(SIZE)}`,
         value: time(startMs),
-        budget: atMost(startMs, 3000, "3 s"),
+        budget: atMost(startMs, 2200, "2.20 s"),
         memory: peaks,
       },
       steadyMemory(SIZE, steady, 150e6),
