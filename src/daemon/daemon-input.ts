@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { OwnCommits } from "../kernel/daemon-nft.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import type { HostVersions } from "../kernel/versions.ts";
@@ -14,8 +15,8 @@ export interface DaemonInput {
   readonly version: string;
   readonly hostVersions: HostVersions;
   readonly nft: Nft;
-  /** Whether this nft made a commit, by the port id of its netlink socket; to be called once for each. */
-  readonly isOwnCommit: (portId: number) => boolean;
+  /** The commits of this nft. */
+  readonly ownCommits: Pick<OwnCommits, "has" | "claim">;
   readonly tables: TableReader;
   readonly system: HostSystem;
   readonly logger: Logger;

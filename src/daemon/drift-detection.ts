@@ -22,14 +22,14 @@ export class DriftDetection {
    * @param onVerified called with the time at which our tables were right, milliseconds since 1970
    */
   constructor(
-    { nft, isOwnCommit, tables, system, logger }: DaemonInput,
+    { nft, ownCommits, tables, system, logger }: DaemonInput,
     options: () => ProxyOptions,
     { loop, reconciler }: Proxier,
     onVerified: (at: number) => void,
   ) {
     const { clock, listenToKernel: listen } = system;
     const maxPeriodMs = () => options().fullResyncPeriodMs;
-    const events = new KernelEvents({ listen, isOwnCommit, clock, logger });
+    const events = new KernelEvents({ listen, ownCommits, clock, logger });
     const verifier = new Verifier({ tables, events, clock, logger, reconciler, maxPeriodMs, onVerified });
     const repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
     this.verifier = verifier;
@@ -50,6 +50,7 @@ export class DriftDetection {
     const repair = this.#repair;
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
+      needsOwnElements: () => repair.needsOwnElements,
       onBegun: () => this.verifier.compareNow(),
     });
     this.#tables.start();

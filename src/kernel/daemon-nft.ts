@@ -8,8 +8,7 @@ import { streamText } from "./stream-lines.ts";
 /** nft for a process that applies transactions continuously. */
 export interface DaemonNft {
   readonly nft: Nft;
-  /** Whether a commit is one of this nft's, by the port id of its socket: see {@link OwnCommits}. */
-  readonly isOwnCommit: (portId: number) => boolean;
+  readonly ownCommits: OwnCommits;
   /** Ends the processes that wait for later calls. Call nothing after this. */
   close(): void;
 }
@@ -19,16 +18,16 @@ export interface DaemonNft {
  * @param memoryBytes limit for a large transaction or listing, see {@link nftMemoryLimit}; undefined for none
  */
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined): DaemonNft {
-  const own = new OwnCommits();
+  const ownCommits = new OwnCommits();
   const spare = new SpareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
   const nft = new NftProgram({
     path,
     limits: DAEMON_LIMITS,
     run: limitedRun(memoryBytes, spare.run),
     stream: limitedStream(memoryBytes, streamText),
-    onApply: (pid) => own.started(pid),
+    onApply: (pid) => ownCommits.started(pid),
   });
-  return { nft, isOwnCommit: (portId) => own.claim(portId), close: () => spare.stop() };
+  return { nft, ownCommits, close: () => spare.stop() };
 }
 
 /** Creates an nft that reads the kernel and changes nothing: transactions are only logged. */
@@ -74,7 +73,12 @@ export class OwnCommits {
     if (this.#pids.size > MOST_PIDS && oldest !== undefined) this.#pids.delete(oldest);
   }
 
-  /** Whether a commit is one of ours, by the port id of its socket. */
+  /** Whether a commit that is being reported is one of ours, by the port id of its socket. */
+  has(portId: number): boolean {
+    return this.#pids.has(portId);
+  }
+
+  /** The same, for a commit that has been reported as a whole. Call it once for each. */
   claim(portId: number): boolean {
     return this.#pids.delete(portId);
   }

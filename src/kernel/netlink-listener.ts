@@ -9,6 +9,8 @@ import { startNetlinkEvents } from "./netlink-events.ts";
 export interface NetlinkHandlers {
   /** Called for each message about a commit, in order: its changes, then `generation` at its end. */
   readonly onMessage: (message: NetlinkMessage) => void;
+  /** Whether messages of commits with this port id need their elements: see {@link MessageReader}. */
+  readonly wantsElements: (portId: number) => boolean;
   /** Called once with the reason if listening ends; not after `stop`. */
   readonly onEnd: (error: unknown) => void;
 }
@@ -29,8 +31,8 @@ export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListene
 
 /** Creates listeners that use socat. @param socat path or name of the program */
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
-  return ({ onMessage, onEnd }) => {
-    const reader = new MessageReader(endianness());
+  return ({ onMessage, wantsElements, onEnd }) => {
+    const reader = new MessageReader(endianness(), wantsElements);
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;

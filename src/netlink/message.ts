@@ -112,13 +112,16 @@ const GENERATION_PROGRAM = 3;
  */
 export class MessageReader {
   readonly #endianness: Endianness;
+  readonly #wantsElements: (portId: number) => boolean;
   /** The incomplete last message, at the start of a buffer that grows as needed. */
   #pending = Buffer.alloc(0);
   #length = 0;
   #isBroken = false;
 
-  constructor(endianness: Endianness) {
+  /** @param wantsElements whether messages with a port id need their elements; without them they have none */
+  constructor(endianness: Endianness, wantsElements: (portId: number) => boolean = () => true) {
     this.#endianness = endianness;
+    this.#wantsElements = wantsElements;
   }
 
   /** Whether an impossible length ended the reading. */
@@ -142,7 +145,7 @@ export class MessageReader {
         break;
       }
       if (at + padded(length) > bytes.length) break;
-      messages.push(readMessage(view, at, at + length));
+      messages.push(readMessage(view, at, at + length, this.#wantsElements));
       at += padded(length);
     }
     if (at === 0 && this.#length > 0) this.#length = bytes.length;
@@ -169,7 +172,12 @@ export class MessageReader {
   }
 }
 
-function readMessage(view: AttributeView, at: number, end: number): NetlinkMessage {
+function readMessage(
+  view: AttributeView,
+  at: number,
+  end: number,
+  wantsElements: (portId: number) => boolean,
+): NetlinkMessage {
   try {
     const type = view.host16(at + 4);
     if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
@@ -181,7 +189,8 @@ function readMessage(view: AttributeView, at: number, end: number): NetlinkMessa
     const portId = view.host32(at + 12);
     if (kind === "generation") return { kind, portId, ...readGeneration(view, from, end) };
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
-    if (kind === "elements") return { kind, op, portId, family, ...readElements(view, from, end) };
+    if (kind === "elements")
+      return { kind, op, portId, family, ...readElements(view, from, end, wantsElements(portId)) };
     return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;
@@ -220,6 +229,7 @@ function readElements(
   view: AttributeView,
   from: number,
   limit: number,
+  areWanted: boolean,
 ): { readonly table: string; readonly set: string; readonly elements: readonly RawElement[] } {
   let table: string | undefined;
   let set: string | undefined;
@@ -229,7 +239,7 @@ function readElements(
     const type = view.type(at);
     if (type === ELEMENTS_TABLE) table = view.text(at, end);
     else if (type === ELEMENTS_SET) set = view.text(at, end);
-    else if (type === ELEMENTS_LIST) elements = readRawElements(view, view.content(at), end);
+    else if (type === ELEMENTS_LIST && areWanted) elements = readRawElements(view, view.content(at), end);
     at += padded(end - at);
   }
   if (table === undefined || set === undefined)

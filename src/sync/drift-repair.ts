@@ -84,6 +84,11 @@ export class DriftRepair {
     else loop.requestRepair(found, { compared: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
+  /** See {@link ForeignCommits.needsOwnElements}. */
+  get needsOwnElements(): boolean {
+    return this.#commits.needsOwnElements;
+  }
+
   /**
    * Repairs the changes of a foreign commit. Must also be called for our own commits: they may have undone
    * the changes.

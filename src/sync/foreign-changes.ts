@@ -30,6 +30,11 @@ export class ForeignCommits {
     return this.#author !== undefined;
   }
 
+  /** Whether elements of our own commits matter, because foreign ones touched some. */
+  get needsOwnElements(): boolean {
+    return this.#touched.size > 0 && !this.#isTooMuch;
+  }
+
   /** Adds a commit. Of our own commits, only elements that foreign ones touched before are kept. */
   add({ messages, author, isForeign }: Commit): void {
     const elements = messages.filter((message) => message.kind === "elements");

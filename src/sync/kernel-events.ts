@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+import type { OwnCommits } from "../kernel/daemon-nft.ts";
 import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
@@ -8,8 +9,7 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 /** Parts of {@link KernelEvents}. */
 export interface KernelEventsParts {
   readonly listen: StartNetlinkListener;
-  /** Whether a commit is ours, by the port id of its socket. Must be called once for each commit. */
-  readonly isOwnCommit: (portId: number) => boolean;
+  readonly ownCommits: Pick<OwnCommits, "has" | "claim">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -18,6 +18,8 @@ export interface KernelEventsParts {
 export interface KernelReports {
   /** Called for each commit that changed our tables. */
   readonly onCommit: (commit: Commit) => void;
+  /** Whether elements of our own commits are needed. Reading 130,000 takes 0.13 s, at the start of the daemon. */
+  readonly needsOwnElements: () => boolean;
   /** Called when listening begins: changes may have been missed until now. */
   readonly onBegun: () => void;
 }
@@ -27,7 +29,7 @@ export type TableMessage = Extract<NetlinkMessage, { readonly table: string }>;
 
 /** A commit that changed our tables. */
 export interface Commit {
-  /** Its changes of our tables, in order. */
+  /** Its changes of our tables, in order; without elements if nobody needs them. */
   readonly messages: readonly TableMessage[];
   /** Who made it, as `nft (process 4711)`. */
   readonly author: string;
@@ -101,6 +103,8 @@ export class KernelEvents {
     if (this.#isStopped) return;
     const listener = listen({
       onMessage: (message) => this.#read(message),
+      wantsElements: (portId) =>
+        !this.#parts.ownCommits.has(portId) || this.#reports?.needsOwnElements() === true,
       onEnd: (error) => this.#ended(listener, error),
     });
     this.#listener = listener;
@@ -144,9 +148,9 @@ export class KernelEvents {
     const messages = this.#messages;
     this.#messages = [];
     if (this.#since === undefined || messages.length === 0) return;
-    const { clock, isOwnCommit } = this.#parts;
+    const { clock, ownCommits } = this.#parts;
     const portIds = new Set(messages.map(({ portId }) => portId));
-    const isForeign = ![...portIds].every((portId) => isOwnCommit(portId));
+    const isForeign = ![...portIds].every((portId) => ownCommits.claim(portId));
     if (isForeign) this.#foreignAt = clock.monotonic();
     this.#reports?.onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
   }

@@ -122,6 +122,20 @@ describe("messages of the kernel", () => {
     }
   });
 
+  test("have no elements where nobody wants those of their port id", () => {
+    const answer = (portId: number) => {
+      const bytes = getRequest({ family: "ip", table: "t", set: "s" }, [{ key: "abcd", isEnd: false }], "LE");
+      bytes.writeUInt16LE((10 << 8) | 12, 4);
+      bytes.writeUInt32LE(portId, 12);
+      return bytes;
+    };
+    const reader = new MessageReader("LE", (portId) => portId === 7);
+    expect(reader.read(Buffer.concat([answer(7), answer(8)]))).toMatchObject([
+      { portId: 7, set: "s", elements: [{ key: "abcd" }] },
+      { portId: 8, set: "s", elements: [] },
+    ]);
+  });
+
   test("with impossible attributes are reported, and the next are read", () => {
     const request = getRequest({ family: "ip", table: "t", set: "s" }, [{ key: "abcd", isEnd: false }], "LE");
     // An answer has the layout of the request.

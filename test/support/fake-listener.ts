@@ -58,9 +58,13 @@ export class FakeListener {
 
   /** Reports a commit of these changes, by another program or with the given port id. */
   commit(changes: readonly Told[], { program, pid, portId } = STRANGER): void {
-    const { onMessage } = this.last.handlers;
+    const { onMessage, wantsElements } = this.last.handlers;
     const place = { portId, family: "ip", table: "nft-proxy" } as const;
-    for (const change of changes) onMessage({ ...place, ...change } as TableMessage);
+    for (const change of changes) {
+      const message = { ...place, ...change } as TableMessage;
+      if (message.kind !== "elements" || wantsElements(message.portId)) onMessage(message);
+      else onMessage({ ...message, elements: [] });
+    }
     onMessage({ kind: "generation", portId: 0, generation: 7, pid, program });
   }
 

@@ -33,12 +33,11 @@ export class FakeNft {
   timesOut: boolean | "at the end" = false;
   /** Called when a run starts. The run waits for the result. */
   before: (run: NftRun) => void | Promise<void> = () => {};
-  readonly #own = new OwnCommits();
-  /** Whether a commit was made by this nft. */
-  readonly isOwnCommit = (portId: number) => this.#own.claim(portId);
+  /** The commits of this nft. */
+  readonly ownCommits = new OwnCommits();
   readonly nft: Nft = new NftProgram({
     path: "nft",
-    onApply: (pid) => this.#own.started(pid),
+    onApply: (pid) => this.ownCommits.started(pid),
     run: (...call) => this.#run(...call),
     stream: (path, args) => this.#stream(path, args),
   });

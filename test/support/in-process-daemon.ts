@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
+import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
@@ -70,7 +71,7 @@ export class InProcessDaemon {
       version: "test",
       hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
       nft,
-      isOwnCommit: () => false,
+      ownCommits: new OwnCommits(),
       tables: nftTables(nft),
       system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
       logger,

@@ -31,6 +31,7 @@ export class KernelWatch {
       onMessage: (message) => {
         for (const listener of this.#listeners) listener(message);
       },
+      wantsElements: () => true,
       onEnd: (error) => onEnd(`the kernel's notifications ended: ${messageOf(error)}`),
     });
   }

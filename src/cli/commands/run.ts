@@ -13,7 +13,7 @@ import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
-import { type DaemonNft, daemonNft, dryRunNft } from "../../kernel/daemon-nft.ts";
+import { type DaemonNft, daemonNft, dryRunNft, OwnCommits } from "../../kernel/daemon-nft.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
@@ -146,7 +146,7 @@ async function serve(
 async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logger): Promise<DaemonNft> {
   if (!dryRun) return daemonNft(nftPath, systemClock, await nftMemoryLimit(hostFiles, runProcess));
   const nft = dryRunNft(new NftProgram({ path: nftPath }), logger);
-  return { nft, isOwnCommit: () => false, close: () => {} };
+  return { nft, ownCommits: new OwnCommits(), close: () => {} };
 }
 
 async function objectOrigin(

@@ -45,7 +45,7 @@ async function start(path: string) {
     version: "1.2.3",
     hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
     nft: fake.nft,
-    isOwnCommit: fake.isOwnCommit,
+    ownCommits: fake.ownCommits,
     tables: fake.tables,
     system: {
       clock,

@@ -181,6 +181,15 @@ describe("ForeignCommits", () => {
     expect(keys(made(own(BACK), foreign(LOST)).takeElements(desired))).toEqual([FRONTEND]);
   });
 
+  test("needs the elements of our commits from a foreign commit on, until it was examined", () => {
+    const commits = made(own(LOST));
+    expect(commits.needsOwnElements).toBe(false);
+    commits.add(foreign(LOST));
+    expect(commits.needsOwnElements).toBe(true);
+    commits.takeElements(desired);
+    expect(commits.needsOwnElements).toBe(false);
+  });
+
   test("is empty after only our commits, and after the commits were examined", () => {
     const commits = made(own(LOST));
     expect(commits.isAny).toBe(false);

@@ -35,11 +35,11 @@ async function setUp({ isReady = true } = {}) {
   const commits: Commit[] = [];
   /** The authors of those that are not ours. */
   const foreign: string[] = [];
-  const state = { begun: 0 };
+  const state = { begun: 0, needsOwnElements: false };
   const ownPids = new Set([OWN.portId]);
   const events = new KernelEvents({
     listen: kernel.listen,
-    isOwnCommit: (portId) => ownPids.has(portId),
+    ownCommits: { has: (portId) => ownPids.has(portId), claim: (portId) => ownPids.has(portId) },
     clock,
     logger,
   });
@@ -48,6 +48,7 @@ async function setUp({ isReady = true } = {}) {
       commits.push(commit);
       if (commit.isForeign) foreign.push(commit.author);
     },
+    needsOwnElements: () => state.needsOwnElements,
     onBegun: () => state.begun++,
   });
   await turn();
@@ -59,6 +60,14 @@ async function setUp({ isReady = true } = {}) {
 }
 
 describe("KernelEvents", () => {
+  test("reads the elements of foreign commits, and of ours only if they are needed", async () => {
+    const { kernel, state } = await setUp();
+    const { wantsElements } = kernel.last.handlers;
+    expect([wantsElements(STRANGER.portId), wantsElements(OWN.portId)]).toEqual([true, false]);
+    state.needsOwnElements = true;
+    expect(wantsElements(OWN.portId)).toBe(true);
+  });
+
   test("reports a foreign commit in our tables once, with its author", async () => {
     const { foreign, kernel, events, pass, clock } = await setUp();
     await pass(1);
