@@ -11,6 +11,7 @@ import { commandLine } from "./works/command-line.ts";
 import { connectionRate } from "./works/connection-rate.ts";
 import { connections } from "./works/connections.ts";
 import { counters } from "./works/counters.ts";
+import { deadNode } from "./works/dead-node.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fleet } from "./works/fleet.ts";
 import { fullSync } from "./works/full-sync.ts";
@@ -41,6 +42,7 @@ const WORKS: readonly Work[] = [
   rollingUpdate,
   busy,
   rollout,
+  deadNode,
   underWay,
   resync,
   repair,

@@ -5,9 +5,12 @@
 //   watch ADDRESS PORT CLIENT   connects as client number CLIENT without a pause until standard input ends;
 //                               prints as JSON when each failed connection started and ended, in milliseconds
 //                               since 1970 with fractions, and the number of all connections
+//   rate SERVICES PER-SECOND    makes that many connections a second to the first Services in turn until
+//                               standard input ends; prints as JSON when each failed connection started, in
+//                               milliseconds since 1970 with fractions
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { laterPodIP, POD_PORT, podIP } from "./cluster-objects.ts";
+import { clusterIP, laterPodIP, POD_PORT, podIP, SERVICE_PORT } from "./cluster-objects.ts";
 
 const AT_ONCE = 8;
 const PATIENCE = 1000;
@@ -46,7 +49,8 @@ function connects(
       else socket.destroy();
       resolve(opened);
     };
-    const timer = setTimeout(finish, PATIENCE, false);
+    // If this process had to wait for a processor, answers that have come are read before the time is over.
+    const timer = setTimeout(() => setImmediate(finish, false), PATIENCE);
     socket.once("connect", () => finish(true));
     socket.once("error", () => finish(false));
   });
@@ -98,7 +102,35 @@ async function watch(address: string, port: number, client: number): Promise<voi
   console.log(JSON.stringify({ made, failures }));
 }
 
+/** Starts connections when they are due, however long others take. */
+async function rate(services: number, perSecond: number): Promise<void> {
+  let ended = false;
+  process.stdin.once("end", () => {
+    ended = true;
+  });
+  process.stdin.resume();
+  const failures: number[] = [];
+  const open = new Set<Promise<void>>();
+  const began = now();
+  let made = 0;
+  console.log("ready");
+  while (!ended) {
+    for (; made < ((now() - began) * perSecond) / 1000; made++) {
+      const started = now();
+      const one = connects(clusterIP(made % services), SERVICE_PORT).then((opened) => {
+        if (!opened) failures.push(started);
+        open.delete(one);
+      });
+      open.add(one);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  await Promise.all(open);
+  console.log(JSON.stringify(failures));
+}
+
 const [mode, address = "", port = "", number = ""] = process.argv.slice(2);
 if (mode === "serve") await serve(Number(address));
 else if (mode === "connect") await connectAll(address, Number(port), Number(number));
+else if (mode === "rate") await rate(Number(address), Number(port));
 else await watch(address, Number(port), Number(number));
