@@ -199,10 +199,10 @@ describe("an ejected endpoint", () => {
 test("a client that waits for a silent endpoint reaches another one when it retransmits its SYN", async () => {
   await fail("pod3", "drop");
   const { ip, clients } = SERVICES["round-robin"] as ServiceKind;
-  // All at once, so that enough of them wait.
+  // All at once, so that enough of them wait: a SYN is sent again 1, 3, 7, 15, 31 and 63 s after the first.
   const probes = [1, 2, 3, 4].flatMap((nth) =>
     clients.map(
-      (from): Probe => ({ id: `${from} ${nth}`, from, to: ip, port: 80, proto: "tcp", n: 8, wait: 30 }),
+      (from): Probe => ({ id: `${from} ${nth}`, from, to: ip, port: 80, proto: "tcp", n: 8, wait: 65 }),
     ),
   );
   const waiting = lab.lab.observe(probes);
