@@ -156,6 +156,7 @@ describe("an ejected endpoint", () => {
     expect((await lab.get(10249, "/")).body).toMatch(/Ejected endpoints/);
     const event = lab.api.events.find(({ reason }) => reason === "EndpointEjected");
     expect(event).toMatchObject({ note: expect.stringContaining("does not answer"), type: "Warning" });
+    await daemon.saying("ejected an endpoint that does not answer", 4);
     expect(daemon.said("ejected an endpoint that does not answer")).toHaveLength(4);
     expect(await lab.metric("nft_proxy_endpoint_ejections_total")).toBe(4);
     const results = ["tried", "answered", "refused"].map((result) =>
@@ -190,6 +191,7 @@ describe("an ejected endpoint", () => {
   test("returns when it answers, and the rules follow from the objects alone", async () => {
     await heal("pod2", "pod3");
     await expect.poll(ejected, PATIENCE).toBe(0);
+    await daemon.saying("an ejected endpoint answers again", 4);
     expect(daemon.said("an ejected endpoint answers again")).toHaveLength(4);
     await lab.converged();
     expect(await failures(12)).toEqual({});
@@ -208,7 +210,7 @@ test("a client that waits for a silent endpoint reaches another one when it retr
   const waiting = lab.lab.observe(probes);
   await expect.poll(() => failures(12, ["round-robin"]), PATIENCE).toEqual({});
   for (const [, tally] of await waiting) expect(tally).not.toHaveProperty("timeout");
-  expect(daemon.said("released connections that wait for ejected endpoints")).not.toEqual([]);
+  await daemon.saying("released connections that wait for ejected endpoints");
   await heal("pod3");
   await expect.poll(ejected, PATIENCE).toBe(0);
 });

@@ -209,7 +209,8 @@ describe("commands beside a running daemon", () => {
     const redactedTexts = await texts("--redact");
     for (const [name, text] of redactedTexts)
       if (name.endsWith(".json")) expect(() => JSON.parse(text), name).not.toThrow();
-    const redacted = [...redactedTexts.values()].join("\n");
+    // The version of socat has four numbers, as an address has.
+    const redacted = [...redactedTexts.values()].join("\n").replace(/(?<=socat\W+)[\d.]+/g, "");
     expect(redacted).not.toMatch(/kube-dns-|\bfrontend\b|\bshop\b|node-2/);
     const addresses = redacted.match(/\b\d{1,3}(?:\.\d{1,3}){3}\b/g) ?? [];
     expect(new Set(addresses)).toEqual(

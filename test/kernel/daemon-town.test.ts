@@ -23,6 +23,7 @@ describe("the daemon in the recorded town", () => {
     expect(await lab.kernelText()).toBe("");
     lab.api.clearFaults();
     await lab.converged();
+    await daemon.saying("full sync");
     expect(daemon.said("full sync")).toHaveLength(1);
   });
 

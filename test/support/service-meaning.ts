@@ -50,9 +50,12 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
   const ranged = hasRanges(arrival)
     ? firstOf(candidates.filter(({ port }) => isInRange(port, packet)))
     : undefined;
-  if (nodePort !== undefined && (nodePort.choice.hasAny || ranged === undefined))
-    return fromOutside(arrival, nodePort);
-  if (ranged !== undefined) return byAddress(arrival, withPort(ranged, packet.port));
+  if (ranged !== undefined && nodePort?.choice.hasAny !== true) {
+    const ofRange = byAddress(arrival, withPort(ranged, packet.port));
+    // Without an endpoint for the packet in the range, the NodePort's refusal comes first.
+    if (nodePort === undefined || Array.isArray(ofRange) || isForbidden(arrival, ranged.port)) return ofRange;
+  }
+  if (nodePort !== undefined) return fromOutside(arrival, nodePort);
   if (arrival.toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
   return [`${packet.to} ${packet.port} kept`];
