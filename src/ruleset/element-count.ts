@@ -97,11 +97,14 @@ export function rangeCount(service: Service, context: FamilyContext): number {
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
+/** A Service and its slices. */
+export interface ServedObjects {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
+}
+
 /** The number of endpoints of a Service that are watched, counted at each port. */
-export function watchedCount(
-  { service, slices }: { readonly service: Service; readonly slices: readonly EndpointSlice[] },
-  context: FamilyContext,
-): number {
+export function watchedCount({ service, slices }: ServedObjects, context: FamilyContext): number {
   const watched = service.ports.filter((spec) =>
     passiveHealthOf({ service, spec }, context.passiveHealthCheck),
   );

@@ -1,13 +1,12 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
-import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { rangeCount, watchedCount } from "./element-count.ts";
+import { rangeCount, type ServedObjects, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
-/** The features of which a Service loses one if older Services leave too little of it. */
+/** Features with a limited budget. A Service is served without one if older Services leave too little of it. */
 export const FEATURES = ["affinity", "ranges", "watching"] as const;
 
 export type Feature = (typeof FEATURES)[number];
@@ -18,12 +17,6 @@ export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   ranges: "its ranges of ports",
   watching: "passive health checks",
 };
-
-/** A Service and its slices. */
-export interface ServedObjects {
-  readonly service: Service;
-  readonly slices: readonly EndpointSlice[];
-}
 
 /** How to count a feature in a family, and the name of its budget. */
 interface FeatureCount {

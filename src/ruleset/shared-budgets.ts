@@ -1,18 +1,16 @@
+import { byFamily } from "../base/family.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service, ServicePortSpec } from "../model/service.ts";
 import type { Excess } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { elementCount, ownExcess } from "./element-count.ts";
+import { elementCount, ownExcess, type ServedObjects } from "./element-count.ts";
 import { FEATURES, type Feature, FeatureBudget } from "./feature-budget.ts";
 import type { NodeContext } from "./node-context.ts";
 
 /** A Service and its slices when their elements were counted. */
-interface Counted extends Claim {
-  readonly service: Service;
-  readonly slices: readonly EndpointSlice[];
-}
+type Counted = Claim & ServedObjects;
 
 /**
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
@@ -67,12 +65,9 @@ export class SharedBudgets {
     const changed = new Set(this.#elements.decide({ all, namespace }));
     for (const name of changed) this.#counted.add(name);
     for (const feature of FEATURES) {
-      const decided = this.#features[feature].decide(
-        this.#counted,
-        (name) => this.#claimServed(name),
-        nodeContext,
-      );
-      for (const name of decided) changed.add(name);
+      const objectsOf = (name: ServiceName) => this.#claimServed(name);
+      for (const name of this.#features[feature].decide(this.#counted, objectsOf, nodeContext))
+        changed.add(name);
     }
     this.#counted.clear();
     return changed;
@@ -122,20 +117,22 @@ export class SharedBudgets {
     const { affinity, ranges, watching } = this.#features;
     const ports = servicePortsOf(service);
     if (affinity.isEnough && ranges.isEnough && watching.isEnough) return ports;
-    return ports.map((port) => {
-      const isPlain = affinity.isShort(service.name, port.family);
-      const isUnranged = ranges.isShort(service.name, port.family);
-      const isUnwatched = watching.isShort(service.name, port.family);
-      if (!isPlain && !isUnranged && !isUnwatched) return port;
+    // Ports share the object, by which the source ranges of a Service are computed once.
+    const reduced = byFamily((family) => {
+      const isPlain = affinity.isShort(service.name, family);
+      const isUnwatched = watching.isShort(service.name, family);
+      if (!isPlain && !isUnwatched) return service;
       return {
-        ...port,
-        service: {
-          ...service,
-          ...(isPlain && { affinitySeconds: 0 }),
-          ...(isUnwatched && { passiveHealthCheck: "off" as const }),
-        },
-        spec: isUnranged ? withoutRanges(port.spec) : port.spec,
+        ...service,
+        ...(isPlain && { affinitySeconds: 0 }),
+        ...(isUnwatched && { passiveHealthCheck: "off" as const }),
       };
+    });
+    return ports.map((port) => {
+      const isUnranged = ranges.isShort(service.name, port.family);
+      if (reduced[port.family] === service && !isUnranged) return port;
+      const spec = isUnranged ? withoutRanges(port.spec) : port.spec;
+      return { ...port, service: reduced[port.family], spec };
     });
   }
 

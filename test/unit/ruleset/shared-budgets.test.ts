@@ -1,4 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
+import type { Service } from "../../../src/model/service.ts";
+import { servicePortsOf } from "../../../src/model/service-port.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { LISTS, RANGES } from "../../../src/ruleset/sets.ts";
@@ -122,6 +125,30 @@ test("without room for all ranges of ports, the newest Services are served witho
       "all Services together can have 4 ranges of ports at addresses of a family (--max-port-ranges), and this one has 2, 2 more than older ones leave",
     ],
   ]);
+});
+
+test.each([
+  ["session affinity", { maxStickyPorts: 1 }, { affinitySeconds: 60 }],
+  ["passive health checks", { maxWatchedEndpoints: 1 }, { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
+  [
+    "ranges of ports",
+    { maxPortRanges: 1 },
+    {
+      ports: [80, 81].map((number) =>
+        port(number, { name: `p${number}`, ranges: [{ first: 10 * number, last: 10 * number }] }),
+      ),
+    },
+  ],
+])("all ports of a Service served without its %s share one Service object", (_, options, more) => {
+  const ports = [80, 81].map((number) => port(number, { name: `p${number}` }));
+  const { cache, renderer, update } = rendered(["a/1"], options, { ports, ...more });
+  const slicePorts = ports.map(({ name }) => slicePort(8080, { name }));
+  cache.putSlice(slice({ service: "a/1", endpoints: ["10.244.0.1"], ports: slicePorts }));
+  update();
+  const served = renderer.state.budgets.asServed(cache.service(named("a/1")) as Service);
+  expect(served).toHaveLength(2);
+  expect(served).not.toEqual(servicePortsOf(cache.service(named("a/1")) as Service));
+  expect(new Set(served.map((each) => each.service)).size).toBe(1);
 });
 
 describe("more service ports with session affinity than there are ids", () => {
