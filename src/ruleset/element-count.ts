@@ -5,8 +5,8 @@ import { hasPortRanges, type Service, type ServicePortSpec } from "../model/serv
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
-import { WATCH_SETS } from "./passive-health.ts";
 import { servedRanges } from "./service-port-rules.ts";
+import { WATCH_SETS } from "./sets.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 
 /** Counts the endpoints of some slices, whatever their conditions: they may become ready at any time. */

@@ -14,7 +14,7 @@ import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { COUNT_ANSWERS, COUNT_ATTEMPTS, WATCH_SETS } from "./passive-health.ts";
+import { COUNT_ANSWERS, COUNT_ATTEMPTS } from "./passive-health.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import {
   type DesiredElement,
@@ -36,6 +36,7 @@ import {
   type SetName,
   setSpecs,
   VANISHED,
+  WATCH_SETS,
   watchSpecs,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";

@@ -11,7 +11,7 @@ import { splitParts } from "../nft/elements.ts";
 import type { StaticChain, StaticChainName } from "./chain-names.ts";
 import { destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
-import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "./sets.ts";
+import { ANSWERS, ATTEMPTS, RESETS } from "./sets.ts";
 
 /** The chain that counts new connections to watched endpoints. */
 export const COUNT_ATTEMPTS = "count-attempts" satisfies StaticChainName;
@@ -54,9 +54,9 @@ export function countAttempts({ isWatching }: WatchContext): Rule[] {
 }
 
 /**
- * The chains that count for watched endpoints; the lookups count, by the counters of the elements. A
- * connection is confirmed when its first packet has passed all hooks: a SYN that is sent again, and one that
- * the node sends to itself, count once.
+ * The chains that count for watched endpoints; the lookups count, by the counters of the elements. The kernel
+ * confirms a connection when its first packet has passed all hooks. So a connection counts once, even if its
+ * SYN is sent again, or passes the hooks twice because the node sends it to itself.
  */
 export function watchChains({ family, isWatching }: WatchContext): readonly StaticChain[] {
   if (!isWatching) return [];
@@ -79,9 +79,6 @@ export function watchChains({ family, isWatching }: WatchContext): readonly Stat
     },
   ];
 }
-
-/** The sets with the elements of watched endpoints. */
-export const WATCH_SETS: readonly WatchSetName[] = [ATTEMPTS, ANSWERS, RESETS];
 
 /** The endpoints that are taken out of the lists of a service port; undefined if it is not watched. */
 export function ejectionFor(

@@ -38,8 +38,10 @@ export const ANSWERS = "endpoint-answers";
 /** The same: their resets before an answer. */
 export const RESETS = "endpoint-resets";
 
-/** The name of a set of watched endpoints. */
-export type WatchSetName = typeof ATTEMPTS | typeof ANSWERS | typeof RESETS;
+/** The sets of watched endpoints. */
+export const WATCH_SETS = [ATTEMPTS, ANSWERS, RESETS] as const;
+
+export type WatchSetName = (typeof WATCH_SETS)[number];
 
 /** Maximum number of endpoints in {@link VANISHED} for each family. The daemon deletes the oldest first. */
 export const MOST_VANISHED = 4096;
@@ -232,12 +234,7 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
 /** The sets of one family that exist while an endpoint is watched. */
 export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  return [ATTEMPTS, ANSWERS, RESETS].map((name) => ({
-    ...PLAIN,
-    name: name as WatchSetName,
-    key: [address, "inet_service"],
-    counter: true,
-  }));
+  return WATCH_SETS.map((name) => ({ ...PLAIN, name, key: [address, "inet_service"], counter: true }));
 }
 
 export function isOfSourceRanges(set: string): boolean {

@@ -47,8 +47,9 @@ export function staticChains(
   kinds: readonly FrontendKind[] = [PORTS],
   isWatching = false,
 ): StaticChain[] {
+  const watchContext = { ...context, isWatching };
   return [
-    ...baseChains({ ...context, isWatching }),
+    ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind)),
     {
@@ -62,7 +63,7 @@ export function staticChains(
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
     ...vanishedCheck(context),
-    ...watchChains({ ...context, isWatching }),
+    ...watchChains(watchContext),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },
