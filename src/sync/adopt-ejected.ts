@@ -21,9 +21,9 @@ export function adoptEjected(
 ): ReadonlySet<ServiceName> {
   const services = new Set<ServiceName>();
   for (const { family, sets } of Object.values(kernel)) {
-    const listed = new Set(sets.get(ENDPOINTS)?.elements.values());
-    const counted = [...(sets.get(ATTEMPTS)?.elements.keys() ?? [])];
-    const ejected = new Set(counted.filter((target) => !listed.has(target)));
+    const ejected = new Set(sets.get(ATTEMPTS)?.elements.keys());
+    if (ejected.size === 0) continue;
+    for (const target of sets.get(ENDPOINTS)?.elements.values() ?? []) ejected.delete(target);
     if (ejected.size === 0) continue;
     for (const { port, watched } of families[family]?.allServicePortRules() ?? []) {
       for (const target of watched) {

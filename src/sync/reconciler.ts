@@ -318,8 +318,9 @@ export class Reconciler {
   async #adopt(kernel: Ruleset): Promise<void> {
     const { cache, vanished, tables, checksHealth = false } = this.#parts;
     if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
-    const services = checksHealth ? adoptEjected(cache, kernel, this.state, this.#nodeContext) : [];
-    this.#renderer.update(services, this.#refused.servicePorts);
+    if (!checksHealth) return;
+    const services = adoptEjected(cache, kernel, this.state, this.#nodeContext);
+    if (services.size > 0) this.#renderer.update(services, this.#refused.servicePorts);
   }
 
   /**
