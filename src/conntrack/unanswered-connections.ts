@@ -1,41 +1,75 @@
-import type { Family } from "../base/family.ts";
+import type { Clock } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
+import type { Logger } from "../base/logger.ts";
 import type { Flow, FlowTable } from "../kernel/conntrack.ts";
-import { familyOf } from "../model/ip.ts";
 import { joinParts } from "../nft/elements.ts";
 
-/** Endpoints of a family, each as `address . port`. */
-export interface EndpointName {
-  readonly family: Family;
+/** An endpoint that does not answer, as `address . port`. */
+interface Silent {
   readonly target: string;
+}
+
+/**
+ * Returns a function that calls {@link releaseUnanswered} and never rejects. Endpoints that are ejected while
+ * it lists the conntrack table share the next listing.
+ */
+export function unansweredReleaser(
+  table: FlowTable,
+  clock: Clock,
+  logger: Logger,
+): (endpoints: readonly Silent[]) => Promise<void> {
+  const failures = new FailureLog(
+    logger,
+    clock,
+    "cannot release connections that wait for ejected endpoints: their clients wait up to two minutes",
+    "connections that wait for ejected endpoints are released again",
+  );
+  const pending: Silent[] = [];
+  let isReleasing = false;
+  const release = async () => {
+    try {
+      const connections = await releaseUnanswered(table, pending.splice(0));
+      if (connections > 0)
+        logger.info({ connections }, "released connections that wait for ejected endpoints");
+      failures.end();
+    } catch (error) {
+      failures.add(messageOf(error));
+    }
+  };
+  return async (endpoints) => {
+    pending.push(...endpoints);
+    if (isReleasing) return;
+    isReleasing = true;
+    while (pending.length > 0) await release();
+    isReleasing = false;
+  };
 }
 
 /**
  * Deletes the connections that wait for an answer from one of these endpoints. A client sends its SYN again
  * after 1, 3, 7 s and so on (RFC 6298), and the kernel would translate it to the same endpoint for two
- * minutes. Now it starts a new connection, which goes to another endpoint.
+ * minutes. Without its entry the SYN starts a new connection, which goes to another endpoint.
  * @returns the number of connections
  * @throws AppError HOST if conntrack (conntrack-tools) is missing or fails
  */
-export async function releaseUnanswered(
-  table: FlowTable,
-  endpoints: readonly EndpointName[],
-): Promise<number> {
-  const names = new Set(endpoints.map(({ family, target }) => `${family} ${target}`));
-  const waiting = await unansweredBy(table, names);
+export async function releaseUnanswered(table: FlowTable, endpoints: readonly Silent[]): Promise<number> {
+  const targets = new Set(endpoints.map(({ target }) => target));
+  const waiting = await unansweredBy(table, targets);
   if (waiting.length === 0) return 0;
   // Some versions of conntrack cannot: they fail (1.4.6) or do nothing (1.4.7).
   await table.expireFlows(waiting).catch(() => {});
   const ids = new Set(waiting.map(({ id }) => id));
-  const left = (await unansweredBy(table, names)).filter(({ id }) => ids.has(id));
+  const left = (await unansweredBy(table, targets)).filter(({ id }) => ids.has(id));
   if (left.length > 0) await table.deleteFlowsLike(left);
   return waiting.length;
 }
 
-async function unansweredBy(table: FlowTable, names: ReadonlySet<string>): Promise<Flow[]> {
+async function unansweredBy(table: FlowTable, targets: ReadonlySet<string>): Promise<Flow[]> {
   const found: Flow[] = [];
   for await (const flow of table.unansweredConnections()) {
     const { address, port } = flow.replySource;
-    if (names.has(`${familyOf(address)} ${joinParts(address, port)}`)) found.push(flow);
+    if (targets.has(joinParts(address, port))) found.push(flow);
   }
   return found;
 }

@@ -1,18 +1,13 @@
 import type { Clock } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
 import type { Family } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
-import { releaseUnanswered } from "../conntrack/unanswered-connections.ts";
+import { unansweredReleaser } from "../conntrack/unanswered-connections.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
-import type { EjectedEndpoint } from "../model/passive-health.ts";
 import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
 import { affinityCrowdedEvent, ejectedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
 import { FastPathDevices } from "./fast-path-devices.ts";
-import type { HostSystem } from "./host-system.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { askByConnecting } from "./passive-health/ask.ts";
 import { PassiveHealth } from "./passive-health/passive-health.ts";
@@ -126,45 +121,13 @@ function passiveHealth(
     nodeContext: () => nodeContext.current(),
     ask: askByConnecting,
     request: () => loop.request(),
-    onLeft: releaser(system, logger),
+    onLeft: unansweredReleaser(system.flows, system.clock, logger),
     onEjected: (endpoint) => {
       metrics.observe("endpointEjected", undefined);
       for (const service of endpoint.services)
         events.record(ejectedEvent(serviceSubject(cache, service), endpoint));
     },
   });
-}
-
-/**
- * Returns a function that has clients which wait for ejected endpoints connect to others. Endpoints ejected
- * during one listing of the conntrack table have the next one together.
- */
-function releaser({ flows, clock }: HostSystem, logger: Logger) {
-  const failures = new FailureLog(
-    logger,
-    clock,
-    "cannot release connections that wait for ejected endpoints: their clients wait up to two minutes",
-    "connections that wait for ejected endpoints are released again",
-  );
-  const pending: EjectedEndpoint[] = [];
-  let isReleasing = false;
-  const release = async () => {
-    try {
-      const connections = await releaseUnanswered(flows, pending.splice(0));
-      if (connections > 0)
-        logger.info({ connections }, "released connections that wait for ejected endpoints");
-      failures.end();
-    } catch (error) {
-      failures.add(messageOf(error));
-    }
-  };
-  return async (endpoints: readonly EjectedEndpoint[]): Promise<void> => {
-    pending.push(...endpoints);
-    if (isReleasing) return;
-    isReleasing = true;
-    while (pending.length > 0) await release();
-    isReleasing = false;
-  };
 }
 
 function fastPathDevices({ nft, system, logger, options }: DaemonInput, { loop }: Proxier): FastPathDevices {

@@ -35,8 +35,9 @@ export const DEFAULT_PASSIVE_HEALTH_CHECK: PassiveHealthCheck = {
  */
 export const MOST_WATCHED = 10_000;
 
-const RULE =
-  'must be on, off, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%" of some of these four';
+const DEFAULT_LIST = listText(DEFAULT_PASSIVE_HEALTH_CHECK);
+
+const RULE = `must be on, off, or a list such as "${DEFAULT_LIST}" of some of these four`;
 
 /** The valid values of each key. */
 const KEYS: Readonly<Record<string, (text: string) => Partial<PassiveHealthCheck> | undefined>> = {
@@ -75,12 +76,14 @@ export function parsePassiveHealthCheck(
 /** Formats a setting, as {@link parsePassiveHealthCheck} reads it. */
 export function passiveHealthText(setting: PassiveHealthSetting): string {
   if (typeof setting === "string") return setting;
-  const { failures, intervalMs, ejectMs, maxEjected } = setting;
-  const text = `failures=${failures},interval=${formatDuration(intervalMs)},eject=${formatDuration(ejectMs)},max-ejected=${maxEjected}%`;
-  return text === DEFAULT_TEXT ? "on" : text;
+  const text = listText(setting);
+  return text === DEFAULT_LIST ? "on" : text;
 }
 
-const DEFAULT_TEXT = "failures=3,interval=1s,eject=10s,max-ejected=50%";
+function listText({ failures, intervalMs, ejectMs, maxEjected }: PassiveHealthCheck): string {
+  const [interval, eject] = [formatDuration(intervalMs), formatDuration(ejectMs)];
+  return `failures=${failures},interval=${interval},eject=${eject},max-ejected=${maxEjected}%`;
+}
 
 /** The part of a service port that passive health checks depend on. */
 interface WatchablePort {
@@ -96,6 +99,15 @@ export function passiveHealthOf(
   if (spec.protocol !== "tcp" || byDefault === "never") return undefined;
   const setting = service.passiveHealthCheck ?? byDefault;
   return typeof setting === "string" ? undefined : setting;
+}
+
+/**
+ * How many endpoints of a list may be ejected: at most the share, and never the last.
+ * @param length the number of endpoints in the list
+ * @param maxEjected the share, in percent
+ */
+export function mostEjected(length: number, maxEjected: number): number {
+  return Math.min(Math.floor((length * maxEjected) / 100), length - 1);
 }
 
 /** New connections in a row that an endpoint did not answer; 0 if an earlier process counted them. */

@@ -1,6 +1,7 @@
 import { assertNever } from "../base/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Node } from "./node.ts";
+import { mostEjected } from "./passive-health.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";
 
 /** The hints in effect: none, zone hints (KEP-2433) or node hints (KEP-3015). */
@@ -94,7 +95,7 @@ function withoutEjected(
   ejection: Ejection | undefined,
 ): { readonly list: readonly Endpoint[]; readonly ejected: readonly Endpoint[] } {
   if (ejection === undefined || ejection.targets.size === 0) return { list, ejected: NOBODY.list };
-  const most = Math.min(Math.floor((list.length * ejection.maxEjected) / 100), list.length - 1);
+  const most = mostEjected(list.length, ejection.maxEjected);
   const byTarget = new Map(list.map((endpoint) => [endpoint.target, endpoint]));
   const ejected = new Set<Endpoint>();
   for (const target of ejection.targets) {

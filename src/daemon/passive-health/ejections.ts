@@ -1,4 +1,3 @@
-import type { Family } from "../../base/family.ts";
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 
 /** Longest time until an ejected endpoint is asked again, milliseconds. */
@@ -11,29 +10,31 @@ interface Entry {
   pauseMs: number;
 }
 
-/** The ejected endpoints, and when each is asked again: after ever longer pauses. Times are monotonic. */
+/**
+ * The ejected endpoints of both families by `address . port`, and when each is asked again: after ever longer
+ * pauses. Times are monotonic.
+ */
 export class Ejections {
   readonly #entries = new Map<string, Entry>();
 
-  /** Those of both families, in the order of ejection. */
+  /** All of them, in the order of ejection. */
   all(): EjectedEndpoint[] {
     return [...this.#entries.values()].map(({ endpoint }) => endpoint);
   }
 
-  has(family: Family, target: string): boolean {
-    return this.#entries.has(keyOf(family, target));
+  has(target: string): boolean {
+    return this.#entries.has(target);
   }
 
   /** @param pauseMs until it is asked for the first time */
   add(endpoint: EjectedEndpoint, now: number, pauseMs: number): void {
-    this.#entries.set(keyOf(endpoint.family, endpoint.target), { endpoint, dueAt: now + pauseMs, pauseMs });
+    this.#entries.set(endpoint.target, { endpoint, dueAt: now + pauseMs, pauseMs });
   }
 
   /** @returns the endpoint, undefined if it was not ejected */
-  delete(family: Family, target: string): EjectedEndpoint | undefined {
-    const key = keyOf(family, target);
-    const entry = this.#entries.get(key);
-    this.#entries.delete(key);
+  delete(target: string): EjectedEndpoint | undefined {
+    const entry = this.#entries.get(target);
+    this.#entries.delete(target);
     return entry?.endpoint;
   }
 
@@ -44,14 +45,10 @@ export class Ejections {
   }
 
   /** Records that an endpoint still does not answer: the next pause is twice as long. */
-  failedAgain(family: Family, target: string, now: number): void {
-    const entry = this.#entries.get(keyOf(family, target));
+  failedAgain(target: string, now: number): void {
+    const entry = this.#entries.get(target);
     if (entry === undefined) return;
     entry.pauseMs = Math.min(2 * entry.pauseMs, LONGEST_PAUSE);
     entry.dueAt = now + entry.pauseMs;
   }
-}
-
-function keyOf(family: Family, target: string): string {
-  return `${family} ${target}`;
 }

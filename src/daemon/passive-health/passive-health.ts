@@ -5,9 +5,9 @@ import { FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
-import type { ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { type EjectedEndpoint, unansweredText } from "../../model/passive-health.ts";
+import { type EjectedEndpoint, mostEjected, unansweredText } from "../../model/passive-health.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import { mayAsk } from "../../ruleset/passive-health.ts";
@@ -18,7 +18,7 @@ import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { Ask } from "./ask.ts";
 import { Ejections } from "./ejections.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
-import { mayEject, WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
+import { WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
 
 /** What {@link PassiveHealth} needs. */
 export interface PassiveHealthParts {
@@ -96,7 +96,10 @@ export class PassiveHealth implements SyncSubscriber {
     return this.#connections;
   }
 
-  /** Takes over what is watched. An endpoint that is no longer in any list is forgotten: it may return at once. */
+  /**
+   * Watches the endpoints that the sync rendered. One that left all lists is forgotten, so it is served at once
+   * when it returns.
+   */
   synced(report: Pick<SyncReport, "rendered" | "nodeContext" | "startedAt">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);
     const left = this.#leaving.filter(({ at }) => at <= report.startedAt);
@@ -125,7 +128,7 @@ export class PassiveHealth implements SyncSubscriber {
     let adopted = 0;
     for (const family of FAMILIES) {
       for (const target of cache.ejected[family]) {
-        if (this.#ejections.has(family, target)) continue;
+        if (this.#ejections.has(target)) continue;
         const [port] = this.#watched.portsOf(family, target);
         const pauseMs = port?.check.ejectMs ?? 0;
         const endpoint = { family, target, services: this.#servicesOf(family, target), at: clock.now() };
@@ -147,7 +150,7 @@ export class PassiveHealth implements SyncSubscriber {
     this.#task?.stop();
   }
 
-  /** Reads the counters once, and begins to ask those that do not answer. Never rejects. */
+  /** Reads the counters once, then asks endpoints that do not answer. Never rejects. */
   async look(): Promise<void> {
     try {
       for (const family of FAMILIES) await this.#lookAt(family);
@@ -183,8 +186,7 @@ export class PassiveHealth implements SyncSubscriber {
     const { last } = known.observation;
     known.observation = observation;
     if (counts.attempts === last.attempts && counts.answers === last.answers) return;
-    const services = new Set(this.#watched.portsOf(family, target).map(({ service }) => service));
-    for (const service of services) {
+    for (const service of this.#servicesOf(family, target)) {
       const sum = this.#connections.get(service) ?? { attempts: 0, answers: 0, resets: 0 };
       const added = (of: keyof EndpointCounts) => sum[of] + Math.max(0, counts[of] - last[of]);
       this.#connections.set(service, {
@@ -213,8 +215,8 @@ export class PassiveHealth implements SyncSubscriber {
     for (const { family, target } of [...due, ...this.#suspects(now)]) {
       if (left <= 0) return;
       const [port] = this.#watched.portsOf(family, target);
-      if (port === undefined || this.#asking.has(`${family} ${target}`)) continue;
-      const namespace = port.service.slice(0, port.service.indexOf("/"));
+      if (port === undefined || this.#asking.has(target)) continue;
+      const namespace = namespaceOf(port.service);
       const ofNamespace = asked.get(namespace) ?? 0;
       if (ofNamespace >= MOST_ASKED_OF_NAMESPACE) continue;
       asked.set(namespace, ofNamespace + 1);
@@ -229,10 +231,11 @@ export class PassiveHealth implements SyncSubscriber {
     return FAMILIES.flatMap((family) =>
       [...this.#known[family]].flatMap(([target, known]) => {
         const { attempts } = unanswered(known.observation);
-        if (attempts === 0 || this.#ejections.has(family, target)) return [];
-        const ports = this.#watched.portsOf(family, target).filter(({ check, ...port }) => {
-          const isDue = now - known.judgedAt >= check.intervalMs && now - known.askedAt >= check.ejectMs;
-          return isDue && attempts >= check.failures && this.#mayEject(family, { check, ...port });
+        if (attempts === 0 || this.#ejections.has(target)) return [];
+        const ports = this.#watched.portsOf(family, target).filter((port) => {
+          const { failures, intervalMs, ejectMs } = port.check;
+          const isDue = now - known.judgedAt >= intervalMs && now - known.askedAt >= ejectMs;
+          return isDue && attempts >= failures && this.#mayEject(port);
         });
         if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
         known.judgedAt = now;
@@ -241,26 +244,25 @@ export class PassiveHealth implements SyncSubscriber {
     );
   }
 
-  #mayEject(family: Family, port: WatchedPort): boolean {
-    const ejected = port.targets.filter((target) => this.#ejections.has(family, target));
-    return mayEject(port, ejected.length);
+  /** Whether another endpoint of a service port may be ejected. */
+  #mayEject({ check, targets }: WatchedPort): boolean {
+    const ejected = targets.filter((target) => this.#ejections.has(target));
+    return ejected.length < mostEjected(targets.length, check.maxEjected);
   }
 
   async #ask(family: Family, target: string, port: WatchedPort): Promise<void> {
     const { clock, ask } = this.#parts;
-    const key = `${family} ${target}`;
     const known = this.#known[family].get(target);
     if (known !== undefined) known.askedAt = clock.monotonic();
     const base = known?.observation.base;
-    this.#asking.add(key);
+    this.#asking.add(target);
     const [address = "", number] = splitParts(target);
     const answer = await ask(address, Number(number));
-    this.#asking.delete(key);
+    this.#asking.delete(target);
     // An endpoint that left the lists meanwhile was forgotten, even if it is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "answered") this.#isBack(family, target);
-    else if (this.#ejections.has(family, target))
-      this.#ejections.failedAgain(family, target, clock.monotonic());
+    else if (this.#ejections.has(target)) this.#ejections.failedAgain(target, clock.monotonic());
     else if (known?.observation.base === base) await this.#confirm(family, target, port);
   }
 
@@ -268,7 +270,7 @@ export class PassiveHealth implements SyncSubscriber {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
     // If it fails again, that is new.
-    if (known !== undefined && this.#ejections.has(family, target)) known.askedAt = Number.NEGATIVE_INFINITY;
+    if (known !== undefined && this.#ejections.has(target)) known.askedAt = Number.NEGATIVE_INFINITY;
     this.#return(family, target);
   }
 
@@ -284,8 +286,8 @@ export class PassiveHealth implements SyncSubscriber {
     );
     const ports = this.#watched.portsOf(family, target);
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
-    if (answers !== last.answers || this.#ejections.has(family, target)) return;
-    if (!ports.some((port) => this.#mayEject(family, port))) return;
+    if (answers !== last.answers || this.#ejections.has(target)) return;
+    if (!ports.some((port) => this.#mayEject(port))) return;
     const { clock, cache, logger, request, onEjected } = this.#parts;
     const services = this.#servicesOf(family, target);
     const endpoint = { family, target, services, at: clock.now(), ...unanswered(known.observation) };
@@ -301,7 +303,7 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   #return(family: Family, target: string): void {
-    const endpoint = this.#ejections.delete(family, target);
+    const endpoint = this.#ejections.delete(target);
     if (endpoint === undefined) return;
     const { cache, logger, request } = this.#parts;
     const isWatched = this.#watched.of(family).has(target);

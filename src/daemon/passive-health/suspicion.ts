@@ -17,8 +17,8 @@ export interface Observation {
 }
 
 /**
- * Compares a reading of an endpoint with what was known. An answer to any client ends the suspicion of all
- * connections before it: which of them it answered is not known.
+ * Compares a reading of an endpoint with the one before. One answer clears the endpoint of all connections
+ * until then, because the counters do not tell which of them it answered.
  * @param known undefined for the first reading, which tells nothing of how long ago connections were
  */
 export function observe(known: Observation | undefined, counts: EndpointCounts): Observation {

@@ -58,7 +58,7 @@ export class WatchedEndpoints {
     return this.#ports.has(name);
   }
 
-  /** The service ports that have an endpoint, in no order; none for one that is not watched. */
+  /** The service ports that watch an endpoint, in no particular order. */
   portsOf(family: Family, target: string): WatchedPort[] {
     return [...(this.#targets[family].get(target)?.values() ?? [])];
   }
@@ -92,14 +92,4 @@ function watchedPorts(
     const check = passiveHealthOf(port, byDefault);
     return check === undefined ? [] : [{ family, key, port: { service: port.service.name, check, targets } }];
   });
-}
-
-/**
- * Whether another endpoint of a service port may be ejected: never more than the share of its endpoints, nor
- * the last.
- * @param ejected how many are ejected already
- */
-export function mayEject({ check, targets }: WatchedPort, ejected: number): boolean {
-  const most = Math.min(Math.floor((targets.length * check.maxEjected) / 100), targets.length - 1);
-  return ejected < most;
 }

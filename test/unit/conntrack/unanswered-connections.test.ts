@@ -3,10 +3,7 @@ import { releaseUnanswered } from "../../../src/conntrack/unanswered-connections
 import type { Flow } from "../../../src/kernel/conntrack.ts";
 import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
 
-const EJECTED = [
-  { family: "ip", target: "10.244.1.2 . 8080" },
-  { family: "ip6", target: "fd00::2 . 8080" },
-] as const;
+const EJECTED = [{ target: "10.244.1.2 . 8080" }, { target: "fd00::2 . 8080" }];
 
 let ids = 0;
 const waitingFor = (address: string, port: number): Flow => ({
