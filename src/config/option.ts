@@ -155,7 +155,7 @@ export function fieldFlag({ wins, ...flag }: FieldFlag, type: FlagType, path: st
 const same = <Value>(value: Value): Value => value;
 const isEmpty = (value: unknown): boolean => value === "";
 
-/** An option whose value is that of the file. */
+/** An option whose value in the file needs no conversion. */
 function plain<Value>(row: Row, form: Omit<Kind<Value, Value>, "parse" | "print">): Option<Value> {
   return optionOf<Value, Value>(row, { ...form, parse: same, print: same });
 }
