@@ -144,10 +144,13 @@ test("clients of every kind of Service no longer reach endpoints that refuse or 
 });
 
 describe("an ejected endpoint", () => {
-  test("is named by explain and contained in dump, and diff finds no difference", async () => {
+  test("is named by explain and doctor and contained in dump, and diff finds no difference", async () => {
     const { stdout } = await command("explain", "shop/plain:80");
     expect(stdout).toMatch(/10\.244\.1\.12.*ejected \d+ s ago:\s+refused \d+ of \d+\s+new connections/s);
     expect(stdout).toMatch(/10\.244\.1\.13.*ejected \d+ s ago:\s+answered none of \d+/s);
+    expect((await command("doctor")).stdout).toMatch(
+      /ejected-endpoints: .*10\.244\.1\.12:8080 \(shop\/affinity/,
+    );
     expect((await command("dump")).stdout).toContain('["10.244.1.12",8080]');
     expect(await command("diff")).toMatchObject({ exitCode: 0 });
   });

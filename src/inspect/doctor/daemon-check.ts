@@ -20,6 +20,8 @@ export interface DaemonSocketFact {
   readonly problem?: string | undefined;
   /** Resources that it does not follow, with the reasons; absent if it follows all. */
   readonly unfollowed?: string;
+  /** Endpoints that it ejected, with their Services; absent for none. */
+  readonly ejected?: string;
 }
 
 /**
@@ -29,7 +31,7 @@ export interface DaemonSocketFact {
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { health } = fact;
   const answers = health.kind === "answers" ? health : undefined;
-  return judge(ROWS, {
+  return judge([...ROWS, EJECTED_ENDPOINTS], {
     ...fact,
     hasTables,
     url: health.kind === "off" ? "" : health.url,
@@ -163,6 +165,15 @@ const ROWS: readonly Row<Facts>[] = (
     { level: "ok", found: daemonText },
   ] satisfies readonly Omit<Row<Facts>, "check">[]
 ).map((row) => ({ check: "daemon", ...row }));
+
+const EJECTED_ENDPOINTS: Row<Facts> = {
+  check: "ejected-endpoints",
+  level: "warning",
+  when: ({ socket }) => socket?.ejected !== undefined,
+  found: ({ socket }) => `the daemon ejected ${socket?.ejected}`,
+  means: "they do not answer this node, and get no new connections from it until they do",
+  action: "check with nft-proxy fleet whether most nodes eject them, or only this one",
+};
 
 function absenceText({ silence, url }: Facts): string {
   if (silence !== undefined) return `no daemon answers at ${url} (${silence})`;

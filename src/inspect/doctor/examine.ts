@@ -1,6 +1,6 @@
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
-import { listText } from "../../base/text.ts";
+import { listText, listTextOf } from "../../base/text.ts";
 import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
@@ -9,7 +9,9 @@ import { onlineCores } from "../../kernel/host.ts";
 import { NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/source.ts";
+import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { targetText } from "../../nft/elements.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
 import { judgeFastPath } from "./fast-path-check.ts";
@@ -102,7 +104,10 @@ async function daemonFact(
   return { health, socket: socketFact(daemon) };
 }
 
-function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): DaemonSocketFact {
+function socketFact({
+  socket,
+  state: { now, sources, sync, ejected = [] },
+}: RunningDaemon): DaemonSocketFact {
   const { problem } = sync;
   const names = unfollowedResources(sources, now);
   const reasons = [...new Set(names.map((name) => sources[name].failure))];
@@ -110,7 +115,12 @@ function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): D
     path: socket,
     problem,
     ...(names.length === 0 ? {} : { unfollowed: `${listText(names)} (${reasons.join("; ")})` }),
+    ...(ejected.length === 0 ? {} : { ejected: listTextOf(ejected, ejectedName) }),
   };
+}
+
+function ejectedName({ target, services }: EjectedEndpoint): string {
+  return `${targetText(target)} (${listText(services, 2)})`;
 }
 
 /** Facts that only a migration needs. */

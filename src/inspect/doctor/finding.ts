@@ -24,6 +24,7 @@ export type CheckName =
   | "firewall"
   | "fast-path"
   | "daemon"
+  | "ejected-endpoints"
   | "migration"
   | "migration-forward"
   | "migration-nodeport-addresses"

@@ -369,6 +369,20 @@ describe("the daemon", () => {
   });
 });
 
+test("endpoints that the daemon ejected are a warning, beside the daemon's own finding", () => {
+  const health = { kind: "off" } as const;
+  const socket = { path: "/run/x", ejected: "10.244.1.7:8080 (shop/cart)" };
+  expect(judgeDaemon({ health, socket }, true)).toMatchObject([
+    { check: "daemon", level: "ok" },
+    {
+      check: "ejected-endpoints",
+      level: "warning",
+      found: "the daemon ejected 10.244.1.7:8080 (shop/cart)",
+      action: expect.stringContaining("nft-proxy fleet"),
+    },
+  ]);
+});
+
 describe("judgeFastPath", () => {
   const facts = {
     chains: [base("ip nft-proxy", "forward", "accept"), base("inet fw", "input", "drop")],
