@@ -211,8 +211,7 @@ export class PassiveHealth implements SyncSubscriber {
     const now = this.#parts.clock.monotonic();
     const asked = new Map<string, number>();
     let left = MOST_ASKED - this.#asking.size;
-    const due = this.#ejections.due(now);
-    for (const { family, target } of [...due, ...this.#suspects(now)]) {
+    for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
       if (left <= 0) return;
       const [port] = this.#watched.portsOf(family, target);
       if (port === undefined || this.#asking.has(target)) continue;
@@ -314,4 +313,10 @@ export class PassiveHealth implements SyncSubscriber {
     logger.info({ endpoint: targetText(target), services }, message);
     request();
   }
+}
+
+/** Takes from both lists in turn, so that thousands of one kind do not hold up the other. */
+function inTurn<T>(some: readonly T[], others: readonly T[]): T[] {
+  const turns = Array.from({ length: Math.max(some.length, others.length) }, (_, index) => index);
+  return turns.flatMap((index) => [...some.slice(index, index + 1), ...others.slice(index, index + 1)]);
 }

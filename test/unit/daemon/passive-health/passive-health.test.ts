@@ -323,6 +323,18 @@ test("the connects after one reading are limited for each namespace", async () =
   expect(asked).toHaveLength(8);
 });
 
+test("a suspect does not wait for all ejected endpoints that are due", async () => {
+  const addresses = Array.from({ length: 40 }, (_, index) => `10.244.1.${index + 1}`);
+  const { cache, sync, look, count, asked } = node(addresses);
+  for (const address of addresses.slice(0, 35)) cache.setEjected("ip", `${address} . 8080`, true, [WEB]);
+  sync();
+  await look();
+  asked.length = 0;
+  count("10.244.1.40", 5);
+  await look();
+  expect(asked).toContain("10.244.1.40");
+});
+
 test("connections are counted by Service", async () => {
   const { look, count, health } = node();
   await look();
