@@ -192,6 +192,19 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     const { exitCode, stdout } = await check("--from", townObjects("town"), "--nft-path=/nowhere/nft");
     expect(exitCode).toBe(0);
     expect(stdout).toContain('kernel: not asked: cannot start nft at "/nowhere/nft"');
+    expect(stdout).toMatch(/^ok: .*; 0 errors, 1 warning; the kernel was not asked$/m);
+  });
+
+  test.each([
+    ["an empty directory", async () => await mkdtemp(join(directory, "empty-")), ""],
+    ["other kinds of objects", async () => "-", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"],
+    ["nothing from a pipe", async () => "-", ""],
+  ])("does not pass with %s, unless that is excluded", async (_what, path, text) => {
+    const args = ["check", "-f", await path()];
+    const { exitCode, stdout } = await nftProxy(args, text);
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(/^error: .*: no Service, .* was found: nothing was checked \[no-objects\]$/m);
+    expect((await nftProxy([...args, "--exclude=no-objects"], text)).exitCode).toBe(0);
   });
 
   test("checks everything else with an nft that is too old, and names the missing feature", async () => {
@@ -238,8 +251,9 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(lines).toHaveLength(22);
   });
 
-  test("ends with exit code 2 for bad arguments", async () => {
+  test("ends with exit code 2 for bad arguments, and for a path that does not exist or cannot be read", async () => {
     expect((await check("--from", faulty, "--output=xml")).exitCode).toBe(2);
     expect((await check("--from", "/nowhere")).exitCode).toBe(2);
+    expect((await check("--from", "/proc/self/mem")).exitCode).toBe(2);
   });
 });

@@ -9,6 +9,7 @@ import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
@@ -28,7 +29,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
   const { options, notices } = commandOptions(argv);
-  const desired = await loadFromFiles(loadRequest(argv, { options }), { thorough: true, placeholders: true });
+  const request = loadRequest(argv, { options });
+  const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
   const items = listArgument(argv, "exclude").flatMap((text) => text.split(","));
   const isExcluded = exclusions(items, desired.files);
@@ -38,6 +40,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const kernel = await askKernel(options.nftPath, state, nodeContext);
   const found = [
     ...desired.diagnostics,
+    ...noObjects(request.paths, desired.files),
     ...excesses(desired),
     ...checkWarnings(desired),
     ...strictDiagnostics(argv, desired),
@@ -75,6 +78,20 @@ function moreOf({ file, document, object = "" }: Diagnostic) {
   return (reason: string, severity: Diagnostic["severity"]): Diagnostic => {
     return { code: "more-diagnostics", file, document, path: "", object, reason, severity };
   };
+}
+
+/**
+ * Returns an error if no object was checked. Otherwise a pipeline would pass whose path is wrong, or whose
+ * `helm template` printed nothing.
+ */
+function noObjects(
+  [file = ""]: readonly string[],
+  { objects, ignored, invalid, diagnostics }: FilesResult,
+): Diagnostic[] {
+  const lists = [...Object.values(objects), ignored, invalid];
+  if (lists.some(({ length }) => length > 0) || hasErrors(diagnostics)) return [];
+  const reason = "no Service, EndpointSlice, Node or ServiceCIDR was found: nothing was checked";
+  return [{ file, document: 1, ...fieldError("no-objects", "", reason) }];
 }
 
 /** Returns what the API server would reject, as errors, or with `--no-strict` as warnings. */

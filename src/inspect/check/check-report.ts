@@ -33,7 +33,7 @@ export function countOf({ diagnostics }: CheckReport, severity: Diagnostic["seve
 
 /** Returns the lines of the summary, the last of which is the verdict. */
 export function summaryLines(report: CheckReport): string[] {
-  const { counts, ignored, passed, excluded } = report;
+  const { counts, ignored, passed, excluded, kernel } = report;
   const read = `${counted(counts.services, "Service")} and ${counted(counts.endpointSlices, "EndpointSlice")}`;
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
   return [
@@ -48,7 +48,7 @@ export function summaryLines(report: CheckReport): string[] {
       : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
     ...(excluded === 0 ? [] : [`${counted(excluded, "diagnostic")} excluded`]),
     kernelLine(report),
-    `${passed ? "ok" : "refused"}: ${read}; ${found}`,
+    `${passed ? "ok" : "refused"}: ${read}; ${found}${kernel.kind === "not-asked" ? "; the kernel was not asked" : ""}`,
   ];
 }
 

@@ -26,6 +26,7 @@ export const DIAGNOSTIC_CODES = [
   "missing-field",
   "more-diagnostics",
   "no-endpoints",
+  "no-objects",
   "no-valid-source-range",
   "node-port-range",
   "not-an-object",

@@ -24,19 +24,19 @@ const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 /**
  * Gives the ports of a Service the ranges of its annotation. An annotation with any mistake is ignored as a
  * whole, and the ports are served as without it: half of a set of ranges is of no use.
- * @param isPartial true if the Service has more ports, which are invalid: ranges of unknown ports may be
- * theirs
+ * @param invalidNames the names of further ports, which are invalid: their ranges are not judged; undefined
+ * if some of these names are unknown
  * @param diagnostics takes a warning about such an annotation
  */
 export function withPortRanges(
   ports: readonly ServicePortSpec[],
   { annotations }: RawService["metadata"],
-  isPartial: boolean,
+  invalidNames: readonly string[] | undefined,
   diagnostics: FieldDiagnostic[],
 ): Pick<Service, "ports" | "invalidPortRanges"> {
   const text = annotations?.[PORT_RANGES_ANNOTATION];
   if (text === undefined || text === null) return { ports };
-  const ranges = rangesByPort(text, ports, isPartial);
+  const ranges = rangesByPort(text, ports, invalidNames);
   if (typeof ranges !== "string") {
     return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
   }
@@ -56,7 +56,7 @@ function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): S
 function rangesByPort(
   text: string,
   ports: readonly ServicePortSpec[],
-  isPartial: boolean,
+  invalidNames: readonly string[] | undefined,
 ): ReadonlyMap<string, readonly PortRange[]> | string {
   const entries = text.split(",");
   if (entries.length > MOST_RANGES) return `can have ${MOST_RANGES} ranges, and has ${entries.length}`;
@@ -71,7 +71,9 @@ function rangesByPort(
     }
     const port = ports.find((one) => one.name === name);
     if (port !== undefined) found.push({ ...range, name, protocol: port.protocol });
-    else if (!isPartial) return unknownPortReason(name, range, ports);
+    else if (invalidNames !== undefined && !invalidNames.includes(name)) {
+      return unknownPortReason(name, range, [...ports.map((one) => one.name), ...invalidNames]);
+    }
   }
   found.sort((a, b) => a.first - b.first);
   for (const [index, one] of found.entries()) {
@@ -87,8 +89,7 @@ function rangesByPort(
   return new Map(found.map(({ name }) => [name, named(name)]));
 }
 
-function unknownPortReason(name: string, range: PortRange, ports: readonly ServicePortSpec[]): string {
-  const names = ports.map((port) => port.name);
+function unknownPortReason(name: string, range: PortRange, names: readonly string[]): string {
   if (name === "")
     return `must name a port before each range, such as ${entryText({ ...range, name: names[0] ?? "" })}`;
   const hint = didYouMean(name, names);

@@ -53,8 +53,8 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
   if (ports.length === 0) diagnostics.push(fieldError("missing-field", "spec.ports", "must have a port"));
-  const isPartial = !isWhole || ports.length === 0;
-  const value = serviceOf(raw, { clusterIPs, ports, isPartial, budget, diagnostics });
+  const invalidPorts = isWhole && ports.length > 0 ? [] : invalidPortNames(object, ports);
+  const value = serviceOf(raw, { clusterIPs, ports, invalidPorts, budget, diagnostics });
   if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
   return invalid([...errors, ...independent(diagnostics, part)], part);
 }
@@ -64,19 +64,19 @@ interface ServiceParts {
   /** Undefined if they are invalid. Addresses of both families are then accepted. */
   readonly clusterIPs: Record<Family, string> | undefined;
   readonly ports: readonly ServicePortSpec[];
-  /** True if ports may have been omitted as invalid. */
-  readonly isPartial: boolean;
+  /** The names of ports that were omitted as invalid; undefined if some of them are unknown. */
+  readonly invalidPorts: readonly string[] | undefined;
   readonly budget: ServiceBudget;
   readonly diagnostics: FieldDiagnostic[];
 }
 
 function serviceOf(
   raw: RawService,
-  { clusterIPs, ports, isPartial, budget, diagnostics }: ServiceParts,
+  { clusterIPs, ports, invalidPorts, budget, diagnostics }: ServiceParts,
 ): Service {
   const families = byFamily((family) => clusterIPs?.[family] !== "");
   const { metadata, spec } = raw;
-  const ranged = withPortRanges(ports, metadata, isPartial, diagnostics);
+  const ranged = withPortRanges(ports, metadata, invalidPorts, diagnostics);
   const excess = excessIn(raw, budget);
   return {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
@@ -95,6 +95,18 @@ function serviceOf(
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
+}
+
+/**
+ * Returns the names of the ports that a Service with errors has beside the valid `ports`; undefined if it has
+ * no list of ports, or a port in it whose name is not text.
+ */
+function invalidPortNames(object: unknown, ports: readonly ServicePortSpec[]): string[] | undefined {
+  const written = (object as { readonly spec: { readonly ports?: unknown } }).spec.ports;
+  if (!Array.isArray(written) || written.length === 0) return undefined;
+  const names = written.map((port: { readonly name?: unknown } | null) => port?.name ?? "");
+  const areKnown = names.every((name) => typeof name === "string");
+  return areKnown ? names.filter((name) => ports.every((port) => port.name !== name)) : undefined;
 }
 
 /** Returns the budget that the lists of a Service exceed, undefined for none. */

@@ -1,4 +1,4 @@
-import { AppError, messageOf } from "../../base/errors.ts";
+import { AppError, type ErrorDetails, messageOf } from "../../base/errors.ts";
 import type { FieldDiagnostic } from "../decode/decode.ts";
 
 /** A position in the input files. */
@@ -30,12 +30,20 @@ export function inputName(file: string): string {
   return file === "-" ? "standard input" : file;
 }
 
-/** Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. */
-export function unreadable(file: string, reason: string, position?: Position, hint?: string): AppError {
+/**
+ * Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. Only one that cannot be read has
+ * a cause.
+ */
+export function unreadable(
+  file: string,
+  reason: string,
+  position?: Position,
+  details: Pick<ErrorDetails, "hint" | "cause"> = {},
+): AppError {
   const name = inputName(file);
   const place = position === undefined ? name : `${name}:${position.line}:${position.column}`;
   return new AppError("UNREADABLE_INPUT", `cannot read ${place}: ${reason}`, {
-    hint,
+    ...details,
     evidence: { file, ...(position === undefined ? {} : { line: String(position.line) }), reason },
   });
 }

@@ -124,7 +124,8 @@ export class ObjectGatherer {
     this.#options = options;
   }
 
-  addUnreadable(file: string, { message, evidence }: AppError): void {
+  /** Adds an error for a file that cannot be parsed. */
+  addMalformed(file: string, { message, evidence }: AppError): void {
     const { line, reason = message } = evidence;
     const known = line === undefined ? {} : { line: Number(line) };
     this.#diagnostics.push({ file, document: 1, ...known, ...fieldError("unreadable-file", "", reason) });

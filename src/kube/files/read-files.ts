@@ -11,7 +11,7 @@ import { type InputDocument, parseYaml } from "./yaml.ts";
 /** Options of {@link readFiles}. */
 export interface ReadOptions {
   /**
-   * Continue after an unreadable file, keep the documents of objects, and reject duplicate keys in JSON, too.
+   * Continue after a malformed file, keep the documents of objects, and reject duplicate keys in JSON, too.
    */
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
@@ -27,9 +27,9 @@ export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterato
  * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not
  * depend on the order of the paths: of two objects with one name, the last by file name and document is used.
  *
- * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, so have unreadable files.
- * @throws AppError UNREADABLE_INPUT for a path that does not exist, and without `thorough` for a malformed
- * file
+ * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, so have malformed files.
+ * @throws AppError UNREADABLE_INPUT for a path that does not exist or cannot be read, and without `thorough`
+ * for a malformed file
  */
 export async function readFiles(
   paths: readonly string[],
@@ -45,8 +45,8 @@ export async function readFiles(
       if (documents.length === 0) gatherer.addEmpty(file, "this file contains no document");
       for (const document of documents) gatherer.addDocument(file, document);
     } catch (error) {
-      if (!thorough || !(error instanceof AppError)) throw error;
-      gatherer.addUnreadable(file, error);
+      if (!thorough || !(error instanceof AppError) || error.cause !== undefined) throw error;
+      gatherer.addMalformed(file, error);
     }
   }
   return gatherer.result();

@@ -32,7 +32,9 @@ async function readBytes(file: string, stdin: AsyncIterable<Uint8Array>): Promis
     if (found.size > MOST_BYTES) throw tooLarge(file);
     return await readFile(file);
   } catch (error) {
-    throw error instanceof AppError ? error : unreadable(file, systemReason(error));
+    throw error instanceof AppError
+      ? error
+      : unreadable(file, systemReason(error), undefined, { cause: error });
   }
 }
 

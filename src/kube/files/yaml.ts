@@ -43,7 +43,9 @@ export const DEEPEST = 64;
  */
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
-    throw unreadable(file, "is more than 16 MiB of YAML", undefined, "Give it as JSON, which may be larger.");
+    throw unreadable(file, "is more than 16 MiB of YAML", undefined, {
+      hint: "Give it as JSON, which may be larger.",
+    });
   const lines = new LineCounter();
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {

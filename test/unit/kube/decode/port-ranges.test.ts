@@ -10,7 +10,7 @@ const WEB = port(80, { name: "web" });
 function decoded(text: string | null, ports = [SIP, RTP, WEB]) {
   const diagnostics: FieldDiagnostic[] = [];
   const metadata = { name: "voice", annotations: { "nft-proxy.io/port-ranges": text } };
-  return { ...withPortRanges(ports, metadata, false, diagnostics), diagnostics };
+  return { ...withPortRanges(ports, metadata, [], diagnostics), diagnostics };
 }
 
 test("a Service without the annotation has the ports that it had", () => {

@@ -298,6 +298,23 @@ describe("a Service is refused:", () => {
     ]);
   });
 
+  test.each([
+    ["a port without a number", [{ name: "a" }]],
+    ["an invalid node port", [{ name: "a", port: 81, nodePort: "x" }]],
+  ])("with %s and a range that names no port, not even that one", (_what, invalidPorts) => {
+    const rangeReasons = (ranges: string) => {
+      const annotations = { "nft-proxy.io/port-ranges": ranges };
+      const ports = [...invalidPorts, { name: "web", port: 80 }];
+      const decoded = decodeService(service({ metadata: { annotations }, spec: { ports } }));
+      const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics.slice(1) : [];
+      return diagnostics.map(({ reason }) => reason);
+    };
+    expect(rangeReasons("a=1-5,web=100-199")).toEqual([]);
+    expect(rangeReasons("video=1-5")).toEqual([
+      expect.stringContaining('names the port "video", which the Service does not have: its ports are'),
+    ]);
+  });
+
   test("with at most 20 errors, and the number of the others", () => {
     const decoded = decodeService(service({ spec: { externalIPs: new Array(100).fill(1) } }));
     const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];

@@ -502,4 +502,11 @@ describe("readFiles refuses with file, line and reason", () => {
       message: "cannot read standard input: is larger than 256 MiB",
     });
   });
+
+  test("a file whose contents cannot be read, even if it is thorough", async () => {
+    await expect(readFiles(["/proc/self/mem"], stdin(), { thorough: true })).rejects.toMatchObject({
+      code: "UNREADABLE_INPUT",
+      message: "cannot read /proc/self/mem: i/o error",
+    });
+  });
 });
