@@ -27,7 +27,6 @@ import {
   optionOf,
   overriding,
   own,
-  type ReloadEffect,
   setting,
   text,
   valid,
@@ -541,11 +540,6 @@ export const FIELDS: readonly Field[] = [
   ...MODE_FIELDS,
   ...NAMED_OPTIONS.flatMap(([, { fields }]) => fields),
 ];
-
-/** When a change of each option, or of any in a section, takes effect. */
-export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> = Object.fromEntries(
-  NAMED_OPTIONS.map(([name, { reload }]) => [name.split(".", 1)[0], reload]),
-) as Record<keyof ProxyOptions, ReloadEffect>;
 
 /** Returns the log level of klog's `-v`: Kubernetes calls 4 and above debug verbosity. */
 export function logLevel(verbosity: number): "info" | "debug" {

@@ -1,23 +1,47 @@
-import { type ProxyOptions, RELOAD_EFFECTS } from "./options.ts";
+import { valueAt, withValueAt } from "./configuration.ts";
+import type { Document, ReloadEffect } from "./option.ts";
+import { NAMED_OPTIONS, type NamedOption, type ProxyOptions } from "./options.ts";
 
 /** The effect of a changed configuration. */
 export interface Reload {
   /** The options to continue with: the new value of those in `taken`, the current value of the others. */
   readonly options: ProxyOptions;
-  /** Options that changed and take effect now. */
-  readonly taken: readonly (keyof ProxyOptions)[];
-  /** Options that changed and take effect after a restart. */
-  readonly needRestart: readonly (keyof ProxyOptions)[];
+  /** Fields of the configuration file that changed and take effect now: `nftables.masqueradeAll`. */
+  readonly taken: readonly string[];
+  /** Fields that changed and take effect after a restart. */
+  readonly needRestart: readonly string[];
 }
 
 /** Compares options by value, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
-  const keys = Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[];
-  const changed = keys.filter((key) => JSON.stringify(current[key]) !== JSON.stringify(next[key]));
-  const taken = changed.filter((key) => RELOAD_EFFECTS[key] === "now");
+  const changed = (effect: ReloadEffect): readonly NamedOption[] =>
+    NAMED_OPTIONS.filter(
+      ([name, { reload }]) => reload === effect && !isSame(valueAt(current, name), valueAt(next, name)),
+    );
+  const fieldsOf = (options: readonly NamedOption[]) =>
+    options.flatMap((option) => changedFields(option, current, next));
+  const taken = changed("now");
+  const options = taken.reduce<Document>(
+    (result, [name]) => withValueAt(result, name, valueAt(next, name)),
+    current,
+  );
   return {
-    options: { ...current, ...Object.fromEntries(taken.map((key) => [key, next[key]])) },
-    taken,
-    needRestart: changed.filter((key) => RELOAD_EFFECTS[key] === "restart"),
+    options: options as ProxyOptions,
+    taken: fieldsOf(taken),
+    needRestart: fieldsOf(changed("restart")),
   };
+}
+
+/** Returns the paths of those fields of an option whose values differ. */
+function changedFields(
+  [name, { fields, print }]: NamedOption,
+  current: ProxyOptions,
+  next: ProxyOptions,
+): string[] {
+  const [before, after] = [print(valueAt(current, name)), print(valueAt(next, name))];
+  return fields.flatMap(({ path }, index) => (isSame(before[index], after[index]) ? [] : [path]));
+}
+
+function isSame(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }

@@ -161,8 +161,8 @@ describe("a configuration that changes", () => {
       config(`${base}logging: { verbosity: 4 }\noomScoreAdj: -100\nnftables: { masqueradeAll: true }\n`),
     );
     expect((await daemon.saying("the configuration changed")).taken).toEqual([
-      "masqueradeAll",
-      "logVerbosity",
+      "nftables.masqueradeAll",
+      "logging.verbosity",
     ]);
     expect((await daemon.saying("some changes take effect only after a restart")).needRestart).toEqual([
       "oomScoreAdj",
@@ -194,7 +194,7 @@ describe("a configuration that changes", () => {
     await daemon.saying("the configuration was read again; nothing changed");
     await writeFile(file, config(`${base}nftables: { masqueradeAll: true }\n`));
     daemon.signal("SIGHUP");
-    expect((await daemon.saying("the configuration changed")).taken).toEqual(["masqueradeAll"]);
+    expect((await daemon.saying("the configuration changed")).taken).toEqual(["nftables.masqueradeAll"]);
     await lab.converged({ masqueradeAll: true });
     await writeFile(file, config(`${base}nodePortAddresses: [`));
     await daemon.saying("the changed configuration cannot be used; the old one stays");

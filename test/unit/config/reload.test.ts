@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { logLevel, type ProxyOptions, RELOAD_EFFECTS } from "../../../src/config/options.ts";
+import { valueAt, withValueAt } from "../../../src/config/configuration.ts";
+import { logLevel, NAMED_OPTIONS, type ProxyOptions } from "../../../src/config/options.ts";
 import { planReload } from "../../../src/config/reload.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 
@@ -60,42 +61,44 @@ describe("planReload", () => {
     expect(planReload(OLD, structuredClone(OLD))).toEqual({ options: OLD, taken: [], needRestart: [] });
   });
 
-  it.each(Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[])(
-    "takes %s over at once, or asks for a restart, as the table of effects says",
-    (key) => {
-      const next = { ...OLD, [key]: NEW[key] };
-      expect(planReload(OLD, next)).toEqual(
-        RELOAD_EFFECTS[key] === "now"
-          ? { options: next, taken: [key], needRestart: [] }
-          : { options: OLD, taken: [], needRestart: [key] },
-      );
+  it.each(NAMED_OPTIONS)(
+    "takes %s over at once, or asks for a restart, as its row says, and names the file's fields",
+    (name, { reload, fields }) => {
+      const next = withValueAt(OLD, name, valueAt(NEW, name)) as ProxyOptions;
+      const { options, taken, needRestart } = planReload(OLD, next);
+      expect(options).toEqual(reload === "now" ? next : OLD);
+      expect(reload === "now" ? needRestart : taken).toEqual([]);
+      expect(fields.map(({ path }) => path)).toEqual(expect.arrayContaining([...taken, ...needRestart]));
     },
   );
 
   it("takes exactly these options over without a restart", () => {
     const { options, taken, needRestart } = planReload(OLD, NEW);
     expect(taken).toEqual([
-      "clusterCIDRs",
-      "detectLocal",
+      "clusterCIDR",
+      "detectLocalMode",
+      "detectLocal.bridgeInterface",
       "nodePortAddresses",
-      "masqueradeAll",
-      "syncPeriodMs",
-      "minSyncPeriodMs",
-      "fullResyncPeriodMs",
-      "logVerbosity",
-      "reserveNodePorts",
-      "scheduler",
-      "portRanges",
-      "passiveHealthCheck",
-      "maxAffinityTimeoutMs",
-      "maxServiceElements",
-      "maxElements",
-      "maxNamespaceElements",
-      "maxServicePortRanges",
-      "maxPortRanges",
-      "configChange",
+      "nftables.masqueradeAll",
+      "nftables.syncPeriod",
+      "nftables.minSyncPeriod",
+      "nftProxy.fullResyncPeriod",
+      "logging.verbosity",
+      "nftProxy.reserveNodePorts",
+      "nftProxy.scheduler",
+      "nftProxy.portRanges",
+      "nftProxy.passiveHealthCheck",
+      "nftProxy.maxAffinityTimeout",
+      "nftProxy.maxServiceElements",
+      "nftProxy.maxElements",
+      "nftProxy.maxNamespaceElements",
+      "nftProxy.maxServicePortRanges",
+      "nftProxy.maxPortRanges",
+      "nftProxy.configChange",
     ]);
-    expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());
+    const changed = new Set([...taken, ...needRestart]);
+    const covered = NAMED_OPTIONS.filter(([, { fields }]) => fields.some(({ path }) => changed.has(path)));
+    expect(new Set(covered.map(([name]) => name.split(".", 1)[0]))).toEqual(new Set(Object.keys(OLD)));
     expect(planReload(options, NEW)).toEqual({ options, taken: [], needRestart });
   });
 });
