@@ -2,8 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ageText } from "../../base/duration.ts";
 import { counted, listText } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/composed-options.ts";
-import { areHealthy, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
-import { type FleetMetrics, type FleetNode, fleetEjections } from "../../inspect/fleet/node-status.ts";
+import { gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
+import {
+  type FleetMetrics,
+  type FleetNode,
+  fleetEjections,
+  isFine,
+} from "../../inspect/fleet/node-status.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
@@ -16,17 +21,17 @@ const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
 
 /**
- * `fleet`: prints a line for each node of the cluster, worst first. `--wait` waits until all are healthy, for
- * at most 10 minutes. Exit code 0: all are healthy; 1: some are not.
+ * `fleet`: prints a line for each node of the cluster, worst first. `--wait` waits until all nodes on which it
+ * is to run are healthy, for at most 10 minutes. Exit code 0: they are healthy; 1: some are not, or there are none.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const { options, notices } = commandOptions(argv);
   const { client: access } = withUserKubeconfig(options, process.env);
-  const client = new HttpApiClient({
-    connect: () => loadConnection({ ...access, env: process.env }),
-    userAgent: USER_AGENT,
-  });
+  const connect = () => loadConnection({ ...access, env: process.env });
+  // Before a list fails, so that the error is about the kubeconfig.
+  await connect();
+  const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
   const request = {
     client,
     namespace: namespaceArgument(argv) ?? "kube-system",
@@ -44,14 +49,15 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const json = () => JSON.stringify({ nodes, ejections: fleetEjections(nodes) }, null, 2);
     const output = format === "json" ? `${json()}\n` : fleetText(nodes);
-    return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.failure, output, notices };
+    const areHealthy = nodes.every(isFine) && nodes.some(({ state }) => state === "healthy");
+    return { exitCode: areHealthy ? EXIT.ok : EXIT.failure, output, notices };
   } finally {
     client.close();
   }
 }
 
 function waitingText(nodes: readonly FleetNode[]): string {
-  const sick = nodes.filter(({ state }) => state !== "healthy");
+  const sick = nodes.filter((node) => !isFine(node));
   return `waiting for ${counted(sick.length, "node")} of ${nodes.length}, such as ${sick[0]?.node} (${sick[0]?.state})`;
 }
 
@@ -100,9 +106,11 @@ function ejectionLines(nodes: readonly FleetNode[]): string[] {
 
 /** A node with several pods has several lines, and is healthy if all of them are. */
 function sumText(nodes: readonly FleetNode[]): string {
-  const all = new Set(nodes.map(({ node }) => node));
-  const sick = new Set(nodes.filter(({ state }) => state !== "healthy").map(({ node }) => node));
-  return `${counted(all.size, "node")}, ${all.size - sick.size} healthy`;
+  const count = (of: readonly FleetNode[]) => new Set(of.map(({ node }) => node)).size;
+  const excluded = count(nodes.filter(({ state }) => state === "not-selected"));
+  const healthy = count(nodes) - count(nodes.filter((node) => !isFine(node))) - excluded;
+  const more = excluded === 0 ? "" : `, ${excluded} not selected`;
+  return `${counted(count(nodes), "node")}, ${healthy} healthy${more}`;
 }
 
 function cells({

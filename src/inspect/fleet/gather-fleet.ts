@@ -1,4 +1,4 @@
-import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { V1DaemonSet, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
@@ -8,7 +8,7 @@ import { Deadline } from "../../kube/client/deadline.ts";
 import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
 import type { HttpAnswer } from "../http-answer.ts";
-import { compareNodes, type FleetNode, type FleetPod, nodeStatus } from "./node-status.ts";
+import { compareNodes, type FleetNode, type FleetPod, isFine, nodeStatus } from "./node-status.ts";
 
 /** The pods and how to query them. */
 export interface FleetRequest {
@@ -38,13 +38,10 @@ const ANSWER_WITHIN = 4000;
 /** Time without data after which a list fails, milliseconds. */
 const LIST_SILENCE = 15_000;
 
-const MUST_BE_ALLOWED = "this needs permission to list nodes and pods, and to `get` pods/proxy";
-const NAMED_BY = "name the API server with --kubeconfig or --master";
+const MUST_BE_ALLOWED = "this needs permission to list nodes, pods and daemonsets, and to `get` pods/proxy";
 const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
   unauthorized: MUST_BE_ALLOWED,
   forbidden: MUST_BE_ALLOWED,
-  connection: NAMED_BY,
-  timeout: NAMED_BY,
 };
 
 /** Excludes nodes that cannot run nft-proxy: those with Windows, of virtual kubelets, and of AWS Fargate. */
@@ -54,20 +51,33 @@ const NODE_SELECTOR =
 /**
  * Returns the state of nft-proxy on every node, the worst first, queried through the API server's pod proxy.
  * Ignores nodes that cannot run it.
- * @throws AppError API_UNAVAILABLE if nodes or pods cannot be listed
+ * @throws AppError API_UNAVAILABLE if nodes, pods or DaemonSets cannot be listed
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   const { client, namespace, selector } = request;
   const nodes = await listed<V1Node>(client, "/api/v1/nodes", NODE_SELECTOR);
   const pods = fleetPods(await listed<V1Pod>(client, `/api/v1/namespaces/${namespace}/pods`, selector));
+  const daemonSets = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
+  const isSelected = selectedBy(await listed<V1DaemonSet>(client, daemonSets, selector));
   const served = new Set(pods.map(({ node }) => node));
-  const reason = `no pod of nft-proxy runs there (labels ${selector}, namespace ${namespace})`;
-  const without = nodes.flatMap(({ metadata }): FleetNode[] => {
-    const node = metadata?.name ?? "";
-    return served.has(node) ? [] : [{ node, pod: "", state: "no-pod", reason }];
+  const noPod = `no pod of nft-proxy runs there (labels ${selector}, namespace ${namespace})`;
+  const without = nodes.flatMap((one): FleetNode[] => {
+    const node = one.metadata?.name ?? "";
+    if (served.has(node)) return [];
+    return isSelected(one)
+      ? [{ node, pod: "", state: "no-pod", reason: noPod }]
+      : [{ node, pod: "", state: "not-selected", reason: "the DaemonSet's nodeSelector excludes it" }];
   });
   const found = await inParallel(pods, (pod) => askPod(request, pod));
   return [...found, ...without].sort(compareNodes);
+}
+
+/** Returns a predicate of the nodes that a DaemonSet selects by its nodeSelector: all if there is none. */
+function selectedBy(daemonSets: readonly V1DaemonSet[]): (node: V1Node) => boolean {
+  const selectors = daemonSets.map(({ spec }) => Object.entries(spec?.template.spec?.nodeSelector ?? {}));
+  return ({ metadata }) =>
+    selectors.length === 0 ||
+    selectors.some((labels) => labels.every(([name, value]) => metadata?.labels?.[name] === value));
 }
 
 /** Lists objects. @throws AppError API_UNAVAILABLE */
@@ -162,7 +172,7 @@ function troubleOf({ metadata, status = {} }: V1Pod): string {
 }
 
 /**
- * Queries all nodes (`gather`) until they are healthy or the time is over. An API server that has answered
+ * Queries all nodes (`gather`) until nothing is wrong with any, or the time is over. An API server that has answered
  * once may restart meanwhile, and is queried again.
  * @param patience maximum time in milliseconds; then the nodes are returned as they are
  * @param pause gets the nodes, and waits until the next query
@@ -176,7 +186,7 @@ export async function untilHealthy(
 ): Promise<readonly FleetNode[]> {
   const deadline = clock.monotonic() + patience;
   let nodes = await gather();
-  while (!areHealthy(nodes) && clock.monotonic() < deadline) {
+  while (!nodes.every(isFine) && clock.monotonic() < deadline) {
     await pause(nodes);
     nodes = await gather().catch((error: unknown) => {
       if (clock.monotonic() >= deadline) throw error;
@@ -184,9 +194,4 @@ export async function untilHealthy(
     });
   }
   return nodes;
-}
-
-/** Whether nft-proxy is healthy on every node. */
-export function areHealthy(nodes: readonly FleetNode[]): boolean {
-  return nodes.every(({ state }) => state === "healthy");
 }

@@ -11,6 +11,7 @@ export const FLEET_STATES = [
   "quarantine",
   "unverified",
   "healthy",
+  "not-selected",
 ] as const;
 
 /** The state of nft-proxy on one node; stable words for scripts. */
@@ -95,6 +96,11 @@ export interface FleetPod {
   readonly trouble: string;
   /** The ports that its containers declare, by name: `healthz`, `metrics`. */
   readonly ports: Readonly<Record<string, number>>;
+}
+
+/** Whether nothing is wrong with a node, on which nft-proxy is healthy or is not to run. */
+export function isFine({ state }: FleetNode): boolean {
+  return state === "healthy" || state === "not-selected";
 }
 
 /** Compares nodes: the worst first, then by name. */

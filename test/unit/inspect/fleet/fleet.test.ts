@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/commands/fleet.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
-import { type FleetNode, fleetEjections } from "../../../../src/inspect/fleet/node-status.ts";
+import { type FleetNode, fleetEjections, isFine } from "../../../../src/inspect/fleet/node-status.ts";
 import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -75,8 +75,12 @@ nft_proxy_change_lag_seconds_count ${99 + slow}
 ${ejected.map((name) => `nft_proxy_endpoint_ejected{namespace="shop",service="cart",endpoint="${name}"} 1\n`).join("")}`;
 }
 
-/** Serves nodes, pods (in pages) and their proxies. */
-function serve(pods: readonly Pod[], nodes: readonly string[]): void {
+/** Serves nodes, pods (in pages) and their proxies, and a DaemonSet for the nodes with these labels. */
+function serve(
+  pods: readonly Pod[],
+  nodes: readonly string[],
+  nodeSelector: Readonly<Record<string, string>> = {},
+): void {
   const page = (items: readonly object[], query: Readonly<Record<string, string>>): OtherAnswer => {
     const start = Number(query.continue ?? 0);
     const end = start + Number(query.limit ?? items.length);
@@ -87,9 +91,12 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
     if (path === "/api/v1/nodes") {
       expect(query.labelSelector?.split(",")).toContain("kubernetes.io/os!=windows");
       return page(
-        nodes.map((name) => ({ metadata: { name } })),
+        nodes.map((name) => ({ metadata: { name, labels: { name } } })),
         query,
       );
+    }
+    if (path === "/apis/apps/v1/namespaces/kube-system/daemonsets") {
+      return page([{ spec: { template: { spec: { nodeSelector } } } }], query);
     }
     if (path === "/api/v1/namespaces/kube-system/pods") {
       expect(query.labelSelector).toBe("app.kubernetes.io/name=nft-proxy");
@@ -188,6 +195,21 @@ test("fleet gives a line for each node, the worst first", async () => {
   expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +0 +>0\.05 s$/);
   expect(lines.at(-2)).toMatch(/^node-g +healthy +- +2h ago +no +- +0 +- +- +-$/);
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
+});
+
+test("fleet counts a node without a pod as healthy only if the DaemonSet does not select it", async () => {
+  const pods = [{ node: "node-a", livez: livez(200, 12) }];
+  serve(pods, ["node-a", "node-b"], { name: "node-a" });
+  const nodes = await gather();
+  expect(nodes.map(({ node, state }) => `${node} ${state}`)).toEqual([
+    "node-a healthy",
+    "node-b not-selected",
+  ]);
+  expect(nodes.map(isFine)).toEqual([true, true]);
+  expect(schemaErrors("fleet", { nodes, ejections: [] })).toEqual([]);
+  expect(fleetText(nodes).trimEnd().split("\n").at(-1)).toBe("2 nodes, 1 healthy, 1 not selected");
+  serve(pods, ["node-a", "node-b"]);
+  expect((await gather()).map(isFine)).toEqual([false, true]);
 });
 
 test("fleet tells which nodes eject an endpoint, and whether most do", async () => {
