@@ -31,6 +31,8 @@ export interface Command {
   readonly common: readonly string[];
   /** Descriptions of flags that have a narrower meaning for this command, by name. */
   readonly meanings?: Readonly<Record<string, string>>;
+  /** Hints about flags that it lacks and that users may expect, by name. */
+  readonly lacks?: Readonly<Record<string, string>>;
   /** As in diff(1), exit code 1 is an answer of this command, and 2 means that it could not answer. */
   readonly answersByExitCode?: true;
   /** Example arguments, each with its meaning. */

@@ -59,6 +59,7 @@ describe("the command line", () => {
     [["explan"], "unknown command: explan", "did you mean explain?"],
     [["explain", "--form=x", "1.2.3.4:5"], "explain has no option --form", "did you mean --from?"],
     [["check", "--draining"], "check has no option --draining", "it is an option of connections"],
+    [["apply", "--dry-run", "-f", "x"], "apply has no option --dry-run", "nft-proxy diff --from PATH shows"],
     [["check", "web.yaml"], "unexpected argument: web.yaml", "-f names files: -f web.yaml"],
     [["explain", "a", "b"], "unexpected argument: b", "nft-proxy explain --help"],
     [

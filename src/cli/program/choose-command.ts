@@ -74,7 +74,7 @@ function refuseOthers(command: Command, flag: string): void {
   if (flagsOf(command).some(({ name }) => name === flag)) return;
   const users = COMMANDS.filter(({ flags }) => flags.includes(flag)).map(({ name }) => name);
   throw badArgument(noOption(command, `--${flag}`), {
-    hint: `it is an option of ${listText(users, Infinity)}`,
+    hint: command.lacks?.[flag] ?? `it is an option of ${listText(users, Infinity)}`,
   });
 }
 

@@ -45,6 +45,7 @@ describe("help", () => {
       /^ {2}-o, --output +Output format: text, json or yaml +\[string\]$/m,
     );
     expect(await helpOf("dump")).toMatch(/^ {2}-o, --output +Output format: json or nft +\[string\]$/m);
+    expect(await helpOf("completion")).toContain("\n  nft-proxy completion fish | source ");
     expect(await helpOf("run", true)).toMatch(/--conntrack-min +Minimum number of/);
     expect(await helpOf("run", true)).toContain("[number] [default: 131072]");
   });
