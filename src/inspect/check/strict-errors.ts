@@ -10,7 +10,7 @@ import {
 } from "../../kube/decode/decode.ts";
 import { DIAGNOSTIC_CODES, type DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
-import type { ObjectKind } from "../../kube/decode/shape.ts";
+import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { canonicalAddress } from "../../model/ip.ts";
@@ -211,11 +211,16 @@ const NODE_PORTS = [30_000, 32_767] as const;
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
  */
 function serviceRuleErrors({ subject, raw: { spec }, omitted }: WrittenService): Diagnostic[] {
-  // Without the type or a policy, the rules about the other fields are unknown.
-  if (omitted.some((path) => /^spec\.\w+$/.test(path))) return [];
-  return [...typeErrors(spec), ...portErrors(spec), ...policyErrors(spec)].map((found) =>
-    locate(subject, found),
-  );
+  // A rule about several fields is unknown without one of them.
+  const areKnown = (...fields: readonly (keyof typeof spec)[]) =>
+    !fields.some((field) => omitted.includes(`spec.${field}`));
+  if (!areKnown("type")) return [];
+  const errors = [
+    ...(areKnown("clusterIP", "clusterIPs", "externalName") ? typeErrors(spec) : []),
+    ...portErrors(spec),
+    ...(areKnown("externalIPs", "externalTrafficPolicy", "sessionAffinity") ? policyErrors(spec) : []),
+  ];
+  return independent(errors, { omitted }).map((found) => locate(subject, found));
 }
 
 function typeErrors(spec: RawService["spec"]): FieldDiagnostic[] {

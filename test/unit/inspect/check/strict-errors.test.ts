@@ -164,6 +164,16 @@ describe("strict checks report what the API server would refuse, though a proxy 
     expect(found).toEqual(isValid ? [] : [error]);
   });
 
+  test("a port without a name, also of a Service with other errors", async () => {
+    const spec = (rest: string) => service(`  ports: [{port: 80, name: a}, {port: 81}]\n${rest}`);
+    const paths = async (rest: string) => strictErrors(await read(spec(rest))).map(({ path }) => path);
+    expect(await paths("  externalIPs: [5]\n  externalTrafficPolicy: Local")).toEqual(["spec.ports[1].name"]);
+    expect(await paths("  externalTrafficPolicy: 5")).toEqual(["spec.ports[1].name"]);
+    expect(strictErrors(await read(service("  ports: [{port: 80, name: 5}, {port: 81, name: b}]")))).toEqual(
+      [],
+    );
+  });
+
   test("a node port of two Services, unless one is TCP and the other UDP", async () => {
     const ports = (protocol: string) => `  ports: [{port: 80, nodePort: 30080, protocol: ${protocol}}]`;
     expect(
