@@ -196,6 +196,10 @@ describe("a configuration that changes", () => {
     daemon.signal("SIGHUP");
     expect((await daemon.saying("the configuration changed")).taken).toEqual(["nftables.masqueradeAll"]);
     await lab.converged({ masqueradeAll: true });
+    await writeFile(file, config(`${base}nftables: { masqueradeAll: true }\noomScoreAdj: -100\n`));
+    daemon.signal("SIGHUP");
+    await daemon.saying("some changes take effect only after a restart");
+    expect(daemon.said("the configuration changed")).toHaveLength(1);
     await writeFile(file, config(`${base}nodePortAddresses: [`));
     await daemon.saying("the changed configuration cannot be used; the old one stays");
     daemon.signal("SIGHUP");

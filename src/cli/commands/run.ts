@@ -191,7 +191,7 @@ function planned(
       return undefined;
     }
     logNotices(notices, logger);
-    logger.info({ taken }, "the configuration changed");
+    if (taken.length > 0) logger.info({ taken }, "the configuration changed");
     if (needRestart.length > 0) logger.warn({ needRestart }, "some changes take effect only after a restart");
     return next;
   } catch (error) {
