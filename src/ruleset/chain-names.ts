@@ -19,6 +19,8 @@ const STATIC_CHAINS = [
   "range-balancing",
   "range-external",
   "range-external-local",
+  "answer-ping",
+  "answer-ping-inside",
   "reject-chain",
   "drop-chain",
   "service-endpoints-check",
@@ -70,7 +72,10 @@ export type BalancerName = Branded<"BalancerName">;
 /** The name of a chain that drops packets from outside some source ranges: `firewall-` and their hash. */
 export type FirewallName = Branded<"FirewallName">;
 
-export type ChainName = StaticChainName | BalancerName | FirewallName;
+/** The name of a chain that answers echo requests of some clients: `ping-` and a hash of its rules. */
+export type PingName = Branded<"PingName">;
+
+export type ChainName = StaticChainName | BalancerName | FirewallName | PingName;
 
 /** How to choose an endpoint. Lists of equal length that choose in the same way share one. */
 export interface Balancer {
@@ -93,7 +98,8 @@ export interface Balancer {
 export type ChainRole =
   | { readonly kind: "static"; readonly name: StaticChainName }
   | { readonly kind: "balancer"; readonly balancer: Balancer }
-  | { readonly kind: "firewall" };
+  | { readonly kind: "firewall" }
+  | { readonly kind: "ping" };
 
 /** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
 const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
@@ -135,6 +141,11 @@ export function firewallNames(hash: string): {
   return { chain: `firewall-${hash}` as FirewallName, set: `source-ranges-${hash}` };
 }
 
+/** The name of the chain that answers echo requests of some clients. @param hash of its rules */
+export function pingName(hash: string): PingName {
+  return `ping-${hash}` as PingName;
+}
+
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
 /** At most six digits: no list has a million endpoints. */
@@ -143,11 +154,13 @@ const BALANCER = new RegExp(
   `^(range-)?(?:balance|(affinity)(-both)?(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
 );
 const FIREWALL = /^firewall-[\da-f]{20}$/;
+const PING = /^ping-[\da-f]{20}$/;
 
 /** Reads a chain's name; undefined for a name that is not ours. */
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };
+  if (PING.test(name)) return { kind: "ping" };
   const [match, range, affinity, both, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
   if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
   return {

@@ -44,6 +44,7 @@ export function elementCount(
     if (service.clusterIPs[family] === "" || service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
+    if (context.answerPing) count += 1 + addresses.external;
     count +=
       1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[family].length + addresses.guarded : 0);
     for (const spec of service.ports) {

@@ -5,6 +5,7 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
@@ -68,6 +69,8 @@ export class FamilyState {
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
+  /** Undefined if no echo request is answered. */
+  readonly #pings: PingAnswers | undefined;
   readonly #ranges = new PortRanges(
     () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
     this.#lost,
@@ -83,6 +86,7 @@ export class FamilyState {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
+    this.#pings = context.answerPing ? new PingAnswers(this.#tracker, this.#shared) : undefined;
     this.#context = context;
     this.setContext(context);
   }
@@ -365,6 +369,7 @@ export class FamilyState {
       this.#tracker.deleteElement(kind.lists, key);
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
+    if (kind === PORTS) this.#pings?.replace(from, to);
     if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
   }
 

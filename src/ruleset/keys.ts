@@ -2,7 +2,7 @@ import { assertNever } from "../base/errors.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../base/family.ts";
 import { socketText } from "../base/text.ts";
 import type { PortRange } from "../model/service.ts";
-import { concat, masked, type matches, meta, payload } from "../nft/ast/expression.ts";
+import { concat, masked, matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
 import { joinParts, splitParts } from "../nft/elements.ts";
@@ -96,6 +96,9 @@ function prefixOf(cidr: string): Expression {
   const slash = cidr.indexOf("/");
   return { prefix: { addr: cidr.slice(0, slash), len: Number(cidr.slice(slash + 1)) } };
 }
+
+/** Matches packets of this node itself. */
+export const FROM_NODE: Statement = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
 
 /**
  * Matches packets by whether they come from this cluster's pods.

@@ -45,6 +45,8 @@ export interface FamilyContext {
   readonly maxAffinitySeconds: number;
   /** Maximum number of recorded refusals, by client and frontend; 0 records none. */
   readonly refusalLogSize: number;
+  /** Whether addresses of Services with endpoints answer echo requests. */
+  readonly answerPing: boolean;
   /** Whether to reset clients of TCP endpoints that left every EndpointSlice. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */

@@ -1,5 +1,4 @@
 import { assertNever } from "../base/errors.ts";
-import type { Protocol } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
@@ -92,7 +91,7 @@ export function servicePortIdsIn({ sets }: Table): ReadonlySet<number> {
 export function frontendsOf(
   tables: readonly Table[],
   to: string,
-  protocol: Protocol,
+  protocol: string,
   port: number,
 ): readonly string[] {
   const own = frontendKey(to, protocol, port);

@@ -48,6 +48,8 @@ const CONTEXT: FamilyContext = {
   maxAffinitySeconds: 60,
   // Needs no more than dynamic maps and counters do.
   refusalLogSize: 0,
+  // Needs no more than verdict maps and dnat do.
+  answerPing: false,
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
   // Not required: see fastPathFeature.

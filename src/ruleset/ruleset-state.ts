@@ -4,9 +4,10 @@ import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
+import { parseFrontendKey } from "./keys.ts";
 import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
-import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
+import { AFFINITY_IDS, ENDPOINTS, PING_IPS } from "./sets.ts";
 import { SharedBudgets } from "./shared-budgets.ts";
 
 /** How a state adopts the kernel's: see {@link RulesetState.adopt}. */
@@ -144,9 +145,12 @@ export interface ElementOwners {
 export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const parts = new Map<string, ServicePort[]>();
+  const pings = state.table.sets.get(PING_IPS)?.elements;
   for (const { port, frontends, shared: elements } of state.allServicePortRules()) {
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
-    for (const { guard } of frontends) {
+    for (const { key, guard } of frontends) {
+      const { address = "" } = parseFrontendKey(key);
+      if (pings?.has(address)) addOwner(shared, `${PING_IPS} ${address}`, port);
       if (guard === undefined) continue;
       addOwner(parts, guard.chain.name, port);
       addOwner(parts, guard.set.name, port);

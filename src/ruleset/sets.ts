@@ -20,6 +20,8 @@ export const AFFINITY = "affinity-clients";
 export const NO_ENDPOINTS = "no-endpoint-services";
 /** Frontend to the chain that checks the source ranges of its Service. */
 export const FIREWALL_IPS = "firewall-ips";
+/** Address of a Service with endpoints to the chain that answers echo requests; only if enabled. */
+export const PING_IPS = "ping-ips";
 /** Every cluster IP. */
 export const CLUSTER_IPS = "cluster-ips";
 /** The node's addresses that serve NodePorts. */
@@ -61,6 +63,7 @@ export type SetName =
   | typeof AFFINITY
   | typeof NO_ENDPOINTS
   | typeof FIREWALL_IPS
+  | typeof PING_IPS
   | typeof CLUSTER_IPS
   | typeof NODEPORT_IPS
   | typeof HAIRPIN_CONNECTIONS
@@ -165,6 +168,7 @@ export function setSpecs({
   counters,
   refusalLogSize,
   resetVanished,
+  answerPing,
 }: FamilyContext): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
@@ -175,6 +179,7 @@ export function setSpecs({
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: FIREWALL_IPS, key: frontend, value: "verdict" },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
+    ...(answerPing ? [{ ...PLAIN, name: PING_IPS, key: [address], value: "verdict" } as const] : []),
     ...(refusalLogSize === 0
       ? []
       : [

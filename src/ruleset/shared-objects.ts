@@ -1,3 +1,4 @@
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
@@ -17,10 +18,13 @@ export class SharedObjects {
 
   /** Adds a user of a balancer's chain. */
   addBalancer(balancer: Balancer): void {
-    const { chains, family } = this.#tracker.table;
-    const name = balancerName(balancer);
-    if (chains.has(name)) this.#addUser(`chain ${name}`);
-    else this.#tracker.putChain(balancerChain(family, balancer));
+    this.addChain(balancerName(balancer), () => balancerChain(this.#tracker.table.family, balancer));
+  }
+
+  /** Adds a user of a chain. @param made returns the chain, for the first user */
+  addChain(name: ChainName, made: () => Chain): void {
+    if (this.#tracker.table.chains.has(name)) this.#addUser(`chain ${name}`);
+    else this.#tracker.putChain(made());
   }
 
   /** Adds a frontend with source ranges, and writes the rules of their chain. */

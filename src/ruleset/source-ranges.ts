@@ -66,6 +66,6 @@ function joinedRanges(family: Family, ranges: readonly string[]): readonly strin
 }
 
 /** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */
-function digest(text: string): string {
+export function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 20);
 }

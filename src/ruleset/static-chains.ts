@@ -10,6 +10,7 @@ import {
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import { pingChains, pingRules } from "./answer-ping.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import {
@@ -25,6 +26,7 @@ import {
   addressSet,
   byPodOrigin,
   destinationAddress,
+  FROM_NODE,
   packetFrontend,
   packetFrontendKey,
   packetNodePortKey,
@@ -52,6 +54,7 @@ export function staticChains(
     ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind)),
+    ...pingChains(context),
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
@@ -151,6 +154,8 @@ function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): 
     [matches(destinationAddress(family), ANY_ADDRESS[family]), { return: null }],
     ...masqueradeClusterTraffic(context),
     ...kinds.flatMap((kind) => lookupRules(context, kind)),
+    // Last, so that connections to Services do not pay for it.
+    ...pingRules(context),
   ];
 }
 
@@ -179,10 +184,9 @@ function externalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
  */
 function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const fromPods = byPodOrigin(context, matches);
-  const fromNode = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
   return [
     ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer(kind)]]),
-    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
+    [FROM_NODE, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
     [toList(TO_OWN_LIST), toBalancer(kind)],
   ];
 }

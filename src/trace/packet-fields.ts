@@ -1,6 +1,6 @@
 import type { AnyExpression } from "../nft/ast/any-table.ts";
 import { type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
-import { isLocal } from "./packet.ts";
+import { isEcho, isLocal, type Packet } from "./packet.ts";
 
 type Payload = Extract<AnyExpression, { readonly payload: unknown }>["payload"];
 type Ct = Extract<AnyExpression, { readonly ct: unknown }>["ct"];
@@ -27,11 +27,25 @@ export function payloadValue({ packet, family }: Evaluation, branch: Branch, pay
     if (!TRANSPORT_PROTOCOLS.has(protocol)) return UNKNOWN;
     if (protocol !== packet.protocol) return undefined;
   }
+  if (isEcho(packet.protocol)) return echoField(packet, field);
   if (field === "sport") return branch.sourcePort ?? UNKNOWN;
   if (field === "dport") return packet.answers === undefined ? branch.port : UNKNOWN;
   if (protocol !== "tcp" || field !== "flags") return UNKNOWN;
   if (packet.answers !== undefined) return SYN_ACK;
   return packet.conntrack === "established" ? UNKNOWN : SYN;
+}
+
+/**
+ * Stands for the bytes that `th dport` reads in an echo request: its checksum, which equals a given port in one
+ * of 65,536 packets. No port has this number.
+ */
+const CHECKSUM = 65_536;
+
+/** Returns a field of an ICMP header. */
+function echoField({ answers, port }: Packet, field: string): Evaluated {
+  if (field === "type") return answers === undefined ? "echo-request" : "echo-reply";
+  if (field === "id") return port;
+  return field === "dport" ? CHECKSUM : UNKNOWN;
 }
 
 /** Returns metadata of a packet, which is not in its headers. */
@@ -97,7 +111,7 @@ export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct
   if (dir !== "original") return UNKNOWN;
   if (key === `${family} saddr` || key === "saddr") return packet.from.address;
   if (key === `${family} daddr` || key === "daddr") return packet.to;
-  if (key === "proto-dst") return packet.port;
+  if (key === "proto-dst" && !isEcho(packet.protocol)) return packet.port;
   return key === "protocol" ? packet.protocol : UNKNOWN;
 }
 

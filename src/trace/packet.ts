@@ -1,6 +1,9 @@
 import type { Family } from "../base/family.ts";
 
-/** The first packet of a connection (or a later one), as it arrives at the node. */
+/** The protocol of an echo request, by nft's name. */
+export type EchoProtocol = "icmp" | "icmpv6";
+
+/** The first packet of a connection (or a later one), as it arrives at the node; or an echo request. */
 export interface Packet {
   readonly from: {
     readonly address: string;
@@ -12,8 +15,10 @@ export interface Packet {
     readonly isAssumed?: boolean;
   };
   readonly to: string;
+  /** Of an echo request, its id: connection tracking keeps requests apart by it. */
   readonly port: number;
-  readonly protocol: "tcp" | "udp" | "sctp";
+  /** An ICMP packet is an echo request, or its answer. */
+  readonly protocol: "tcp" | "udp" | "sctp" | EchoProtocol;
   /**
    * `established` packets pass no nat chains. Without `endpoint`, their translation is not known, and `to` is
    * the address after it. `new` if absent.
@@ -50,6 +55,11 @@ export interface Destination {
 /** The family of a packet. */
 export function familyOfPacket(packet: Packet): Family {
   return packet.to.includes(":") ? "ip6" : "ip";
+}
+
+/** Whether a protocol is that of echo requests. */
+export function isEcho(protocol: string): protocol is EchoProtocol {
+  return protocol === "icmp" || protocol === "icmpv6";
 }
 
 /** Whether an address is a loopback address (RFC 1122, RFC 4291). */

@@ -131,8 +131,8 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: "80" }] }
     [["--to", "10.96.0.10", "--port", "53", "--from-ip", "fd00::1"], "must be of one family"],
     [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "more than one query"],
     [["10.96.0.10:53", "--all"], "more than one query"],
-    [["10.96.0.10"], "an address needs a port"],
-    [[], "ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all"],
+    [["10.96.0.10", "--proto", "udp"], "a connection needs a port"],
+    [[], "ADDRESS:PORT[/PROTOCOL], ADDRESS, SERVICE[:PORT], or --all"],
   ])("refuses %j", async (flags, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...flags]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });

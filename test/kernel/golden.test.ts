@@ -58,6 +58,12 @@ const CLUSTERS: readonly SmallCluster[] = [
       slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
     ],
   ),
+  {
+    ...cluster("answer-ping", { ...balanced, sourceRanges: ["192.0.2.0/24"], external: "Local" }, [
+      elsewhere,
+    ]),
+    context: { answerPing: true },
+  },
   { name: "pods-by-bridge", objects: {}, context: { localTraffic: { kind: "interface", pattern: "cni0" } } },
   {
     name: "pods-by-interface-prefix",

@@ -68,11 +68,15 @@ function townInput(): { readonly input: ExplainInput; readonly renderer: Rendere
   return { input, renderer };
 }
 
-function explainProbe(input: ExplainInput, live: LiveRules, { from, to, port, proto }: Probe): Explanation {
+function explainProbe(input: ExplainInput, live: LiveRules, probe: Probe): Explanation {
+  const { from, to, port } = probe;
   const { v4, v6 } = addressesOf(from);
   const source = from === "node" ? { source: "node" as const } : { fromAddress: to.includes(":") ? v6 : v4 };
   const withLive = { ...input, live };
-  return explain(connectionOf({ ...source, to, port, protocol: proto }, withLive), withLive);
+  return explain(
+    connectionOf({ ...source, to, port, protocol: packetOf(probe).protocol }, withLive),
+    withLive,
+  );
 }
 
 describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"])(

@@ -82,7 +82,7 @@ async function start(
   await vi.waitFor(async () => {
     const name = (await traceTables()).find((one) => !before.includes(one));
     const { stdout } = await lab.exec(["nft", "list", "set", "ip", name ?? "", "active"]);
-    expect(stdout).toContain("tcp");
+    expect(stdout).toMatch(/tcp|icmp/);
   }, PATIENCE);
   return { ...command, stories };
 }
@@ -90,7 +90,7 @@ async function start(
 /** Runs a trace during one probe and returns its stories. */
 async function storiesOf(
   flags: readonly string[],
-  probe: { from: "pod2" | "ext"; to: string },
+  probe: { from: "pod2" | "ext"; to: string; proto?: "ping" },
   source?: string,
 ): Promise<NamedStory[]> {
   const trace = await start([...flags, "--duration=60s"], source);
@@ -115,6 +115,22 @@ describe("trace", () => {
     });
     const rules = first?.stages.flatMap((stage) => stage.rules.map(({ means }) => means ?? "")) ?? [];
     expect(rules).toContain("a Service with endpoints");
+  });
+
+  test("follows a ping with --proto icmp to the node that answers, and traces no connections then", async () => {
+    const apply = [process.execPath, bundle, "apply", objects, ...FLAGS] as const;
+    expect((await lab.exec([...apply, "--answer-ping", "--bind-address=192.0.2.2"])).exitCode).toBe(0);
+    const flags = ["--to=10.96.7.7", "--proto=icmp", "--answer-ping", "--bind-address=192.0.2.2"];
+    const [first, ...others] = await storiesOf(flags, { from: "pod2", to: "10.96.7.7", proto: "ping" });
+    expect([others, await lab.exec(apply)]).toMatchObject([[], { exitCode: 0 }]);
+    expect(first).toMatchObject({
+      protocol: "icmp",
+      destination: { address: "10.96.7.7", port: 0 },
+      end: { kind: "passed" },
+      message: "passed every chain of nftables; it goes to 192.0.2.2 (this node)",
+    });
+    const rules = first?.stages.flatMap((stage) => stage.rules.map(({ means }) => means ?? "")) ?? [];
+    expect(rules).toContain("an address of a Service with endpoints");
   });
 
   test("names the table of other software that drops a packet, and prints its rule", async () => {

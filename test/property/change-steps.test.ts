@@ -19,7 +19,7 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { AFFINITY_IDS, ATTEMPTS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
-import type { Host, Packet } from "../../src/trace/packet.ts";
+import { type Host, isEcho, type Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { cacheOf, type Objects } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
@@ -174,9 +174,10 @@ function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly (Pa
     : frontendsOf([table], to, protocol, port).map((key) => listIdOf(table, key));
 }
 
-/** The endpoints on these lists, as `address . port`. */
+/** The endpoints on these lists, as `address . port`; of an echo request, the node itself. */
 function endpointsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly string[] {
   const table = ruleset[familyOf(to)];
+  if (isEcho(protocol)) return [...NODE.localAddresses].map((own) => `${own} . ${port}`);
   if (table === undefined) return [];
   const whole = withSecondMap(table);
   const frontends = frontendsOf([whole], to, protocol, port).map((key) => programmedFrontend(whole, key));

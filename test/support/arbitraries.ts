@@ -13,6 +13,7 @@ import {
   type ServicePortSpec,
 } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
+import { ECHO_PROTOCOLS } from "../../src/ruleset/answer-ping.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
 import { familyContext, HERE, type Objects, service, slice, testNodeContext } from "./build.ts";
@@ -190,6 +191,7 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
     withServiceCIDRs: fc.boolean(),
+    answerPing: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
     passiveHealthCheck: fc.constantFrom(
       "off" as const,
@@ -248,6 +250,11 @@ const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((
   }),
 );
 
+/** An echo request in place of a connection. */
+function pingOf(packet: Packet): Packet {
+  return { ...packet, port: 7, protocol: ECHO_PROTOCOLS[familyOf(packet.to)] };
+}
+
 /** First packets from pods, the node and outside, most of them to frontends of the objects' service ports. */
 export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet> {
   const served = services
@@ -263,5 +270,9 @@ export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet
     });
   if (served.length === 0) return anyPacket;
   const aimed = fc.constantFrom(...served).chain((to) => senders(to.to).map((from) => ({ from, ...to })));
-  return fc.oneof({ weight: 5, arbitrary: aimed }, { weight: 1, arbitrary: anyPacket });
+  return fc.oneof(
+    { weight: 5, arbitrary: aimed },
+    { weight: 1, arbitrary: aimed.map(pingOf) },
+    { weight: 1, arbitrary: anyPacket },
+  );
 }

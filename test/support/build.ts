@@ -191,6 +191,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
+    answerPing: false,
     resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",

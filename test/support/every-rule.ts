@@ -111,6 +111,7 @@ export function everyRule(): Ruleset {
       localTraffic: { kind: "interface", pattern: "veth*" },
       nodePorts: { kind: "all" },
       loopbackNodePorts: true,
+      answerPing: true,
       resetVanished: true,
       counters: "endpoints",
     }),

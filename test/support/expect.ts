@@ -1,7 +1,9 @@
+import { familyOf } from "../../src/model/ip.ts";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
+import { ECHO_PROTOCOLS } from "../../src/ruleset/answer-ping.ts";
 import { evaluateTables } from "../../src/trace/evaluate.ts";
 import type { Outcome } from "../../src/trace/outcome.ts";
-import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
+import { familyOfPacket, type Host, isEcho, type Packet } from "../../src/trace/packet.ts";
 import { outcomeOf, type Probe, type Outcome as ProbeOutcome, type Tally } from "./lab/outcome.ts";
 import {
   type AddressPair,
@@ -34,7 +36,8 @@ export function packetOf(probe: Probe): Packet {
   const { from, to, port, proto } = probe;
   const own = addressesOf(from);
   const address = to.includes(":") ? own.v6 : own.v4;
-  const packet = { to, port, protocol: proto };
+  const protocol = proto === "ping" ? ECHO_PROTOCOLS[familyOf(to)] : proto;
+  const packet = { to, port, protocol };
   if (from !== "node") {
     const isPod = localPods.has(address);
     return { ...packet, from: { address, at: isPod ? "pod" : "outside", iifname: isPod ? from : "eth0" } };
@@ -77,6 +80,7 @@ export function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
  *   `refused`
  * - delivered to a machine: it answers on served ports, and resets connections to others, `refused`
  * - delivered to an address that no machine has: the packet is lost, `timeout`
+ * - an echo request that is delivered: the answer has the address that the client knows
  * - masqueraded: the connection comes from the node's address that faces the endpoint
  */
 function answerOf(packet: Packet, outcome: Outcome): string {
@@ -84,6 +88,8 @@ function answerOf(packet: Packet, outcome: Outcome): string {
   if (outcome.kind === "dropped") return isSenderTold(packet, outcome) ? "refused" : "timeout";
   if (outcome.kind === "not-understood") return outcome.kind;
   const { address, port } = outcome.to;
+  if (isEcho(packet.protocol))
+    return outcome.local || machines.has(address) ? `${packet.to} 0 kept` : "timeout";
   if (!outcome.local && !machines.has(address)) return "timeout";
   if (!served.has(port)) return "refused";
   const peer = outcome.source === "masqueraded" ? nodeAddressTowards(address) : packet.from.address;
@@ -97,6 +103,6 @@ function answerOf(packet: Packet, outcome: Outcome): string {
 function isSenderTold(packet: Packet, { steps }: Outcome): boolean {
   const hook = steps.findLast((step) => step.kind === "hook")?.hook;
   return (
-    packet.from.at === "node" && packet.protocol === "udp" && (hook === "output" || hook === "postrouting")
+    packet.from.at === "node" && packet.protocol !== "tcp" && (hook === "output" || hook === "postrouting")
   );
 }

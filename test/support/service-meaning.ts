@@ -7,7 +7,7 @@ import {
   usesLocalEndpoints,
 } from "../../src/model/service-port.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
-import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
+import { familyOfPacket, isEcho, type Packet } from "../../src/trace/packet.ts";
 import type { Objects } from "./build.ts";
 import { type Served, servedBy, type Target } from "./topology-oracle.ts";
 
@@ -38,8 +38,8 @@ interface Arrival {
 export function meaningOf(objects: Required<Objects>, context: FamilyContext, packet: Packet): Meaning {
   const arrival = arrive(objects, context, packet);
   const { candidates } = arrival;
-  const firstOf = (found: readonly Candidate[]) =>
-    found.find(({ port }) => port.service.clusterIPs[port.family] === packet.to) ?? found[0];
+  if (isEcho(packet.protocol)) return byPing(arrival, context);
+  const firstOf = (found: readonly Candidate[]) => winnerAt(packet.to, found);
   const addressed = firstOf(candidates.filter(({ port }) => isAddressed(port, packet)));
   if (addressed !== undefined) return byAddress(arrival, addressed);
   const nodePort = isNodePortAddress(arrival)
@@ -56,7 +56,31 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
     if (nodePort === undefined || Array.isArray(ofRange) || isForbidden(arrival, ranged.port)) return ofRange;
   }
   if (nodePort !== undefined) return fromOutside(arrival, nodePort);
-  if (arrival.toClusterIP) return "refused";
+  return unserved(arrival);
+}
+
+/** An echo request is answered by the node if a connection of the client to some port would be served. */
+function byPing(arrival: Arrival, { answerPing, nodeAddress }: FamilyContext): Meaning {
+  const { packet, candidates } = arrival;
+  const isServed = candidates.some(({ port: { spec } }) => {
+    const asked = { ...packet, port: spec.port, protocol: spec.protocol };
+    const winner = winnerAt(
+      packet.to,
+      candidates.filter(({ port }) => isAddressed(port, asked)),
+    );
+    return winner !== undefined && Array.isArray(byAddress({ ...arrival, packet: asked }, winner));
+  });
+  const isAnswered = answerPing && nodeAddress !== "" && isServed;
+  return isAnswered ? [`${nodeAddress} ${packet.port} kept`] : unserved(arrival);
+}
+
+/** Returns the candidate that has an address as its cluster IP, or else the first. */
+function winnerAt(address: string, found: readonly Candidate[]): Candidate | undefined {
+  return found.find(({ port }) => port.service.clusterIPs[port.family] === address) ?? found[0];
+}
+
+function unserved({ packet, context, toClusterIP }: Arrival): Meaning {
+  if (toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
   return [`${packet.to} ${packet.port} kept`];
 }

@@ -4,6 +4,7 @@ import type { Question, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
+import { ECHO_PROTOCOLS } from "../../ruleset/answer-ping.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 
@@ -19,7 +20,7 @@ export function explainQueryOf(argv: Argv): ExplainQuery {
   const [query, another] = queries;
   if (another !== undefined) throw unclear("more than one query: give one connection, one Service, or --all");
   if (query === undefined)
-    throw unclear("nothing to explain: give ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+    throw unclear("nothing to explain: give ADDRESS:PORT[/PROTOCOL], ADDRESS, SERVICE[:PORT], or --all");
   refuseUnused(argv, query);
   return query;
 }
@@ -43,11 +44,9 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
   const [, bracketed, plain, port, protocol] = DESTINATION.exec(text) ?? [];
   const host = bracketed ?? plain;
   if (host !== undefined) return [connectionQuery(argv, readHost(host), port, protocol)];
-  if (text.startsWith("[") || canonicalAddress(text) !== undefined) {
-    throw unclear(
-      `an address needs a port: ${text.includes(":") ? "[ADDRESS]:PORT" : "ADDRESS:PORT"}, not ${quoted(text)}`,
-    );
-  }
+  const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
+  if (address !== undefined) return [pingQuery(argv, address)];
+  if (text.startsWith("[")) throw unclear(`an address needs the form [ADDRESS]:PORT, not ${quoted(text)}`);
   return [
     {
       kind: "service",
@@ -92,15 +91,28 @@ function connectionQuery(
   port: string | undefined,
   protocol: string | undefined,
 ): ExplainQuery {
-  const from = fromOf(argv);
-  if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
-    throw badArgument("--from-ip and the destination must be of one family, IPv4 or IPv6");
-  }
+  const from = sourceFor(argv, to);
   const proto = textArgument(argv, "proto");
   const read = readProtocol(protocol ?? proto ?? "tcp");
   if (proto !== undefined && readProtocol(proto) !== read)
     throw badArgument("--proto contradicts the protocol of the address");
   return { kind: "connection", question: { ...from, to, port: readPort(port), protocol: read } };
+}
+
+/** An address without a port: whether it answers pings. */
+function pingQuery(argv: Argv, to: string): ExplainQuery {
+  if (textArgument(argv, "proto") !== undefined) throw unclear("a connection needs a port: ADDRESS:PORT");
+  const from = sourceFor(argv, to);
+  return { kind: "connection", question: { ...from, to, port: 0, protocol: ECHO_PROTOCOLS[familyOf(to)] } };
+}
+
+/** Throws AppError BAD_ARGUMENT for a client of another family than the destination. */
+function sourceFor(argv: Argv, to: string): Pick<Question, "fromAddress" | "source"> {
+  const from = fromOf(argv);
+  if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
+    throw badArgument("--from-ip and the destination must be of one family, IPv4 or IPv6");
+  }
+  return from;
 }
 
 function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {

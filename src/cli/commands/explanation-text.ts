@@ -12,6 +12,7 @@ import type { Reason } from "../../inspect/explain/service-reasons.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
+import { isEcho } from "../../trace/packet.ts";
 import { printable, type Style, wrapped } from "../terminal.ts";
 
 /** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */
@@ -109,7 +110,8 @@ function harmless(explanation: Explanation): Explanation {
 }
 
 function connectionText({ from, to, port, protocol }: Connection): string {
-  return `${protocol} from ${from.address} (${sourceText(from)}) to ${to} port ${port}`;
+  const source = `from ${from.address} (${sourceText(from)})`;
+  return isEcho(protocol) ? `ping ${source} to ${to}` : `${protocol} ${source} to ${to} port ${port}`;
 }
 
 function sourceText({ at, known }: Connection["from"]): string {

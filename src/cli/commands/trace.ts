@@ -134,7 +134,9 @@ function traceArguments(argv: Argv): TraceArguments {
   }
   const port = hasPort ? readPort(textArgument(argv, "port")) : undefined;
   const proto = textArgument(argv, "proto") ?? (hasPort ? "tcp" : undefined);
-  const protocol = proto === undefined ? undefined : readProtocol(proto);
+  if (proto === "icmp" && (hasPort || service !== undefined))
+    throw badArgument("--proto icmp is for pings, which have no ports: select them by --to or --from-ip");
+  const protocol = proto === undefined || proto === "icmp" ? proto : readProtocol(proto);
   const query: TraceQuery = { service, to, client, fromAddress, port, protocol };
   return { query, durationMs: readDuration(argv), rate: readRate(argv) };
 }

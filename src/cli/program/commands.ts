@@ -78,7 +78,7 @@ export const COMMANDS: readonly Command[] = [
     answersByExitCode: true,
     positional: {
       name: "what",
-      description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]",
+      description: "ADDRESS:PORT[/PROTOCOL], ADDRESS (whether it answers pings), or SERVICE[:PORT]",
       values: "services",
     },
     flags: [
@@ -91,6 +91,7 @@ export const COMMANDS: readonly Command[] = [
     examples: [
       ["10.96.0.10:53/udp", "a connection from a pod"],
       ["203.0.113.7:443 --from-ip 198.51.100.9", "one from outside"],
+      ["10.96.0.10", "whether an address answers pings"],
       ["shop/cart:http", "every frontend of a Service's port"],
       ["--live 10.96.0.10:53", "with the rules in this kernel"],
       ["--all --problems --exit-code", "every frontend that is refused or dropped"],
@@ -128,7 +129,7 @@ export const COMMANDS: readonly Command[] = [
       client: "Only packets of this client and, without --to, those to it",
       "from-ip": "Only packets from this source address",
       port: "Only packets to this destination port",
-      proto: "Only packets of this protocol: tcp (the default with --port), udp or sctp",
+      proto: "Only packets of this protocol: tcp (the default with --port), udp, sctp, or icmp for pings",
       to: "Only packets to this destination address",
     },
     examples: [

@@ -178,6 +178,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...addressWarnings(subject, service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
     ...portRangeWarnings(service, written, context),
+    ...pingWarnings(written, context),
   ];
   // Before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
@@ -342,12 +343,26 @@ function portRangeWarnings(
     portRanges === "virtual"
       ? "a range of ports is not served there on that node, but takes connections of other nodes to its programs"
       : "a range of ports takes connections to the node's own programs";
+  return addressesOfNodes(written, nodes).map(({ text, path }) =>
+    fieldWarning("port-range-on-node", path, `${text}: ${effect}`),
+  );
+}
+
+/** Returns warnings about addresses of Nodes at which each node answers pings in the place of that Node. */
+function pingWarnings(written: RawService, { nodeContext, nodes }: WarningContext): FieldDiagnostic[] {
+  if (!nodeContext[0]?.answerPing) return [];
+  const effect = "with --answer-ping, every node answers pings to it by itself, even if that Node is down";
+  return addressesOfNodes(written, nodes).map(({ text, path }) =>
+    fieldWarning("ping-on-node", path, `${text}: ${effect}`),
+  );
+}
+
+/** The external and load-balancer addresses of a Service that are also addresses of Nodes, in words. */
+function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): LocatedText[] {
   return [...externalIPsOf(written), ...ingressAddresses(written)].flatMap(({ text, path }) => {
     const address = canonicalAddress(text);
     const node = address === undefined ? undefined : nodes.get(address);
-    if (node === undefined) return [];
-    const reason = `${address} is an address of Node ${node}: ${effect}`;
-    return [fieldWarning("port-range-on-node", path, reason)];
+    return node === undefined ? [] : [{ text: `${address} is an address of Node ${node}`, path }];
   });
 }
 

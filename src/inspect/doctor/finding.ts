@@ -32,6 +32,7 @@ export type CheckName =
   | "migration-scheduler"
   | "migration-cluster-ips"
   | "migration-strict-arp"
+  | "migration-pings"
   | "migration-affinity"
   | "migration-port-ranges"
   | "migration-conflict";

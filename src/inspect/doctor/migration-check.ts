@@ -170,6 +170,14 @@ const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
       "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
     action: "set them to 0 once kube-proxy is gone, unless other software needs them",
   },
+  {
+    check: "migration-pings",
+    level: "warning",
+    when: ({ objects }) => !("problem" in objects) && objects.nodeContext[0]?.answerPing === false,
+    found: "addresses of Services will no longer answer pings",
+    means: "with ipvs they do, whether or not a Service has endpoints",
+    action: "set --answer-ping (nftProxy.answerPing) if something pings them",
+  },
 ];
 
 function arpSettings({ settings }: MigrationFacts): string[] {

@@ -42,7 +42,8 @@ export function explainEndpoints(
 ): ExplainedEndpoint[] {
   const chances = new Map<string, number>();
   for (const { address, port, translated, probability } of summary.destinations) {
-    if (!translated) continue;
+    // This node itself answers an echo request, which has no port.
+    if (!translated || port === 0) continue;
     const target = `${address} . ${port}`;
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }

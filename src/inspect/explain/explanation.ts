@@ -1,6 +1,7 @@
-import type { ServiceName } from "../../model/ids.ts";
+import type { Protocol, ServiceName } from "../../model/ids.ts";
 import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
 import type { Hook } from "../../trace/outcome.ts";
+import type { EchoProtocol } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 
 /** The cause of an outcome; a stable word for scripts. */
@@ -28,6 +29,8 @@ export type Cause =
   | "not-served"
   /** The port is in a range of a Service, but ranges are not served at this address. */
   | "port-ranges"
+  /** The node answers no echo requests for Services, or none of this family. */
+  | "no-pings"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
   /** The Service exceeds its budget and therefore has no rules. */
@@ -47,7 +50,7 @@ export type Cause =
   /** The rules have this outcome, and no object explains it. */
   | "rules";
 
-/** The connection to explain. */
+/** The connection or echo request to explain. */
 export interface Connection {
   readonly from: {
     readonly address: string;
@@ -56,9 +59,10 @@ export interface Connection {
     readonly known: "given" | "assumed";
   };
   readonly to: string;
-  /** 1..65535 */
+  /** 1..65535; 0 for an echo request. */
   readonly port: number;
-  readonly protocol: "tcp" | "udp" | "sctp";
+  /** `icmp` or `icmpv6`: an echo request (ping). */
+  readonly protocol: Protocol | EchoProtocol;
 }
 
 /** The frontend that the connection is made to. */

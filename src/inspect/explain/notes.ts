@@ -17,6 +17,7 @@ import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-bud
 import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
+import { isEcho } from "../../trace/packet.ts";
 import { isKept } from "./endpoints.ts";
 import type { ExplainInput, KnownVanished, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
@@ -31,13 +32,17 @@ interface NotedOutcomes {
   readonly all: readonly Outcome[];
 }
 
-/** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
+/**
+ * Further facts about a connection: source address, affinity, source ranges, conflicts, hints. An echo request
+ * has none.
+ */
 export function explainNotes(
   connection: Connection,
   match: Match | undefined,
   { own, all }: NotedOutcomes,
   input: ExplainInput,
 ): Note[] {
+  if (isEcho(connection.protocol)) return [];
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),

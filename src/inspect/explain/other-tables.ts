@@ -9,7 +9,7 @@ import {
   prepareTables,
 } from "../../trace/evaluate.ts";
 import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
-import type { Host, Packet } from "../../trace/packet.ts";
+import { type Host, isEcho, type Packet } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Verdict } from "./explanation.ts";
@@ -147,6 +147,7 @@ function listingCommands(rule: UndecidedRule): string[] {
 }
 
 function traceCommand({ to, port, protocol }: Connection): string {
+  if (isEcho(protocol)) return `nft-proxy trace --to ${to} --proto icmp`;
   return `nft-proxy trace --to ${to} --port ${port}${protocol === "tcp" ? "" : ` --proto ${protocol}`}`;
 }
 

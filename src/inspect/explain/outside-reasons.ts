@@ -7,7 +7,7 @@ import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
 import { frontendKey, portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { isLocal } from "../../trace/packet.ts";
+import { isEcho, isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 import {
@@ -18,6 +18,7 @@ import {
   servicesAt,
   servicesWithNodePort,
 } from "./match.ts";
+import { unansweredPing } from "./ping-reasons.ts";
 import type { Reason } from "./service-reasons.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -28,6 +29,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     missingFamily(connection, input) ??
     loadBalancer(connection, input) ??
     overBudget(connection, input) ??
+    unansweredPing(connection, input) ??
     unservedRange(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
@@ -254,6 +256,8 @@ function notAService(connection: Connection, input: ExplainInput): Reason {
   return {
     cause: "not-a-service",
     message: `${destinationText(connection)} belongs to no Service${known}`,
-    action: "if it fails, check the process that listens there, the routes and the NetworkPolicies",
+    action: isEcho(connection.protocol)
+      ? "the machine that has it answers pings, if any does; to explain a connection, add its port"
+      : "if it fails, check the process that listens there, the routes and the NetworkPolicies",
   };
 }

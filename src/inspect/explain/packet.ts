@@ -1,6 +1,5 @@
 import { addressText } from "../../base/address-interval.ts";
 import type { ByFamily } from "../../base/family.ts";
-import type { Protocol } from "../../model/ids.ts";
 import { boundsOf, cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import { contextOf, type FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
@@ -18,9 +17,9 @@ export interface Question {
   readonly fromAddress?: string | undefined;
   readonly source?: Source | undefined;
   readonly to: string;
-  /** 1..65535 */
+  /** As in {@link Connection}. */
   readonly port: number;
-  readonly protocol: Protocol;
+  readonly protocol: Connection["protocol"];
 }
 
 /** Addresses for documentation, which no host may have. Sources: RFC 5737, RFC 3849. */

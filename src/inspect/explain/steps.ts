@@ -6,6 +6,7 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
+import { ANSWER_INSIDE, ANSWER_PING } from "../../ruleset/answer-ping.ts";
 import {
   CLUSTER_IPS_CHECK,
   EXTERNAL,
@@ -21,6 +22,7 @@ import {
   FIREWALL_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
+  PING_IPS,
   portEquivalent,
   REFUSED,
 } from "../../ruleset/sets.ts";
@@ -192,7 +194,9 @@ function effectWords(
     case "hash":
       return `slot ${effect.value} of ${effect.choices}, by the hash of the client's address`;
     case "dnat":
-      return "the destination becomes the endpoint";
+      return step.chain === ANSWER_PING
+        ? "this node answers by its own address, which becomes the Service's in the answer"
+        : "the destination becomes the endpoint";
     case "masquerade":
       return "the source becomes this node's address";
     case "reject":
@@ -260,12 +264,26 @@ function foundWords(
       return "the client already has an endpoint";
     case FIREWALL_IPS:
       return "guarded by source ranges";
+    case PING_IPS:
+      return pingWords(value);
     case CLUSTER_IPS:
       return clusterIPWords(step);
     case HAIRPIN_CONNECTIONS:
       return "the endpoint is the client itself";
     default:
       return undefined;
+  }
+}
+
+/** Describes who gets an answer to echo requests. */
+function pingWords(verdict: string): string {
+  switch (verdictTarget(verdict)) {
+    case ANSWER_PING:
+      return "an address of a Service with endpoints";
+    case ANSWER_INSIDE:
+      return "an address that, without an endpoint on this node, answers only pods and this node";
+    default:
+      return "an address that answers some clients, such as those in source ranges";
   }
 }
 

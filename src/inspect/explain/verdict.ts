@@ -4,11 +4,13 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, parseChainName } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
+import { isEcho } from "../../trace/packet.ts";
 import { type OwnResult, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { outsideReason } from "./outside-reasons.ts";
+import { answeredPing } from "./ping-reasons.ts";
 import {
   balancedReason,
   dependsOnClient,
@@ -44,6 +46,7 @@ function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): R
     return unknownReason(result, evidence);
   switch (result) {
     case "served":
+      if (isEcho(connection.protocol)) return answeredPing(connection, input);
       return balancedReason(connection, match, endpoints, input.cache);
     case "varies":
       return variesReason(evidence);

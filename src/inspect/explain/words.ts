@@ -3,6 +3,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { listNumber, parseId } from "../../ruleset/list-ids.ts";
 import { OUTCOME_NAMES } from "../../ruleset/service-view.ts";
+import { isEcho } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { Connection } from "./explanation.ts";
 
@@ -29,9 +30,9 @@ export function listText(id: number, state: FamilyState | undefined): string {
   return parsed.way === "local" ? `${list}: this node's endpoints` : list;
 }
 
-/** Formats a destination: `10.96.0.10 port 80/tcp`. */
+/** Formats a destination: `10.96.0.10 port 80/tcp`; of an echo request, the address alone. */
 export function destinationText({ to, port, protocol }: Connection): string {
-  return `${to} port ${port}/${protocol}`;
+  return isEcho(protocol) ? to : `${to} port ${port}/${protocol}`;
 }
 
 /** The names of outcomes in texts for people. */

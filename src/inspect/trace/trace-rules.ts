@@ -7,9 +7,13 @@ import { assign, matches, meta, payload } from "../../nft/ast/expression.ts";
 import type { Command, Expression, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
 import { declaringExpression } from "../../nft/data-types.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
+import { echoRequest } from "../../ruleset/answer-ping.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
+
+/** A protocol of packets to trace. `icmp` stands for echo requests of either family. */
+export type TracedProtocol = Protocol | "icmp";
 
 /** Selects packets to trace. All given fields must match. */
 export interface PacketSelection {
@@ -17,7 +21,7 @@ export interface PacketSelection {
   readonly source?: string | undefined;
   /** An address; `node` for any of this host's own. */
   readonly destination?: string | "node";
-  readonly protocol?: Protocol | undefined;
+  readonly protocol?: TracedProtocol | undefined;
   readonly destinationPort?: number | undefined;
   /** The last port of a range that starts at `destinationPort`. */
   readonly lastPort?: number | undefined;
@@ -41,6 +45,9 @@ export const HOOK_ENDS = {
 
 /** After address translation (-100 and 100) and the helpers of connection tracking (300). */
 const LAST_PRIORITY = 400;
+
+/** The numbers of ICMP and ICMPv6. nft only knows their names by the database of the host. */
+const ECHO_NUMBERS = { ip: 1, ip6: 58 } as const;
 
 /**
  * Marks a table as in use until its trace is enabled, for traces and daemons in other containers. No packet
@@ -96,11 +103,14 @@ export function traceTransaction(
 
 function selectionRule(selection: PacketSelection): Statement[] {
   const { family, source, destination, protocol, destinationPort, lastPort } = selection;
+  const isPing = protocol === "icmp";
   return [
+    // First, as nft does not accept a header's field behind a protocol of which it only knows the set (1.1.3).
+    ...(isPing ? [echoRequest(family)] : []),
     matches(meta("l4proto"), `@${ACTIVE_SET}`),
     ...(source === undefined ? [] : [matches(payload(family, "saddr"), source)]),
     ...(destination === undefined ? [] : [destinationMatch(family, destination)]),
-    ...(protocol === undefined ? [] : [matches(meta("l4proto"), protocol)]),
+    ...(protocol === undefined || isPing ? [] : [matches(meta("l4proto"), protocol)]),
     ...(destinationPort === undefined
       ? []
       : [matches(payload("th", "dport"), portsJson(destinationPort, lastPort))]),
@@ -125,10 +135,12 @@ export function armTransaction(
   selections: readonly PacketSelection[],
   seconds: number,
 ): Transaction {
-  const elem = PROTOCOLS.map((val) => ({ elem: { val, timeout: seconds } }));
+  const arePings = selections.some(({ protocol }) => protocol === "icmp");
+  const elem = (family: Family) =>
+    (arePings ? [ECHO_NUMBERS[family]] : PROTOCOLS).map((val) => ({ elem: { val, timeout: seconds } }));
   return {
     nftables: familiesOf(selections).map((family) => ({
-      add: { element: { family, table, name: ACTIVE_SET, elem } },
+      add: { element: { family, table, name: ACTIVE_SET, elem: elem(family) } },
     })),
   };
 }
@@ -146,7 +158,7 @@ function familiesOf(selections: readonly PacketSelection[]): Family[] {
 export interface TraceQuery {
   readonly to?: string | undefined;
   readonly port?: number | undefined;
-  readonly protocol?: Protocol | undefined;
+  readonly protocol?: TracedProtocol | undefined;
   readonly service?: ServiceArgument | undefined;
   readonly fromAddress?: string | undefined;
   /** Packets from this address and, without a destination, those to it. */

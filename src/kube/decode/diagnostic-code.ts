@@ -31,6 +31,7 @@ export const DIAGNOSTIC_CODES = [
   "node-port-range",
   "not-an-object",
   "over-limit",
+  "ping-on-node",
   "port-mismatch",
   "port-range-on-node",
   "port-ranges-off",

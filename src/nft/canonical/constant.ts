@@ -4,8 +4,20 @@ import type { ConstantType } from "../data-types.ts";
 import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
 
-const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: "tcp", 17: "udp", 132: "sctp" };
-const PROTOCOL_NUMBERS: Readonly<Record<string, number>> = { tcp: 6, udp: 17, sctp: 132 };
+const PROTOCOL_NAMES: Readonly<Record<number, string>> = {
+  1: "icmp",
+  6: "tcp",
+  17: "udp",
+  58: "icmpv6",
+  132: "sctp",
+};
+const PROTOCOL_NUMBERS: Readonly<Record<string, number>> = {
+  icmp: 1,
+  tcp: 6,
+  udp: 17,
+  icmpv6: 58,
+  sctp: 132,
+};
 
 /** TCP's flags by nft's names. Source: RFC 9293, section 3.1. */
 export const TCP_FLAGS: Readonly<Record<string, number>> = {
@@ -74,6 +86,8 @@ export function formatClassid(classid: number): string {
 
 /** The name of a transport protocol. Without a protocols database, nft prints the number. */
 export function parseProtocol(value: unknown): string {
+  // The name in /etc/protocols; nft's own rules have the other.
+  if (value === "ipv6-icmp") return "icmpv6";
   if (typeof value === "string" && !/^\d+$/.test(value)) return value;
   const number = asNumber(value, "protocol");
   return PROTOCOL_NAMES[number] ?? String(number);

@@ -1,13 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import type { KernelSetting } from "./kernel-settings.ts";
-import type { Tally } from "./outcome.ts";
+import type { Probe, Tally } from "./outcome.ts";
 
 /** Connections that an agent makes. `from` is the address to bind to; if absent, any. */
 export interface ConnectionRequest {
   readonly to: string;
   readonly port: number;
-  readonly proto: "tcp" | "udp";
+  readonly proto: Probe["proto"];
   readonly from?: string;
   readonly count?: number;
   readonly waitMs: number;

@@ -13,8 +13,9 @@ export interface Probe {
   readonly from: ProbeSource;
   /** The destination: an IPv4 or IPv6 address. */
   readonly to: string;
+  /** 0 of a ping. */
   readonly port: number;
-  readonly proto: "tcp" | "udp";
+  readonly proto: "tcp" | "udp" | "ping";
   /** The number of connections. Default: 90, or 20 for each endpoint seen if that is more. */
   readonly n?: number;
   /** Whether the endpoint depends on chance, so that only the number of endpoints is compared. */
@@ -25,7 +26,8 @@ export interface Probe {
 
 /**
  * The number of times of each answer: `<endpoint address> <port> <peer it saw>`, `refused`, `timeout`,
- * `closed` or `error:<code>`.
+ * `closed` or `error:<code>`. Of a ping: the address that answered, 0
+ * and `kept`, because nobody else sees its source.
  */
 export type Tally = Readonly<Record<string, number>>;
 

@@ -1,8 +1,10 @@
 // Makes real connections and reports the answers.
 import dgram from "node:dgram";
 import net from "node:net";
+import { ping } from "./ping.mjs";
 
 const atOnce = 12;
+const ASK = { tcp: askTcp, udp: askUdp, ping };
 const refusals = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "EPERM"]);
 const refused = "refused";
 
@@ -27,7 +29,7 @@ export async function observeAll(connections) {
 async function observe(connection, tally) {
   let answered = true;
   for (let made = 0; made < wanted(connection, tally, answered); made++) {
-    const answer = await (connection.proto === "udp" ? askUdp(connection) : askTcp(connection));
+    const answer = await ASK[connection.proto](connection);
     tally[answer] = (tally[answer] ?? 0) + 1;
     if (made === 0) answered = answer.includes(" ");
     if (tally.timeout === 2) return;

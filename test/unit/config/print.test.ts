@@ -68,6 +68,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
   acceptEmptyLists: fc.boolean(),
+  answerPing: fc.boolean(),
   resetVanished: fc.boolean(),
   fastPath: fc.boolean(),
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
@@ -152,6 +153,7 @@ describe("a printed configuration", () => {
       nftProxy:
         acceptEmptyLists: false
         affinityMapSize: 1048576
+        answerPing: false
         configChange: reload
         daemonSocket: /run/nft-proxy/daemon.sock
         fastPath: false

@@ -33,6 +33,7 @@ const NEW: ProxyOptions = {
   logVerbosity: 4,
   reserveNodePorts: true,
   acceptEmptyLists: true,
+  answerPing: true,
   resetVanished: true,
   fastPath: true,
   fastPathAfter: 1,

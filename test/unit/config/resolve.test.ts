@@ -43,6 +43,7 @@ describe("options from flags alone", () => {
         logVerbosity: 0,
         reserveNodePorts: false,
         acceptEmptyLists: false,
+        answerPing: false,
         resetVanished: false,
         fastPath: false,
         fastPathAfter: 20,

@@ -4,6 +4,7 @@ import {
   balancerName,
   firewallNames,
   parseChainName,
+  pingName,
 } from "../../../src/ruleset/chain-names.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { familyContext } from "../../support/build.ts";
@@ -37,8 +38,12 @@ describe("parseChainName", () => {
     expect(parseChainName(firewallNames("0123456789abcdef0123").chain)).toEqual({ kind: "firewall" });
   });
 
+  test("reads the name of a chain that answers pings of some clients", () => {
+    expect(parseChainName(pingName("0123456789abcdef0123"))).toEqual({ kind: "ping" });
+  });
+
   test("reads the name of every static chain", () => {
-    for (const { name } of staticChains(familyContext("ip", { resetVanished: true }))) {
+    for (const { name } of staticChains(familyContext("ip", { resetVanished: true, answerPing: true }))) {
       expect(parseChainName(name)).toEqual({ kind: "static", name });
     }
   });

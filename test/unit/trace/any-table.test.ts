@@ -157,6 +157,49 @@ describe("comparisons of other software's rules", () => {
   });
 });
 
+describe("comparisons of other software's rules with an echo request", () => {
+  const ping: Packet = { ...tcp, port: 7, protocol: "icmp" };
+  const ping6: Packet = { ...tcp6, port: 7, protocol: "icmpv6" };
+  const rows: readonly (readonly [what: string, packet: Packet, statement: object, holds: boolean])[] = [
+    ["its protocol", ping, is(meta("l4proto"), "icmp"), true],
+    [
+      "its protocol by the name of /etc/protocols",
+      ping6,
+      is(meta("l4proto"), { set: ["icmp", "ipv6-icmp"] }),
+      true,
+    ],
+    ["its protocol by number", ping6, is(meta("l4proto"), 58), true],
+    ["its protocol in the IP header", ping, is(field("ip", "protocol"), "icmp"), true],
+    ["another protocol", ping, is(meta("l4proto"), "tcp"), false],
+    ["its type", ping, is(field("icmp", "type"), { set: ["echo-request", "time-exceeded"] }), true],
+    ["neighbour discovery", ping6, is(field("icmpv6", "type"), "nd-neighbor-solicit"), false],
+    ["the type of the other family", ping6, is(field("icmp", "type"), "echo-request"), false],
+    ["its id", ping, is(field("icmp", "id"), 7), true],
+    ["a port", ping, is(field("th", "dport"), 22), false],
+    ["every port but one", ping, is(field("th", "dport"), 22, "!="), true],
+    ["a port of TCP", ping, is(field("tcp", "dport"), 22, "!="), false],
+    ["a new connection", ping, is(ct("state"), "new"), true],
+  ];
+  test.each(rows)("%s", (_what, packet, statement, holds) => {
+    expect(kindOf([statement, drop], packet)).toBe(holds ? "dropped" : "delivered");
+  });
+
+  test.each([
+    ["its sequence number", field("icmp", "sequence")],
+    ["the port by connection tracking", { ct: { key: "proto-dst", dir: "original" } }],
+  ])("%s is not known", (_what, left) => {
+    expect(kindOf([is(left, 1), drop], ping)).toBe("not-understood");
+  });
+
+  test("the answer is an echo reply", () => {
+    const rule = (right: string) => prepareTables(tablesWith([is(field("icmp", "type"), right), drop]));
+    const delivered = evaluatePrepared(rule("redirect"), host, ping)[0];
+    if (delivered?.kind !== "delivered") throw new Error("not delivered");
+    expect(evaluateAnswer(rule("echo-reply"), host, ping, delivered)[0]?.kind).toBe("dropped");
+    expect(evaluateAnswer(rule("echo-request"), host, ping, delivered)[0]?.kind).toBe("delivered");
+  });
+});
+
 describe("a reverse path filter", () => {
   const fib = { fib: { result: "oif", flags: ["saddr", "mark", "iif"] } };
   /** nft 1.1.3 and 1.1.7 list `fib saddr . mark . iif oif missing` so. */

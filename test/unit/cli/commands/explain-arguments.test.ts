@@ -14,6 +14,14 @@ describe("explainQueryOf", () => {
   });
 
   test.each([
+    ["10.96.0.10", { to: "10.96.0.10", port: 0, protocol: "icmp" }],
+    ["fd00::1", { to: "fd00::1", port: 0, protocol: "icmpv6" }],
+    ["[fd00::1]", { to: "fd00::1", port: 0, protocol: "icmpv6" }],
+  ])("the address %s without a port is a ping", (text, question) => {
+    expect(explainQueryOf(what(text))).toEqual({ kind: "connection", question });
+  });
+
+  test.each([
     ["shop/cart:http", { service: "shop/cart", port: "http" }],
     ["cart.shop.svc.cluster.local:80", { service: "shop/cart", port: "80" }],
     ["cart.shop.svc", { service: "shop/cart" }],
@@ -22,8 +30,9 @@ describe("explainQueryOf", () => {
   });
 
   test.each<[given: Argv, message: string]>([
-    [what("10.96.0.10"), "an address needs a port: ADDRESS:PORT"],
-    [what("fd00::1"), "an address needs a port: [ADDRESS]:PORT"],
+    [what("[fd00::1"), "an address needs the form [ADDRESS]:PORT"],
+    [{ ...what("10.96.0.10"), proto: ["udp"] }, "a connection needs a port: ADDRESS:PORT"],
+    [{ ...what("10.96.0.10"), "from-ip": ["fd00::1"] }, "must be of one family"],
     [what("10.96.0.300:80"), '"10.96.0.300" is not an IP address'],
     [
       what("[fe80::1%eth0]:80"),

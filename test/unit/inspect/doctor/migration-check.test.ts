@@ -112,6 +112,9 @@ test("after ipvs mode, each scheduler is named with its counterpart, and strictA
     "ok: net.ipv4.conf.all.arp_ignore is 1 and net.ipv4.conf.all.arp_announce is 2",
   );
   expect(only(found, "migration-nodeport-addresses")).toMatch(/will not answer on 198\.51\.100\.1$/);
+  expect(only(found, "migration-pings")).toBe("warning: addresses of Services will no longer answer pings");
+  const objects = { ...SERVICES, nodeContext: [familyContext("ip", { answerPing: true })] };
+  expect(checksOf(judge({ traces: IPVS, objects }))).not.toContain("migration-pings");
 });
 
 test("after ipvs mode, a scheduler that is configured here as well is ok", () => {
