@@ -26,15 +26,15 @@ const showcases: readonly Showcase[] = [
     probe: { ...tcp, id: "node-port", from: "ext", to: "192.0.2.2", port: 30080 },
   },
   {
-    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod2",
+    title: "ClusterIP 10.96.1.2:80 (shop/cart, session affinity), from pod2",
     probe: { ...cart, id: "sticky-2", from: "pod2" },
   },
   {
-    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod4",
+    title: "ClusterIP 10.96.1.2:80 (shop/cart, session affinity), from pod4",
     probe: { ...cart, id: "sticky-4", from: "pod4" },
   },
   {
-    title: "Sticky ClusterIP 10.96.1.2:80 (shop/cart), from pod5",
+    title: "ClusterIP 10.96.1.2:80 (shop/cart, session affinity), from pod5",
     probe: { ...cart, id: "sticky-5", from: "pod5" },
   },
 ];
@@ -91,7 +91,7 @@ try {
   say(
     "",
     allAnswered
-      ? "Every connection was answered, each sticky client by one endpoint."
+      ? "Every connection was answered, each client of shop/cart by one endpoint."
       : "See above: not as it should be.",
   );
 } catch (error) {

@@ -13,6 +13,7 @@ export const COMMANDS: readonly Command[] = [
     name: "run",
     summary: "Program this node from a cluster, as a daemon",
     flags: ["from", "dry-run", "cleanup", "init-only", "write-config-to"],
+    meanings: { "dry-run": "Change nothing; log the size of each change, and with -v=4 the change itself" },
     common: [...ASKING, "v"],
     load: async () => await import("../commands/run.ts"),
   },
