@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
  * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower:
  * recorded packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other
  * programs, restart, quarantine, netlink messages and readings, passive health checks, stale chains, the
- * scratch register, resets and the fast path.
+ * scratch register, resets, pings and the fast path.
  */
 export default defineConfig({
   test: {
@@ -29,6 +29,7 @@ export default defineConfig({
       "test/kernel/stale-chains.test.ts",
       "test/kernel/bridged-pods.test.ts",
       "test/kernel/vanished-set.test.ts",
+      "test/kernel/answer-ping.test.ts",
       "test/kernel/fast-path.test.ts",
       "test/kernel/fast-path-towns.test.ts",
     ],
