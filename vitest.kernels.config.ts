@@ -24,6 +24,7 @@ export default defineConfig({
       "test/kernel/netlink-requests.test.ts",
       "test/kernel/daemon-netlink.test.ts",
       "test/kernel/daemon-foreign.test.ts",
+      "test/kernel/client-limits.test.ts",
       "test/kernel/daemon-passive-health.test.ts",
       "test/kernel/port-range-addresses.test.ts",
       "test/kernel/stale-chains.test.ts",

@@ -367,6 +367,17 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
+  /** Maximum number of clients by Service port whose connections are counted, for each family; 0 for no limits. */
+  maxLimitedClients: integer({
+    path: "nftProxy.maxLimitedClients",
+    between: [0, MOST_32_BITS],
+    preset: 65_536,
+    flag: own(
+      "max-limited-clients",
+      "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family; 0 ignores these annotations",
+    ),
+    reload: "restart",
+  }),
   maxServiceElements: integer({
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],

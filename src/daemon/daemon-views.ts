@@ -121,6 +121,7 @@ export async function daemonStatus(
     counts,
     memory,
     affinityEntries: readings.affinity.entries,
+    limitedClients: readings.affinity.limitedClients,
     conntrack: { entries, capacity },
   };
 }

@@ -1,4 +1,5 @@
 import { type ByFamily, FAMILIES } from "../base/family.ts";
+import type { ClientLimits } from "./client-limits.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthCheck } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -69,6 +70,10 @@ export interface Service {
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
   /** Why the annotation of passive health checks is ignored; undefined if it is not. */
   readonly invalidPassiveHealthCheck?: string;
+  /** From the annotations; undefined for none. */
+  readonly clientLimits?: ClientLimits;
+  /** Which annotations of limits are ignored, and why; undefined if none is. */
+  readonly invalidClientLimits?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

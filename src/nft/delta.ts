@@ -289,6 +289,7 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
     String(a.key) === String(b.key) &&
     String(a.value) === String(b.value) &&
     a.dynamic === b.dynamic &&
+    a.untimed === b.untimed &&
     a.counter === b.counter &&
     a.size === b.size &&
     a.timeout === b.timeout &&

@@ -230,8 +230,8 @@ function declaredSet(family: Family, table: string, spec: SetSpec): CommandObjec
   };
 }
 
-function flagsOf({ dynamic, timeout, interval }: SetSpec): { readonly flags?: readonly string[] } {
-  if (dynamic) return { flags: ["dynamic", "timeout"] };
+function flagsOf({ dynamic, untimed, timeout, interval }: SetSpec): { readonly flags?: readonly string[] } {
+  if (dynamic) return { flags: untimed ? ["dynamic"] : ["dynamic", "timeout"] };
   if (interval) return { flags: ["interval"] };
   return timeout === undefined ? {} : { flags: ["timeout"] };
 }

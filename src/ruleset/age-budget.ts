@@ -12,6 +12,8 @@ export interface SharedLimits {
 export interface Claim {
   readonly service: Pick<Service, "name" | "createdAt">;
   readonly amount: number;
+  /** The name of what it wants if Services with the same name share it: then only the oldest one needs it. */
+  readonly shared?: string | undefined;
 }
 
 /** Why a Service does not get what it wants. */
@@ -33,6 +35,8 @@ const NOBODY: ReadonlySet<ServiceName> = new Set();
  * Divides something among Services by age. From the oldest to the newest, a Service gets all that it wants if
  * enough is left for its namespace, and then for all; otherwise it gets nothing. A newer Service that wants
  * less may still get that. So the outcome depends on older Services and on current claims, not on history.
+ *
+ * What Services share counts once, for the oldest of them; in a namespace's share, for its oldest.
  *
  * While there is enough for all, a claim costs a few additions. Otherwise a change of a claim costs one pass
  * over all.
@@ -77,7 +81,8 @@ export class AgeBudget<C extends Claim = Claim> {
     else this.#claims.set(name, claim);
     if (this.#order !== undefined) reorder(this.#order, known, claim);
     const added = (claim?.amount ?? 0) - (known?.amount ?? 0);
-    if (added === 0 && known?.service.createdAt === claim?.service.createdAt) return;
+    const isSame = known?.service.createdAt === claim?.service.createdAt && known?.shared === claim?.shared;
+    if (added === 0 && isSame) return;
     this.#isDecided = false;
     this.#sum += added;
     const namespace = namespaceOf(name);
@@ -115,19 +120,26 @@ export class AgeBudget<C extends Claim = Claim> {
     this.#order ??= [...this.#claims.values()].sort((a, b) => compareAge(a.service, b.service));
     const shortfalls = new Map<ServiceName, Shortfall>();
     const leftOf = new Map(Array.from(this.#over, (name) => [name, namespace]));
+    const given = new Set<string>();
     let left = all;
-    for (const { service, amount: wanted } of this.#order) {
+    for (const { service, amount, shared } of this.#order) {
       const own = leftOf.size === 0 ? undefined : namespaceOf(service.name);
       const leftOfOwn = own === undefined ? undefined : leftOf.get(own);
       if (own !== undefined && leftOfOwn !== undefined) {
+        const wanted = given.has(`${own} ${shared}`) ? 0 : amount;
         if (wanted > leftOfOwn) {
           shortfalls.set(service.name, { of: "namespace", budget: namespace, left: leftOfOwn, wanted });
           continue;
         }
         leftOf.set(own, leftOfOwn - wanted);
       }
-      if (wanted <= left) left -= wanted;
-      else shortfalls.set(service.name, { of: "all", budget: all, left, wanted });
+      const wanted = shared !== undefined && given.has(shared) ? 0 : amount;
+      if (wanted > left) {
+        shortfalls.set(service.name, { of: "all", budget: all, left, wanted });
+        continue;
+      }
+      left -= wanted;
+      if (shared !== undefined) given.add(shared).add(`${own} ${shared}`);
     }
     return shortfalls;
   }

@@ -1,4 +1,5 @@
 import type { Branded } from "../base/text.ts";
+import type { ClientLimits, RateUnit } from "../model/client-limits.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 
@@ -29,6 +30,7 @@ const STATIC_CHAINS = [
   "cluster-ips-check",
   "count-attempts",
   "count-answers",
+  "client-limit-refusal",
   "fast-path",
   "masquerading",
 ] as const;
@@ -75,7 +77,10 @@ export type FirewallName = Branded<"FirewallName">;
 /** The name of a chain that answers echo requests of some clients: `ping-` and a hash of its rules. */
 export type PingName = Branded<"PingName">;
 
-export type ChainName = StaticChainName | BalancerName | FirewallName | PingName;
+/** The name of a chain that limits clients: see {@link clientLimitName}. */
+export type ClientLimitName = Branded<"ClientLimitName">;
+
+export type ChainName = StaticChainName | BalancerName | FirewallName | PingName | ClientLimitName;
 
 /** How to choose an endpoint. Lists of equal length that choose in the same way share one. */
 export interface Balancer {
@@ -99,7 +104,8 @@ export type ChainRole =
   | { readonly kind: "static"; readonly name: StaticChainName }
   | { readonly kind: "balancer"; readonly balancer: Balancer }
   | { readonly kind: "firewall" }
-  | { readonly kind: "ping" };
+  | { readonly kind: "ping" }
+  | { readonly kind: "client-limit"; readonly limits: ClientLimits };
 
 /** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
 const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
@@ -146,12 +152,27 @@ export function pingName(hash: string): PingName {
   return `ping-${hash}` as PingName;
 }
 
+/**
+ * The name of the chain with some limits of clients: `client-limit-100`, `client-limit-20-second-40`,
+ * `client-limit-100-20-second-40`.
+ */
+export function clientLimitName({ connections, rate }: ClientLimits): ClientLimitName {
+  const numbers = [
+    ...(connections === undefined ? [] : [connections]),
+    ...(rate === undefined ? [] : [rate.amount, rate.per, rate.burst]),
+  ];
+  return ["client-limit", ...numbers].join("-") as ClientLimitName;
+}
+
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
 /** At most six digits: no list has a million endpoints. */
 const NUMBER = "([1-9]\\d{0,5})";
 const BALANCER = new RegExp(
   `^(range-)?(?:balance|(affinity)(-both)?(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
+);
+const CLIENT_LIMIT = new RegExp(
+  `^client-limit(?=-\\d)(?:-${NUMBER})?(?:-${NUMBER}-(second|minute|hour)-${NUMBER})?$`,
 );
 const FIREWALL = /^firewall-[\da-f]{20}$/;
 const PING = /^ping-[\da-f]{20}$/;
@@ -161,6 +182,8 @@ export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };
   if (PING.test(name)) return { kind: "ping" };
+  const limits = parseClientLimit(name);
+  if (limits !== undefined) return { kind: "client-limit", limits };
   const [match, range, affinity, both, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
   if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
   return {
@@ -173,6 +196,17 @@ export function parseChainName(name: string): ChainRole | undefined {
       ...(both !== undefined && { both: true }),
       ...(range !== undefined && { keepsPort: true }),
     },
+  };
+}
+
+function parseClientLimit(name: string): ClientLimits | undefined {
+  const [match, connections, amount, per, burst] = CLIENT_LIMIT.exec(name) ?? [];
+  if (match === undefined) return undefined;
+  return {
+    ...(connections !== undefined && { connections: Number(connections) }),
+    ...(per !== undefined && {
+      rate: { amount: Number(amount), per: per as RateUnit, burst: Number(burst) },
+    }),
   };
 }
 

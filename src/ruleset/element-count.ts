@@ -4,6 +4,7 @@ import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import { enforcedLimits } from "./client-limits.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { WATCH_SETS } from "./sets.ts";
@@ -73,14 +74,15 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
   return { external, guarded, areRanged: hasPortRanges(service) };
 }
 
-/** Counts elements in `lists`, refusals by policy, and checks of source ranges. */
+/** Counts elements in `lists` and `client-limits`, refusals by policy, and checks of source ranges. */
 function frontendElements(
   { service, spec }: PortOfService,
   { external, guarded, areRanged }: FrontendAddresses,
   context: FamilyContext,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
-  const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+  const limits = enforcedLimits(service, context) === undefined ? 0 : 1;
+  const ofPort = 1 + limits + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
   if (!areRanged) return ofPort;
   // Explicit ports have another element. Each dividing range may split a range in two; two lists may be
   // empty.

@@ -1,4 +1,5 @@
 import { SharedValues } from "../base/shared-values.ts";
+import type { ClientLimits } from "../model/client-limits.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import { type Balancer, balancerName, type Refusal } from "./chain-names.ts";
@@ -21,6 +22,8 @@ export interface ServicePortLists {
   readonly isSticky: boolean;
   /** Only with ranges of ports: the ways that lead them to no endpoint. */
   readonly empty?: readonly EmptyList[];
+  /** The limits of its clients; absent for none. */
+  readonly limits?: ClientLimits;
 }
 
 /** A way that leads to no endpoint. */

@@ -2,7 +2,14 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
-import { type Balancer, balancerName, REFUSALS } from "./chain-names.ts";
+import {
+  type Balancer,
+  balancerName,
+  type ClientLimitName,
+  clientLimitName,
+  REFUSALS,
+} from "./chain-names.ts";
+import { clientLimitChain } from "./client-limits.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
   type EmptyList,
@@ -24,7 +31,7 @@ import {
   type Way,
 } from "./list-ids.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
-import { FRONTEND_KINDS, type FrontendKind, PORTS, RANGES } from "./sets.ts";
+import { CLIENT_LIMITS, FRONTEND_KINDS, type FrontendKind, PORTS, RANGES } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that at least one frontend leads to. */
@@ -43,6 +50,8 @@ interface KnownPort {
   kinds: readonly FrontendKind[];
   /** The ways without endpoints that the table has for ranges. */
   empty: readonly EmptyList[];
+  /** The chain with the limits of its clients that the table has; undefined for none. */
+  limits: ClientLimitName | undefined;
   /** The targets of programmed lists by number, unless they are sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
@@ -184,6 +193,7 @@ export class EndpointLists {
       programmed: NOT_STICKY,
       kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
+      limits: undefined,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -225,6 +235,7 @@ export class EndpointLists {
     port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
     port.kinds = usedKinds(port);
     this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
+    this.#writeLimits(port);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
       if (from === to && before.kinds === port.kinds) continue;
@@ -271,6 +282,20 @@ export class EndpointLists {
       if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGES.refusals, key(one));
     for (const one of empty) this.#tracker.putElement(RANGES.refusals, key(one), REFUSALS[one.refusal]);
     port.empty = empty;
+  }
+
+  #writeLimits(port: KnownPort): void {
+    const isUsed = port.users.some((users) => users > 0);
+    const limits = isUsed ? port.wanted.limits : undefined;
+    const [before, after] = [port.limits, limits && clientLimitName(limits)];
+    if (before === after) return;
+    if (limits !== undefined && after !== undefined) {
+      this.#shared.addChain(after, () => clientLimitChain(this.#tracker.table.family, limits));
+      this.ids.countsClients(port.key);
+    }
+    this.#tracker.setElement(CLIENT_LIMITS, String(port.id), after && `jump ${after}`);
+    if (before !== undefined) this.#shared.dropChain(before);
+    port.limits = after;
   }
 
   #writeNumbers(

@@ -8,6 +8,7 @@ import type { TableDelta } from "../nft/delta.ts";
 import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
+import { CLIENT_LIMIT_REFUSAL } from "./client-limits.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
@@ -26,9 +27,9 @@ import {
 import {
   ATTEMPTS,
   FRONTEND_KINDS,
-  type FrontendKind,
   isOfLists,
   kindOf,
+  limitSpecs,
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORTS,
@@ -41,7 +42,7 @@ import {
   watchSpecs,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
-import { staticChains } from "./static-chains.ts";
+import { NO_FEATURES, staticChains, type UsedFeatures } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -65,6 +66,8 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
+  /** The service ports with limits of clients, whether or not they have a frontend. */
+  readonly #limited = new Set<ServicePortKey>();
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -76,10 +79,8 @@ export class FamilyState {
     this.#lost,
   );
   #context: FamilyContext;
-  /** The kinds of frontends for which the table has sets and chains. */
-  #kinds: readonly FrontendKind[] = [PORTS];
-  /** Whether the table has sets and chains for watched endpoints. */
-  #isWatching = false;
+  /** The features for which the table has sets and chains. */
+  #used: UsedFeatures = NO_FEATURES;
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -100,13 +101,13 @@ export class FamilyState {
     return this.#lists.ids.copy();
   }
 
-  /** The ids of service ports with session affinity that went, of which the kernel may remember clients. */
+  /** The ids of service ports that went, of which the kernel may remember clients. */
   get heldIds(): ReadonlySet<number> {
     return this.#lists.ids.held;
   }
 
   /** Frees ids for whose clients the kernel has no entries left. */
-  forgotten(ids: Iterable<number>): void {
+  forgotten(ids: readonly number[]): void {
     this.#lists.ids.forgotten(ids);
   }
 
@@ -134,6 +135,9 @@ export class FamilyState {
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declareRanges(true);
     if (rules.watched.length > 0) this.#declareWatching(true);
+    if (rules.lists.limits === undefined) this.#limited.delete(key);
+    else this.#limited.add(key);
+    if (this.#limited.size > 0) this.#declareLimits();
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
@@ -149,6 +153,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
+    this.#limited.delete(key);
     this.#release(rules, new Set());
     this.#ranges.replace(rules, undefined);
   }
@@ -163,7 +168,8 @@ export class FamilyState {
     for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declareRanges(false);
-    if (this.#isWatching && this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declareWatching(false);
+    if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declareWatching(false);
+    this.#declareLimits();
     return pieces.length > 0;
   }
 
@@ -387,16 +393,24 @@ export class FamilyState {
 
   /** Declares or deletes the sets and chains of ranges, which a table has only while they are needed. */
   #declareRanges(areNeeded: boolean): void {
-    if (areNeeded === this.#kinds.includes(RANGES)) return;
-    this.#kinds = areNeeded ? FRONTEND_KINDS : [PORTS];
+    if (areNeeded === this.#used.kinds.includes(RANGES)) return;
+    this.#used = { ...this.#used, kinds: areNeeded ? FRONTEND_KINDS : [PORTS] };
     this.#declare(areNeeded, rangeSpecs(this.#context), Object.values(RANGES.chains));
   }
 
   /** Declares or deletes the sets and chains for watched endpoints. */
   #declareWatching(isNeeded: boolean): void {
-    if (isNeeded === this.#isWatching) return;
-    this.#isWatching = isNeeded;
+    if (isNeeded === this.#used.isWatching) return;
+    this.#used = { ...this.#used, isWatching: isNeeded };
     this.#declare(isNeeded, watchSpecs(this.#context), [COUNT_ATTEMPTS, COUNT_ANSWERS]);
+  }
+
+  /** Declares or deletes the sets and chains for limits of clients. */
+  #declareLimits(): void {
+    const areNeeded = this.#limited.size > 0;
+    if (areNeeded === this.#used.isLimiting) return;
+    this.#used = { ...this.#used, isLimiting: areNeeded };
+    this.#declare(areNeeded, limitSpecs(this.#context), [CLIENT_LIMIT_REFUSAL]);
   }
 
   #declare(areNeeded: boolean, specs: readonly SetSpec[], chains: readonly string[]): void {
@@ -417,8 +431,7 @@ export class FamilyState {
   }
 
   #putStaticChains(): void {
-    const chains = staticChains(this.#context, this.#kinds, this.#isWatching);
-    for (const chain of chains) this.#tracker.putChain(chain);
+    for (const chain of staticChains(this.#context, this.#used)) this.#tracker.putChain(chain);
   }
 }
 

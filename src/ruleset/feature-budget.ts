@@ -3,11 +3,13 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
+import { clientLimitName } from "./chain-names.ts";
+import { enforcedLimits } from "./client-limits.ts";
 import { rangeCount, type ServedObjects, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
 /** Features with a limited budget. A Service is served without one if older Services leave too little of it. */
-export const FEATURES = ["affinity", "ranges", "watching"] as const;
+export const FEATURES = ["affinity", "ranges", "watching", "limits"] as const;
 
 export type Feature = (typeof FEATURES)[number];
 
@@ -16,6 +18,7 @@ export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   affinity: "session affinity",
   ranges: "its ranges of ports",
   watching: "passive health checks",
+  limits: "limits of its clients",
 };
 
 /** How to count a feature in a family, and the name of its budget. */
@@ -23,6 +26,8 @@ interface FeatureCount {
   readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
   readonly what: string;
+  /** The name of what Services share if they want the same. */
+  readonly sharedOf?: (of: ServedObjects) => string | undefined;
 }
 
 const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
@@ -40,6 +45,12 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     amountOf: watchedCount,
     limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
     what: "watched endpoints in a family",
+  },
+  limits: {
+    amountOf: ({ service }, context) => (enforcedLimits(service, context) === undefined ? 0 : 1),
+    limitOf: ({ maxClientLimits }) => maxClientLimits,
+    what: "different limits of clients in a family",
+    sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
   },
 };
 
@@ -113,7 +124,8 @@ export class FeatureBudget {
       // Of most Services.
       if (amount === 0 && known === undefined) continue;
       isReplaced ||= known?.service !== service || amount === 0;
-      budget.set(name, service !== undefined && amount > 0 ? { service, amount } : undefined);
+      const shared = served && this.#count.sharedOf?.(served);
+      budget.set(name, service !== undefined && amount > 0 ? { service, amount, shared } : undefined);
     }
     return isReplaced;
   }

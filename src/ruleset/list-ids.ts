@@ -124,23 +124,20 @@ class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;
-  readonly #holds: boolean;
   /** The first number never given. Lower numbers are taken, free or released. */
   #next = 1;
   /** Taken ids beyond it: adopted from a kernel with higher numbers. */
   #ahead = new Set<number>();
   #free: number[] = [];
-  /** Ids that become free with the next commit. */
-  #released = new Set<number>();
-  /** Ids that are no longer in rules, but may be in affinity entries of clients. */
+  /** Ids that become free or held with the next commit, and whether they are held then. */
+  #released = new Map<number, boolean>();
+  /** Ids that are no longer in rules, but may be in entries of clients. */
   readonly held = new Set<number>();
 
-  /** @param holds whether deleted ids become free only after their affinity entries are gone */
-  constructor(first: number, step: number, most: number, holds: boolean) {
+  constructor(first: number, step: number, most: number) {
     this.#first = first;
     this.#step = step;
     this.#most = most;
-    this.#holds = holds;
   }
 
   /** Returns undefined if all are taken. Held ids and those just released are the last resort. */
@@ -149,7 +146,7 @@ class IdPool {
     if (free !== undefined) return free;
     this.#skip();
     if (this.#next <= this.#most) return this.#idOf(this.#next++);
-    const [[held], [released]] = [this.held, this.#released];
+    const [[held], [released]] = [this.held, this.#released.keys()];
     const last = held ?? released;
     if (last !== undefined && !this.held.delete(last)) this.#released.delete(last);
     return last;
@@ -160,9 +157,10 @@ class IdPool {
     return this.#free.length + this.held.size + this.#released.size > 0 || this.#next <= this.#most;
   }
 
-  release(id: number): void {
+  /** @param holds whether the id becomes free only after its entries of clients are gone */
+  release(id: number, holds: boolean): void {
     this.#ahead.delete(id);
-    this.#released.add(id);
+    this.#released.set(id, holds);
   }
 
   /** Takes back an id that was just released. @returns false if it was not released */
@@ -173,8 +171,8 @@ class IdPool {
   }
 
   committed(): void {
-    for (const id of this.#released) {
-      if (this.#holds) this.held.add(id);
+    for (const [id, holds] of this.#released) {
+      if (holds) this.held.add(id);
       else this.#setFree(id);
     }
     this.#released.clear();
@@ -190,7 +188,9 @@ class IdPool {
     this.#free = [];
     this.held.clear();
     this.#ahead = new Set(taken);
-    this.#released = new Set([...kernel].filter((id) => !taken.has(id)));
+    this.#released = new Map(
+      [...kernel].flatMap((id) => (taken.has(id) ? [] : [[id, this.#first === FIRST_STICKY]])),
+    );
     this.#skip();
   }
 
@@ -219,17 +219,19 @@ class IdPool {
  * the kernel: packets in flight during a transaction may still carry it.
  */
 export class ListIds {
-  readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS, false);
+  readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS);
   readonly #sticky: IdPool;
   readonly #mostSticky: number;
   readonly #ids = new Map<ServicePortKey, number>();
+  /** The ids by which the kernel may count clients. */
+  readonly #counting = new Set<number>();
   /** The former ids of service ports, which get them back if they return before the next commit. */
   readonly #lapsed = new Map<ServicePortKey, number>();
 
   /** @param mostSticky {@link MOST_STICKY_PORTS}, fewer in tests */
   constructor(mostSticky = MOST_STICKY_PORTS) {
     this.#mostSticky = mostSticky;
-    this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky, true);
+    this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky);
   }
 
   copy(): ListIds {
@@ -240,16 +242,16 @@ export class ListIds {
   }
 
   /**
-   * Former ids with session affinity, which are given only if no others are left: the kernel may still have
-   * affinity entries for them.
+   * Former ids of service ports with session affinity or limits of clients. They are given only if no others
+   * are left: the kernel may still have entries of clients for them.
    */
   get held(): ReadonlySet<number> {
-    return this.#sticky.held;
+    return new Set([...this.#sticky.held, ...this.#plain.held]);
   }
 
-  /** Frees held ids: the kernel has no affinity entries for them any longer. */
-  forgotten(ids: Iterable<number>): void {
-    this.#sticky.forgotten(ids);
+  /** Frees held ids: the kernel has no entries of clients for them any longer. */
+  forgotten(ids: readonly number[]): void {
+    for (const pool of [this.#sticky, this.#plain]) pool.forgotten(ids);
   }
 
   /** The id of a service port; undefined if it has none. */
@@ -274,12 +276,19 @@ export class ListIds {
     return id;
   }
 
+  /** Records that the kernel may count clients by the id of a service port. */
+  countsClients(key: ServicePortKey): void {
+    const id = this.#ids.get(key);
+    if (id !== undefined) this.#counting.add(id);
+  }
+
   release(key: ServicePortKey): void {
     const id = this.#ids.get(key);
     if (id === undefined) return;
     this.#ids.delete(key);
     this.#lapsed.set(key, id);
-    this.#pool(id >= FIRST_STICKY).release(id);
+    const isSticky = id >= FIRST_STICKY;
+    this.#pool(isSticky).release(id, this.#counting.delete(id) || isSticky);
   }
 
   /** Records that the kernel has the current ids and no released ones. */

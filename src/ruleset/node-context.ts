@@ -47,6 +47,8 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Whether addresses of Services with endpoints answer echo requests. */
   readonly answerPing: boolean;
+  /** Maximum number of clients, by service port, whose connections are counted; 0 for no limits of clients. */
+  readonly maxLimitedClients: number;
   /** Whether to reset clients of TCP endpoints that left every EndpointSlice. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
@@ -65,6 +67,8 @@ export interface FamilyContext {
   readonly maxPortRanges: number;
   /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
   readonly maxWatchedEndpoints: number;
+  /** Maximum number of different limits of clients in this family; one namespace may have half of them. */
+  readonly maxClientLimits: number;
 }
 
 /** Everything else that rules depend on: one entry for each programmed family. */

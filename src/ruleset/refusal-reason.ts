@@ -1,3 +1,5 @@
+import type { ClientLimits } from "../model/client-limits.ts";
+import { cidrContains } from "../model/ip.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./family-state.ts";
 import { refusalAt } from "./programmed-frontend.ts";
@@ -8,6 +10,7 @@ export type RefusalReason =
   | "no-endpoints"
   | "no-local-endpoints"
   | "source-ranges"
+  | "client-limits"
   | "unserved-port"
   | "no-service"
   | "served";
@@ -19,15 +22,36 @@ export interface RefusedFrontend {
   readonly reason: RefusalReason;
 }
 
+/** A client, and the destination at which it was refused. */
+export interface RefusedConnection {
+  readonly client: string;
+  readonly address: string;
+  readonly protocol: string;
+  readonly port: number;
+}
+
 /** Finds the Service port and the reason of a refusal in the current rules. */
 export function refusedFrontend(
   state: FamilyState,
-  { address, protocol, port }: { readonly address: string; readonly protocol: string; readonly port: number },
+  { client, address, protocol, port }: RefusedConnection,
 ): RefusedFrontend {
   const found = state.frontendAt(address, protocol, port, servesNodePorts(state, address));
   if (found === undefined)
     return { port: undefined, reason: has(state, CLUSTER_IPS, address) ? "unserved-port" : "no-service" };
-  return { port: found.port, reason: reasonAt(state, found.key) };
+  const reason = reasonAt(state, found.key);
+  const isForbidden = reason === "source-ranges" && !allows(found.port, client);
+  const isServed = reason === "served" || reason === "source-ranges";
+  const isLimited = isServed && !isForbidden && limitsAt(state, found.port) !== undefined;
+  return { port: found.port, reason: isLimited ? "client-limits" : reason };
+}
+
+function allows({ service, family }: ServicePort, client: string): boolean {
+  return service.loadBalancerSourceRanges[family].some((range) => cidrContains(range, client));
+}
+
+/** The limits of a service port's clients; undefined for none. */
+export function limitsAt(state: FamilyState, { key }: Pick<ServicePort, "key">): ClientLimits | undefined {
+  return state.servicePortRules(key)?.lists.limits;
 }
 
 /** Why the rules refuse connections to a Service port's frontend. Source ranges refuse only some clients. */

@@ -50,6 +50,8 @@ const CONTEXT: FamilyContext = {
   refusalLogSize: 0,
   // Needs no more than verdict maps and dnat do.
   answerPing: false,
+  // Not required: the kernel refuses Services with limits of clients if it cannot count connections.
+  maxLimitedClients: 0,
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
   // Not required: see fastPathFeature.
@@ -60,6 +62,7 @@ const CONTEXT: FamilyContext = {
   maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
   maxWatchedEndpoints: 0,
+  maxClientLimits: 0,
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };

@@ -9,6 +9,7 @@ import {
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
+import { enforcedLimits } from "./client-limits.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
@@ -71,11 +72,15 @@ export function renderServicePort(
   });
   const ranges = servedRanges(port, context);
   const isRanged = ranges.length > 0;
+  const limits = enforcedLimits(service, context);
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
     ranges: rangeFrontends(service, ranges, ofAddresses),
-    lists: isRanged ? { ...lists, empty: emptyLists(port, choice) } : lists,
+    lists:
+      isRanged || limits !== undefined
+        ? { ...lists, ...(isRanged && { empty: emptyLists(port, choice) }), ...(limits && { limits }) }
+        : lists,
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),

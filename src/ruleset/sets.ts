@@ -30,6 +30,12 @@ export const NODEPORT_IPS = "nodeport-ips";
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 /** Client and frontend of each connection that was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
+/** Service port id to the chain that limits its clients. */
+export const CLIENT_LIMITS = "client-limits";
+/** Service port id, limit and client of each connection that counts; filled by packets. */
+export const CLIENT_CONNECTIONS = "client-connections";
+/** Service port id, rate and client with new connections; filled by packets. */
+export const CLIENT_RATES = "client-rates";
 /** TCP endpoints (address and port) that recently left every EndpointSlice. */
 export const VANISHED = "vanished";
 
@@ -71,6 +77,9 @@ export type SetName =
   | typeof REFUSED
   | typeof VANISHED
   | WatchSetName
+  | typeof CLIENT_LIMITS
+  | typeof CLIENT_CONNECTIONS
+  | typeof CLIENT_RATES
   | `source-ranges-${string}`;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
@@ -142,6 +151,9 @@ const LIST_SETS: ReadonlySet<string> = new Set([
   AFFINITY_IDS,
   AFFINITY,
   RANGES.refusals,
+  CLIENT_LIMITS,
+  CLIENT_CONNECTIONS,
+  CLIENT_RATES,
 ]);
 
 /** Whether a set or map is keyed by frontends. */
@@ -240,6 +252,23 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
 export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   return WATCH_SETS.map((name) => ({ ...PLAIN, name, key: [address, "inet_service"], counter: true }));
+}
+
+/**
+ * The sets and maps of one family that exist while a Service has limits of clients. The kernel deletes
+ * elements whose connections have ended from the first of the dynamic sets, which allows no timeouts.
+ */
+export function limitSpecs({
+  family,
+  maxLimitedClients: size,
+}: Pick<FamilyContext, "family" | "maxLimitedClients">): NamedSetSpec[] {
+  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const key: DataType[] = ["classid", "integer", address];
+  return [
+    { ...PLAIN, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: CLIENT_CONNECTIONS, key, dynamic: true, untimed: true, size },
+    { ...PLAIN, name: CLIENT_RATES, key, dynamic: true, size },
+  ];
 }
 
 export function isOfSourceRanges(set: string): boolean {

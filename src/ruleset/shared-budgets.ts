@@ -1,4 +1,4 @@
-import { byFamily } from "../base/family.ts";
+import { byFamily, type Family } from "../base/family.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service, ServicePortSpec } from "../model/service.ts";
@@ -17,7 +17,8 @@ type Counted = Claim & ServedObjects;
  * Shared resources are elements in the kernel, list ids of session affinity, and ranges of ports. They go to
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
- * loses its ranges; without enough watched endpoints, its passive health checks.
+ * loses its ranges; without enough watched endpoints, its passive health checks; without enough chains of
+ * limits, the limits of its clients.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.
@@ -28,6 +29,7 @@ export class SharedBudgets {
     affinity: new FeatureBudget("affinity"),
     ranges: new FeatureBudget("ranges"),
     watching: new FeatureBudget("watching"),
+    limits: new FeatureBudget("limits"),
   } as const;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
@@ -114,22 +116,21 @@ export class SharedBudgets {
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
-    const { affinity, ranges, watching } = this.#features;
     const ports = servicePortsOf(service);
-    if (affinity.isEnough && ranges.isEnough && watching.isEnough) return ports;
+    if (FEATURES.every((feature) => this.#features[feature].isEnough)) return ports;
+    const isShort = (feature: Feature, family: Family) =>
+      this.#features[feature].isShort(service.name, family);
     // Ports share the object, by which the source ranges of a Service are computed once.
     const reduced = byFamily((family) => {
-      const isPlain = affinity.isShort(service.name, family);
-      const isUnwatched = watching.isShort(service.name, family);
-      if (!isPlain && !isUnwatched) return service;
+      if (!REDUCING.some((feature) => isShort(feature, family))) return service;
       return {
-        ...service,
-        ...(isPlain && { affinitySeconds: 0 }),
-        ...(isUnwatched && { passiveHealthCheck: "off" as const }),
+        ...(isShort("limits", family) ? withoutLimits(service) : service),
+        ...(isShort("affinity", family) && { affinitySeconds: 0 }),
+        ...(isShort("watching", family) && { passiveHealthCheck: "off" as const }),
       };
     });
     return ports.map((port) => {
-      const isUnranged = ranges.isShort(service.name, port.family);
+      const isUnranged = isShort("ranges", port.family);
       if (reduced[port.family] === service && !isUnranged) return port;
       const spec = isUnranged ? withoutRanges(port.spec) : port.spec;
       return { ...port, service: reduced[port.family], spec };
@@ -146,6 +147,13 @@ export class SharedBudgets {
 export interface Served {
   readonly ports: readonly ServicePort[];
   readonly slices: readonly EndpointSlice[];
+}
+
+/** The features that belong to Services; the others belong to their ports. */
+const REDUCING: readonly Feature[] = ["affinity", "watching", "limits"];
+
+function withoutLimits({ clientLimits: _, ...service }: Service): Service {
+  return service;
 }
 
 function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec {

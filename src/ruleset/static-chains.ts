@@ -20,6 +20,7 @@ import {
   REJECT_CHAIN,
   type StaticChain,
 } from "./chain-names.ts";
+import { CHECK_CLIENT_LIMITS, clientLimitRefusal } from "./client-limits.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,
@@ -39,21 +40,28 @@ import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
 import { CLUSTER_IPS, type FrontendKind, NO_ENDPOINTS, NODEPORT_IPS, PORTS, RANGES } from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
-/**
- * The chains of a family that do not depend on single Services: their number is constant.
- * @param kinds the kinds of frontends that Services have
- * @param isWatching whether an endpoint is watched
- */
-export function staticChains(
-  context: FamilyContext,
-  kinds: readonly FrontendKind[] = [PORTS],
-  isWatching = false,
-): StaticChain[] {
+/** The features of which a table has rules because a Service uses them. */
+export interface UsedFeatures {
+  /** The kinds of frontends that Services have. */
+  readonly kinds: readonly FrontendKind[];
+  /** Whether an endpoint is watched. */
+  readonly isWatching: boolean;
+  /** Whether a Service has limits of clients. */
+  readonly isLimiting: boolean;
+}
+
+/** The features of a table without Services. */
+export const NO_FEATURES: UsedFeatures = { kinds: [PORTS], isWatching: false, isLimiting: false };
+
+/** The chains of a family that do not depend on single Services: their number is constant. */
+export function staticChains(context: FamilyContext, used: UsedFeatures = NO_FEATURES): StaticChain[] {
+  const { kinds, isWatching, isLimiting } = used;
   const watchContext = { ...context, isWatching };
   return [
     ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind)),
+    ...kinds.flatMap((kind) => wayChains(context, kind, isLimiting)),
+    ...(isLimiting ? [clientLimitRefusal(context)] : []),
     ...pingChains(context),
     {
       name: REJECT_CHAIN,
@@ -74,18 +82,20 @@ export function staticChains(
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(context: FamilyContext, kind: FrontendKind): StaticChain[] {
+function wayChains(context: FamilyContext, kind: FrontendKind, isLimiting: boolean): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
+  const limits = isLimiting ? [CHECK_CLIENT_LIMITS] : [];
   return [
     {
       name: balancing,
       rules: [
         ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
+        ...limits,
         [toBalancer(kind)],
       ],
     },
-    { name: external, rules: externalRules(context, kind) },
+    { name: external, rules: externalRules(context, kind, limits) },
     { name: externalLocal, rules: externalLocalRules(context, kind) },
   ];
 }
@@ -169,10 +179,14 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
   return notFromPods === undefined ? [] : [[notFromPods, toClusterIP, setMark(context)]];
 }
 
-/** Enforces source ranges. The policy "Cluster" masquerades, so that answers come back through this node. */
-function externalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
+/**
+ * Enforces source ranges, then limits of clients: forbidden clients are not counted. The policy "Cluster"
+ * masquerades, so that answers come back through this node.
+ */
+function externalRules(context: FamilyContext, kind: FrontendKind, limits: readonly Rule[]): Rule[] {
   return [
     [verdictMap(packetFrontendKey(context.family), kind.firewallIPs)],
+    ...limits,
     [hasBit(LOCAL_BIT), { goto: { target: kind.chains.externalLocal } }],
     [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
   ];

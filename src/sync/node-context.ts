@@ -3,6 +3,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
+import { MOST_CLIENT_LIMITS } from "../model/client-limits.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -52,6 +53,7 @@ export function nodeContextOf(
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       refusalLogSize: options.refusalLogSize,
       answerPing: options.answerPing,
+      maxLimitedClients: options.maxLimitedClients,
       resetVanished: options.resetVanished,
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
@@ -62,6 +64,7 @@ export function nodeContextOf(
       maxServicePortRanges: options.maxServicePortRanges,
       maxPortRanges: options.maxPortRanges,
       maxWatchedEndpoints: MOST_WATCHED,
+      maxClientLimits: MOST_CLIENT_LIMITS,
     };
   });
 }

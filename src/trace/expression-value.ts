@@ -25,7 +25,10 @@ export function expressionValue(
   if ("concat" in expression) return concatValue(evaluation, branch, expression.concat);
   if ("map" in expression) return mapValue(evaluation, branch, expression.map);
   if ("ct" in expression) return ctValue(evaluation, branch, expression.ct);
-  if ("numgen" in expression) return branch.random ?? UNKNOWN;
+  if ("numgen" in expression) {
+    const { mod, offset } = expression.numgen;
+    return branch.random ?? (mod === 1 ? offset : UNKNOWN);
+  }
   if ("jhash" in expression) {
     const { jhash } = expression;
     if (isRandomHash(jhash, evaluation.packet)) return branch.random ?? UNKNOWN;

@@ -27,7 +27,9 @@ export type Effect =
       readonly timeout: number;
     }
   | { readonly kind: "deleted"; readonly map: string; readonly key: string }
-  | { readonly kind: "full"; readonly map: string };
+  | { readonly kind: "full"; readonly map: string }
+  /** A client has as many connections, or makes as many new ones, as a limit allows. */
+  | { readonly kind: "beyond"; readonly set: string; readonly most: number };
 
 /** The position of a rule, and the rule as it stands. */
 export interface RulePlace {

@@ -1,5 +1,13 @@
-import type { AnyExpression, AnyLookup, AnySet, AnyStatement, ElementUpdate } from "../nft/ast/any-table.ts";
+import type {
+  AnyElementStatement,
+  AnyExpression,
+  AnyLookup,
+  AnySet,
+  AnyStatement,
+  ElementUpdate,
+} from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
@@ -45,7 +53,12 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
     const { map, data } = statement.map;
     return updateSet(evaluation, branch, statement.map, map, data);
   }
-  if ("set" in statement) return updateSet(evaluation, branch, statement.set, statement.set.set);
+  if ("set" in statement) {
+    const { set, stmt = [] } = statement.set;
+    const most = stmt.flatMap(limitOf)[0];
+    if (most !== undefined) return countInSet(evaluation, branch, statement.set, set, most);
+    return updateSet(evaluation, branch, statement.set, set);
+  }
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
   if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
   if ("masquerade" in statement) return runMasquerade(evaluation, branch);
@@ -102,6 +115,49 @@ function isDrawn(expression: AnyExpression): boolean {
   return typeof expression === "object" && "jhash" in expression;
 }
 
+/** The connections of an element, or its packets at once, that a statement does not match. */
+function limitOf(statement: AnyElementStatement): readonly number[] {
+  if ("ct count" in statement) return [statement["ct count"].val];
+  return "limit" in statement ? [statement.limit.burst] : [];
+}
+
+/**
+ * Counts a packet in an element: continues beyond the limit, and ends the rule otherwise and if the set is
+ * full. Elements have the number of earlier connections, or of packets that came just before. Other
+ * software's elements are not known.
+ */
+function countInSet(
+  evaluation: Evaluation,
+  branch: Branch,
+  { elem }: ElementUpdate,
+  reference: string,
+  most: number,
+): Result {
+  const set = setOf(branch, reference);
+  const key = expressionValue(evaluation, branch, keyOf(elem));
+  if (key === undefined) return BREAK;
+  if (set === undefined || key === UNKNOWN || branch.table?.name !== TABLE_NAME) return NOT_UNDERSTOOD;
+  const text = String(key);
+  const known = elementValue(evaluation, branch, set, text);
+  if (known === undefined && isFull(evaluation, branch, set)) {
+    addEffect(branch, { kind: "full", map: set.spec.name });
+    return BREAK;
+  }
+  if (Number(known ?? 0) >= most) {
+    addEffect(branch, { kind: "beyond", set: set.spec.name, most });
+    return CONTINUE;
+  }
+  branch.dynamic = new Map(branch.dynamic).set(
+    `${branchKey(branch, set)} ${text}`,
+    String(Number(known ?? 0) + 1),
+  );
+  return BREAK;
+}
+
+function keyOf(elem: ElementUpdate["elem"]): AnyExpression {
+  return typeof elem === "object" && "elem" in elem ? elem.elem.val : elem;
+}
+
 /**
  * Runs `add`, `update` or `delete` of a dynamic set's or map's element. An existing element keeps its value,
  * and its timeout restarts. Source: net/netfilter/nft_dynset.c, Linux 6.18.
@@ -115,8 +171,8 @@ function updateSet(
   data?: AnyExpression,
 ): Result {
   const set = setOf(branch, reference);
-  const { val, timeout } = typeof elem === "object" && "elem" in elem ? elem.elem : { val: elem, timeout: 0 };
-  const key = expressionValue(evaluation, branch, val);
+  const timeout = typeof elem === "object" && "elem" in elem ? elem.elem.timeout : 0;
+  const key = expressionValue(evaluation, branch, keyOf(elem));
   const value = data === undefined ? "" : expressionValue(evaluation, branch, data);
   if (key === undefined || value === undefined) return BREAK;
   if (set === undefined || key === UNKNOWN || value === UNKNOWN) return NOT_UNDERSTOOD;

@@ -134,6 +134,18 @@ const CASES: readonly Case[] = [
     at: "10m",
   },
   {
+    alert: "NftProxyClientLimitsNearlyFull",
+    failing: {
+      'nft_proxy_limited_clients{family="ip", map="client-rates"}': "60000x30",
+      'nft_proxy_map_capacity{family="ip", map="client-rates"}': "65536x30",
+    },
+    healthy: {
+      'nft_proxy_limited_clients{family="ip", map="client-rates"}': "60000x9 100x21",
+      'nft_proxy_map_capacity{family="ip", map="client-rates"}': "65536x30",
+    },
+    at: "15m",
+  },
+  {
     alert: "NftProxyEndpointsEjected",
     failing: { nft_proxy_ejected_endpoints: "2x30" },
     healthy: { nft_proxy_ejected_endpoints: "2x10 0x20" },

@@ -49,6 +49,9 @@ const CLUSTERS: readonly SmallCluster[] = [
   cluster("port-ranges", {
     ports: [port(80, { ranges: [{ first: 8000, last: 8099 }] }), port(8050, { name: "explicit" })],
   }),
+  cluster("client-limits", {
+    clientLimits: { connections: 100, rate: { amount: 20, per: "second", burst: 40 } },
+  }),
   cluster("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
   cluster(
     "dual-stack",

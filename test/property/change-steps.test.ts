@@ -16,7 +16,7 @@ import {
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { AFFINITY_IDS, ATTEMPTS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, ATTEMPTS, CLIENT_LIMITS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { type Host, isEcho, type Packet } from "../../src/trace/packet.ts";
@@ -56,10 +56,12 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-/** The first range of ports or watched endpoint, and the last one, change the chains that packets pass: that comes at once. */
+const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS];
+
+/** The first range of ports, watched endpoint or limit, and the last one, change the chains that packets pass: that comes at once. */
 function changesStaticChains(deltas: readonly TableDelta[]): boolean {
   return deltas.some((one) =>
-    [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGES.lists || name === ATTEMPTS),
+    [...one.addedSets, ...one.deletedSets].some(({ name }) => ON_DEMAND.includes(name)),
   );
 }
 

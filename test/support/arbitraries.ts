@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
+import type { ClientLimits } from "../../src/model/client-limits.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -85,6 +86,12 @@ const clusterIPs = fc
   })
   .map(({ ip, ip6 }) => [ip, ip6].filter((address) => address !== null));
 
+const CLIENT_LIMITS: readonly ClientLimits[] = [
+  { connections: 1 },
+  { connections: 100, rate: { amount: 1, per: "hour", burst: 1 } },
+  { rate: { amount: 20, per: "second", burst: 40 } },
+];
+
 const anyService: fc.Arbitrary<Service> = fc
   .record({
     name: fc.constantFrom(...NAMES),
@@ -98,12 +105,14 @@ const anyService: fc.Arbitrary<Service> = fc
     internal: policy,
     external: policy,
     scheduler: fc.oneof({ arbitrary: fc.constant(null), weight: 7 }, fc.constantFrom(...SCHEDULERS)),
+    clientLimits: fc.constantFrom(null, null, null, ...CLIENT_LIMITS),
     passiveHealthCheck: fc.constantFrom(null, null, null, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
   })
-  .map(({ scheduler, passiveHealthCheck, ...options }) =>
+  .map(({ scheduler, passiveHealthCheck, clientLimits, ...options }) =>
     service({
       ...options,
       ...(scheduler === null ? {} : { scheduler }),
+      ...(clientLimits === null ? {} : { clientLimits }),
       ...(passiveHealthCheck === null ? {} : { passiveHealthCheck }),
     }),
   );

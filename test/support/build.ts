@@ -1,4 +1,5 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
+import { type ClientLimits, MOST_CLIENT_LIMITS } from "../../src/model/client-limits.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -37,6 +38,7 @@ export interface ServiceOptions {
   readonly external?: "Cluster" | "Local";
   readonly scheduler?: Scheduler;
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
+  readonly clientLimits?: ClientLimits;
 }
 
 /** Returns the {@link ServiceName} of `namespace/name`, or of a bare name in the namespace `default`. */
@@ -64,6 +66,7 @@ export function service(options: ServiceOptions = {}): Service {
     healthCheckNodePort: 0,
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
+    ...(options.clientLimits === undefined ? {} : { clientLimits: options.clientLimits }),
     ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
   };
 }
@@ -192,6 +195,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
     answerPing: false,
+    maxLimitedClients: 1024,
     resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",
@@ -200,6 +204,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
     maxWatchedEndpoints: MOST_WATCHED,
+    maxClientLimits: MOST_CLIENT_LIMITS,
     ...options,
   };
 }

@@ -65,7 +65,11 @@ const GUARDED: ServiceOptions = {
   ],
 };
 
-const WEIGHTED: ServiceOptions = { name: "weighted", clusterIPs: both(1, 102) };
+const WEIGHTED: ServiceOptions = {
+  name: "weighted",
+  clusterIPs: both(1, 102),
+  clientLimits: { connections: 100, rate: { amount: 20, per: "minute", burst: 5 } },
+};
 
 const WITHOUT_ENDPOINTS: readonly ServiceOptions[] = [
   { name: "nowhere", clusterIPs: both(1, 103), ports: [port(80, { nodePort: 30_203, ranges: RANGES })] },

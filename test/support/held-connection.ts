@@ -66,6 +66,12 @@ export class HeldConnection {
     await vi.waitFor(() => expect(this.#lines.at(-1)).toBe("resting"), PATIENCE);
   }
 
+  /** Closes all connections of its process. */
+  async close(): Promise<void> {
+    this.#client.kill("SIGTERM");
+    await this.#client.ended;
+  }
+
   /** Continues to use these connections. */
   wake(): void {
     this.#client.kill("SIGUSR2");

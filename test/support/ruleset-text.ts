@@ -1,7 +1,14 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
-import { AFFINITY_IDS, ENDPOINTS, FRONTEND_KINDS, LISTS, RANGES } from "../../src/ruleset/sets.ts";
+import {
+  AFFINITY_IDS,
+  CLIENT_LIMITS,
+  ENDPOINTS,
+  FRONTEND_KINDS,
+  LISTS,
+  RANGES,
+} from "../../src/ruleset/sets.ts";
 
 /**
  * Returns a ruleset as text that does not depend on order: one line for each chain, set and element, sorted.
@@ -21,8 +28,8 @@ function tableLines(table: Table): string[] {
   return [...chains, ...sets].map((line) => `${table.family} ${line}`);
 }
 
-function specText({ key, value, dynamic, size, timeout, counter, interval }: SetSpec): string {
-  return JSON.stringify({ key, value, dynamic, size, timeout, counter, interval });
+function specText({ key, value, dynamic, untimed, size, timeout, counter, interval }: SetSpec): string {
+  return JSON.stringify({ key, value, dynamic, untimed, size, timeout, counter, interval });
 }
 
 /**
@@ -37,6 +44,7 @@ const LIST_MAPS: readonly string[] = [
   ...FRONTEND_KINDS.flatMap(({ lists, balancers, endpoints }) => [lists, balancers, endpoints]),
   AFFINITY_IDS,
   RANGES.refusals,
+  CLIENT_LIMITS,
 ];
 
 function linesWithoutPlacement(table: Table): string[] {
@@ -67,6 +75,7 @@ function linesWithoutPlacement(table: Table): string[] {
       ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
     ]),
     ...elements(RANGES.refusals).map(([id, verdict]) => `${RANGES.refusals} ${label(id)} : ${verdict}`),
+    ...elements(CLIENT_LIMITS).map(([id, verdict]) => `${CLIENT_LIMITS} ${label(id)} : ${verdict}`),
     ...elements(AFFINITY_IDS).flatMap(([key, id]) =>
       numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`),
     ),

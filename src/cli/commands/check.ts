@@ -106,6 +106,7 @@ const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
   affinity: "spec.sessionAffinity",
   ranges: joinPath("metadata.annotations", PORT_RANGES_ANNOTATION),
   watching: joinPath("metadata.annotations", PASSIVE_HEALTH_ANNOTATION),
+  limits: "metadata.annotations",
 };
 
 /** Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each reason. */

@@ -249,7 +249,8 @@ function nameOf({ address, port, protocol, service, servicePort }: RefusedDestin
 }
 
 /** The kernel does not record the cause; this one is computed from the present objects. */
-function outcomeText({ now }: RefusedDestination): string {
+function outcomeText({ now, cause }: RefusedDestination): string {
+  if (cause === "client-limits") return "refused beyond a limit";
   return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;
 }
 

@@ -140,6 +140,7 @@ const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
   affinity: "SessionAffinityNotKept",
   ranges: "PortRangesNotServed",
   watching: "EndpointsNotWatched",
+  limits: "ClientsNotLimited",
 };
 
 /** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
@@ -182,6 +183,12 @@ export function invalidPortRangesEvent(service: EventSubject, reason: string): E
 export function invalidPassiveHealthEvent(service: EventSubject, reason: string): EventNote {
   const note = `${PASSIVE_HEALTH_ANNOTATION} ${reason}: it is ignored`;
   return { ...warning(service, "InvalidPassiveHealthCheck", "Sync", note), clusterKey: note };
+}
+
+/** Annotations of limits of clients are ignored. @param reason which, and why */
+export function invalidClientLimitsEvent(service: EventSubject, reason: string): EventNote {
+  const note = `${reason}: it is ignored`;
+  return { ...warning(service, "InvalidClientLimits", "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

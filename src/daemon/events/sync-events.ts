@@ -15,6 +15,7 @@ import {
   type EventNote,
   type EventSubject,
   failedSyncEvent,
+  invalidClientLimitsEvent,
   invalidPassiveHealthEvent,
   invalidPortRangesEvent,
   localPortRangesEvent,
@@ -67,6 +68,7 @@ const ANNOTATIONS: readonly (readonly [
   [({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent],
   [({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent],
   [({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck, invalidPassiveHealthEvent],
+  [({ invalidClientLimits }) => invalidClientLimits, invalidClientLimitsEvent],
 ];
 
 /** Records an Event for each error in an annotation of a Service, once until the error changes. */

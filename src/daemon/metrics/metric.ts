@@ -70,7 +70,7 @@ export interface ScrapedParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined if connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
-  readonly affinity: Pick<AffinityPoller, "entries">;
+  readonly affinity: Pick<AffinityPoller, "entries" | "limitedClients">;
   /** Undefined in a dry run. */
   readonly passiveHealth: Pick<PassiveHealth, "ejected" | "watchedCount" | "connections"> | undefined;
   /** Undefined if no connection takes the fast path. */

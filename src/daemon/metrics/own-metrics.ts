@@ -125,6 +125,14 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     zero: [{ reason: "gone" }, { reason: "crowded" }],
     on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
   },
+  /** See `nft_proxy_map_capacity` of the same map for the maximum. */
+  nft_proxy_limited_clients: {
+    kind: "gauge",
+    help: "Clients, by Service port, of Services with limits of clients, as last read",
+    labels: OF_MAP,
+    scrape: ({ affinity }) =>
+      affinity.limitedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),
+  },
   nft_proxy_watched_endpoints: {
     kind: "gauge",
     help: "Endpoints of Services with passive health checks",

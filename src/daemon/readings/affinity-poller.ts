@@ -12,12 +12,12 @@ import type { Element } from "../../nft/elements.ts";
 import { forgetTransaction } from "../../nft/transaction.ts";
 import { excessEntries } from "../../ruleset/affinity-share.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
-import { parseId } from "../../ruleset/list-ids.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, AFFINITY_IDS } from "../../ruleset/sets.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
+import { type LimitedClients, readLimitedClients, servicePortOf } from "./limited-clients.ts";
 
 /** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
 export type AffinityDeletion = "gone" | "crowded";
@@ -63,11 +63,14 @@ const MOST_TOLD = 10;
 
 /**
  * Reads the affinity maps periodically. The packets of all Services fill them, so the entries of a deleted
- * Service are deleted, and in a nearly full map those of the service ports with the most.
+ * Service are deleted, and in a nearly full map those of the service ports with the most. Also counts the
+ * clients with limits, whose entries end by themselves. The ids of deleted service ports are free when no
+ * entry has them any longer.
  */
 export class AffinityPoller implements SyncSubscriber {
   readonly #parts: AffinityPollerParts;
   readonly #entries = new Map<Family, number>();
+  readonly #limited = new Map<Family, readonly LimitedClients[]>();
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #isStopped = false;
@@ -88,6 +91,11 @@ export class AffinityPoller implements SyncSubscriber {
   /** Number of entries of each family's map at the last reading; absent before the first one. */
   get entries(): Partial<ByFamily<number>> {
     return Object.fromEntries(this.#entries);
+  }
+
+  /** The clients with limits at the last reading; none if there are no limits. */
+  get limitedClients(): readonly LimitedClients[] {
+    return [...this.#limited.values()].flat();
   }
 
   /** Reads once, and starts to read periodically. The kernel must have received the whole desired state. */
@@ -136,6 +144,8 @@ export class AffinityPoller implements SyncSubscriber {
     // Until the rules are repaired, it is not certain which service port has which id.
     if (state === undefined || spec === undefined || this.#parts.loop.given === undefined) return;
     const held = [...state.heldIds];
+    const { clients, ids } = await readLimitedClients(this.#parts.tables, state.table);
+    this.#limited.set(family, clients);
     const isSticky = (state.table.sets.get(AFFINITY_IDS)?.elements.size ?? 0) > 0;
     if (!isSticky && held.length === 0 && this.#entries.get(family) === 0) return;
     const { total, counts, gone } = await this.#read(state, spec);
@@ -143,7 +153,7 @@ export class AffinityPoller implements SyncSubscriber {
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
     if (deleted > 0) this.#parts.onDeleted("gone", deleted);
-    if (isComplete && gone.length < MOST_DELETED) state.forgotten(held);
+    if (isComplete && gone.length < MOST_DELETED) state.forgotten(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
     if (excess.size > 0) await this.#makeRoom(state, spec, counts, excess);
@@ -232,9 +242,4 @@ export class AffinityPoller implements SyncSubscriber {
     }
     return { deleted, isComplete };
   }
-}
-
-/** Returns the service port id of an entry; 0, which no service port has, for an unknown key. */
-function servicePortOf(key: string): number {
-  return parseId(Number.parseInt(key, 10))?.servicePort ?? 0;
 }

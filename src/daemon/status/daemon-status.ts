@@ -16,6 +16,7 @@ import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { PassiveHealth } from "../passive-health/passive-health.ts";
 import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
+import type { LimitedClients } from "../readings/limited-clients.ts";
 import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
@@ -60,6 +61,8 @@ export interface DaemonStatus {
   readonly memory: MemoryStatus;
   /** Entries of each family's affinity map, as last read. */
   readonly affinityEntries: Partial<ByFamily<number>>;
+  /** Clients of Services with limits of clients, as last read. */
+  readonly limitedClients: readonly LimitedClients[];
   readonly conntrack: ConntrackStatus;
 }
 

@@ -1,5 +1,6 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
+import { clientLimitsText } from "../../model/client-limits.ts";
 import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -26,6 +27,8 @@ export interface ServiceDetail {
   readonly defaultScheduler: Scheduler;
   /** Whether ranges of ports are only served at addresses that are not the node's own. */
   readonly areRangesVirtual: boolean;
+  /** Whether limits of clients are enforced. */
+  readonly areClientsLimited: boolean;
   /** Maximum timeout of session affinity. Seconds. */
   readonly maxAffinitySeconds: number;
   /** Undefined if connections are not counted. */
@@ -56,8 +59,9 @@ ${views.map((view) => portHtml(view, detail))}</article>
 function badges(
   service: Service,
   views: readonly ServicePortView[],
-  { defaultScheduler, maxAffinitySeconds }: ServiceDetail,
+  { defaultScheduler, maxAffinitySeconds, areClientsLimited }: ServiceDetail,
 ): Html[] {
+  const isLimited = areClientsLimited && views.every(({ port }) => port.service.clientLimits !== undefined);
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
   const sticky = isKept
     ? `sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`
@@ -65,6 +69,7 @@ function badges(
   const words = [
     ...schedulerWords(service, defaultScheduler),
     ...(service.affinitySeconds > 0 ? [sticky] : []),
+    ...(isLimited && service.clientLimits ? [clientLimitsText(service.clientLimits)] : []),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),

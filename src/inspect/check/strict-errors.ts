@@ -13,6 +13,7 @@ import type { RawService } from "../../kube/decode/raw-service.ts";
 import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
+import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
@@ -73,7 +74,13 @@ const PREFIX = "nft-proxy.io/";
 
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: [SCHEDULER_ANNOTATION, PORT_RANGES_ANNOTATION, PASSIVE_HEALTH_ANNOTATION],
+  Service: [
+    SCHEDULER_ANNOTATION,
+    PORT_RANGES_ANNOTATION,
+    PASSIVE_HEALTH_ANNOTATION,
+    MAX_CONNECTIONS_ANNOTATION,
+    NEW_CONNECTIONS_ANNOTATION,
+  ],
   EndpointSlice: [WEIGHT_ANNOTATION],
   Node: [],
   ServiceCIDR: [],

@@ -149,7 +149,8 @@ export interface Note {
     | "reset"
     | "fast path"
     | "port ranges"
-    | "passive health check";
+    | "passive health check"
+    | "client limits";
   readonly message: string;
 }
 

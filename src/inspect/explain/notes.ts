@@ -2,6 +2,7 @@ import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
+import { clientLimitsText } from "../../model/client-limits.ts";
 import { familyOf } from "../../model/ip.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
@@ -15,6 +16,7 @@ import {
 } from "../../ruleset/chain-names.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
+import { limitsAt } from "../../ruleset/refusal-reason.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
@@ -47,6 +49,7 @@ export function explainNotes(
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
     ...reducedNotes(match, input),
+    ...clientLimitNotes(match, input),
     ...schedulerNotes(match, own),
     ...(match === undefined
       ? []
@@ -156,7 +159,17 @@ const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   affinity: "affinity",
   ranges: "port ranges",
   watching: "passive health check",
+  limits: "client limits",
 };
+
+/** The kernel does not show how many connections of a client it counts. */
+function clientLimitNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
+  const ofFamily = match && state.families[match.port.family];
+  const limits = ofFamily && limitsAt(ofFamily, match.port);
+  if (limits === undefined) return [];
+  const message = `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`;
+  return [{ topic: "client limits", message }];
+}
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
   if (!frontend.guarded) return [];

@@ -14,10 +14,13 @@ import {
   parseChainName,
   refusalOf,
 } from "../../ruleset/chain-names.ts";
+import { CLIENT_LIMIT_REFUSAL } from "../../ruleset/client-limits.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {
   AFFINITY,
   BALANCERS,
+  CLIENT_CONNECTIONS,
+  CLIENT_LIMITS,
   CLUSTER_IPS,
   FIREWALL_IPS,
   HAIRPIN_CONNECTIONS,
@@ -207,8 +210,13 @@ function effectWords(
     case "missed":
     case "deleted":
       return undefined;
+    case "beyond":
+      return effect.set === CLIENT_CONNECTIONS
+        ? `the client has ${effect.most} connections already`
+        : "the client makes too many new connections";
     case "full":
       if (effect.map === REFUSED) return undefined;
+      if (effect.map !== AFFINITY) return "the set of clients is full: this one has no limit";
       return "the affinity map is full: the client gets no affinity entry";
     case "assigned":
       return portEquivalent(step.chain) === EXTERNAL && effect.register === "mark"
@@ -218,6 +226,7 @@ function effectWords(
 }
 
 function resetWords({ chain }: RuleEffects): string {
+  if (chain === CLIENT_LIMIT_REFUSAL) return "reset: the client is beyond a limit";
   return chain === VANISHED_CHECK
     ? "reset: the connection's endpoint left every EndpointSlice"
     : "reset: a packet within an unknown connection";
@@ -266,6 +275,8 @@ function foundWords(
       return "guarded by source ranges";
     case PING_IPS:
       return pingWords(value);
+    case CLIENT_LIMITS:
+      return "clients have limits";
     case CLUSTER_IPS:
       return clusterIPWords(step);
     case HAIRPIN_CONNECTIONS:
@@ -296,6 +307,7 @@ function clusterIPWords({ effects }: RuleEffects): string | undefined {
 }
 
 function dropWords({ chain }: RuleEffects): string {
+  if (chain === CLIENT_LIMIT_REFUSAL) return "dropped: the client is beyond a limit";
   if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
   return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, but no Service has it: dropped" : "dropped";
 }

@@ -11,8 +11,14 @@ import {
   withSinglePackets,
 } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import {
+  clientLimitsText,
+  MAX_CONNECTIONS_ANNOTATION,
+  NEW_CONNECTIONS_ANNOTATION,
+} from "../../model/client-limits.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
+import { limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import { REFUSAL_TIMEOUT } from "../../ruleset/refusal-rules.ts";
 import { REFUSED } from "../../ruleset/sets.ts";
 import type { Result } from "../connection-result.ts";
@@ -120,7 +126,7 @@ function explained(
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
-  const { result, ...reason } = explain(connection, input, "brief").verdict;
+  const { result, ...reason } = limitedVerdict(latest, input) ?? explain(connection, input, "brief").verdict;
   const { address, port, protocol } = latest;
   return {
     address,
@@ -140,6 +146,24 @@ function explained(
     })),
     now: result,
     ...reason,
+  };
+}
+
+/** The verdict about a client that would be served now, but was beyond a limit; undefined for others. */
+function limitedVerdict(entry: RefusalEntry, { state }: ExplainInput): Verdict | undefined {
+  const ofFamily = state.families[entry.family];
+  if (ofFamily === undefined) return undefined;
+  const { port, reason } = refusedFrontend(ofFamily, entry);
+  const limits = port && reason === "client-limits" ? limitsAt(ofFamily, port) : undefined;
+  if (port === undefined || limits === undefined) return undefined;
+  const { service } = port;
+  const [namespace, name] = service.name.split("/");
+  return {
+    result: "varies",
+    cause: "client-limits",
+    message: `a client of Service ${service.name} can have ${clientLimitsText(limits)}, and ${entry.client} had more`,
+    action: `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}, ${NEW_CONNECTIONS_ANNOTATION}`,
+    commands: [`nft-proxy connections --service ${namespace}/${name} --client ${entry.client}`],
   };
 }
 

@@ -3,7 +3,7 @@ import { socketText } from "../../base/text.ts";
 import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { Expression, Statement } from "../../nft/ast/json.ts";
+import type { ElementStatement, Expression, Statement } from "../../nft/ast/json.ts";
 import { type Chain, type Ruleset, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -162,7 +162,16 @@ function effectsOf(statement: Statement, verdict: string): KnownEffect[] {
   if ("dnat" in statement) return [...drawn(statement.dnat.addr), { kind: "dnat" }];
   if ("masquerade" in statement) return [{ kind: "masquerade" }];
   if ("reject" in statement) return [{ kind: "reject", reset: statement.reject !== null }];
+  if ("set" in statement)
+    return (statement.set.stmt ?? []).flatMap((one) => limitEffects(statement.set.set, one));
   return "drop" in statement ? [{ kind: "verdict", verdict: "drop" }] : [];
+}
+
+/** A rule with a limit only matches beyond it. @param set its name with `@` */
+function limitEffects(set: string, statement: ElementStatement): KnownEffect[] {
+  const beyond = (most: number) => [{ kind: "beyond", set: set.slice(1), most } as const];
+  if ("ct count" in statement) return beyond(statement["ct count"].val);
+  return "limit" in statement ? beyond(statement.limit.burst) : [];
 }
 
 function mangleEffects({ key, value }: Extract<Statement, { mangle: unknown }>["mangle"]): KnownEffect[] {

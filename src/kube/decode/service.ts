@@ -6,6 +6,7 @@ import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
+import { clientLimitsOf } from "./client-limits.ts";
 import {
   type Decoded,
   type FieldDiagnostic,
@@ -90,6 +91,7 @@ function serviceOf(
     affinitySeconds: affinityOf(spec),
     ...schedulerOf(metadata, diagnostics),
     ...passiveHealthCheckOf(metadata, ports, diagnostics),
+    ...clientLimitsOf(metadata, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),

@@ -3,7 +3,7 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { FlowStatement, SimpleExpression, Verdict } from "./json.ts";
+import type { ElementStatement, FlowStatement, SimpleExpression, Verdict } from "./json.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -73,8 +73,8 @@ export type AnyStatement =
   | { readonly mangle: { readonly key: AnyExpression; readonly value: AnyExpression } }
   | { readonly vmap: AnyLookup }
   | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
-  /** `stmt` counts the packets of each element. */
-  | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] } }
+  /** `stmt` counts the packets of each element, or limits its packets or connections. */
+  | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyElementStatement[] } }
   | { readonly dnat: AnyDnat }
   /** Without ports and flags, which no rule here depends on. */
   | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
@@ -87,6 +87,9 @@ export type AnyStatement =
   /** A condition on something unknown about a packet: a rate, a quota, an xtables match. */
   | { readonly condition: unknown }
   | NotUnderstood;
+
+/** A statement of an element. */
+export type AnyElementStatement = ElementStatement | { readonly noEffect: unknown };
 
 /** Translates the destination. `flags` choose among several addresses or ports. */
 export interface AnyDnat {

@@ -92,19 +92,32 @@ export interface FlowStatement {
   readonly flowtable: string;
 }
 
-/** `update @s { k timeout t counter }`. */
+/** `update @s { k timeout t counter }`, `add @s { k ct count over 100 }`. */
 export interface SetStatement {
-  readonly op: "update";
-  readonly elem: { readonly elem: { readonly val: Expression; readonly timeout: number } };
+  readonly op: "add" | "update";
+  readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
   readonly set: string;
-  readonly stmt?: readonly { readonly counter: null }[];
+  readonly stmt?: readonly ElementStatement[];
+}
+
+/** A statement of an element; the last two continue only with packets beyond their limit. */
+export type ElementStatement =
+  | { readonly counter: null }
+  | { readonly "ct count": { readonly val: number; readonly inv: true } }
+  | { readonly limit: RateLimit & { readonly inv: true } };
+
+/** A rate of packets, and how many may come at once. */
+export interface RateLimit {
+  readonly rate: number;
+  readonly per: "second" | "minute" | "hour";
+  readonly burst: number;
 }
 
 export type Rule = readonly Statement[];
 
 /** Limits packets per second; only in rules for tracing. */
 export interface LimitStatement {
-  readonly limit: { readonly rate: number; readonly per: "second"; readonly burst: number };
+  readonly limit: RateLimit & { readonly per: "second" };
 }
 
 /** Records the time of the last packet; only in a rule that tests the kernel's version. */

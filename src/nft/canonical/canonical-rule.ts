@@ -4,12 +4,20 @@ import { sortedEntries } from "../../base/first-sorted.ts";
 import type {
   AnonymousSet,
   AnyDnat,
+  AnyElementStatement,
   AnyExpression,
   AnyStatement,
   ElementUpdate,
   NotUnderstood,
 } from "../ast/any-table.ts";
-import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
+import type {
+  ElementStatement,
+  Expression,
+  MapStatement,
+  Rule,
+  SetStatement,
+  Statement,
+} from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
 import { bitsOf, parseClassid, TCP_FLAGS } from "./constant.ts";
@@ -113,21 +121,18 @@ function canonicalSetStatement({
   elem,
   set,
   stmt,
-}: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] }): SetStatement {
-  const element = canonicalElement(elem);
-  if (op !== "update" || typeof element !== "object" || !("elem" in element)) {
-    throw notUnderstood("operation on a set", op);
-  }
+}: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyElementStatement[] }): SetStatement {
+  if (op === "delete") throw notUnderstood("operation on a set", op);
   return {
     op,
-    elem: element,
+    elem: canonicalElement(elem),
     set: asReference(set),
-    ...(stmt !== undefined && { stmt: stmt.map(counterOf) }),
+    ...(stmt !== undefined && { stmt: stmt.map(canonicalElementStatement) }),
   };
 }
 
-function counterOf(statement: AnyStatement): { readonly counter: null } {
-  if (!("counter" in statement)) throw notUnderstood("statement of an element", statement);
+function canonicalElementStatement(statement: AnyElementStatement): ElementStatement {
+  if ("noEffect" in statement) throw notUnderstood("statement of an element", statement);
   return statement;
 }
 

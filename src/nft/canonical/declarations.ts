@@ -25,8 +25,8 @@ export const PRIORITIES: Readonly<Record<string, number>> = {
   srcnat: 100,
 };
 
-/** The flags of our sets and maps: plain, filled by packets, with timeouts, and with ranges. */
-const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic,timeout", "timeout", "interval"]);
+/** The flags of our sets and maps: plain, filled by packets (twice), with timeouts, and with ranges. */
+const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic", "dynamic,timeout", "timeout", "interval"]);
 
 const HOOKS: readonly string[] = ["prerouting", "input", "forward", "output", "postrouting"];
 
@@ -88,7 +88,8 @@ export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
     ...commonSpec(set),
     key: ourTypes(set.type),
     ...(kind === "map" && { value: parseValueTypes(set.map) }),
-    dynamic: flags === "dynamic,timeout",
+    dynamic: flags.startsWith("dynamic"),
+    ...(flags === "dynamic" && { untimed: true as const }),
     counter: set.stmt !== undefined && parseStatements(set.stmt),
     ...(flags === "interval" && { interval: true as const }),
   };

@@ -1,11 +1,13 @@
 import type {
   AnyDnat,
+  AnyElementStatement,
   AnyExpression,
   AnyRule,
   AnyStatement,
   ElementUpdate,
   Operator,
 } from "../ast/any-table.ts";
+import type { RateLimit } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { readVerdict } from "./elements.ts";
 import { readConstants, readExpression, readLookedUp } from "./expression.ts";
@@ -76,8 +78,8 @@ function readStatement(statement: unknown): AnyStatement {
     }
     case "set": {
       const { op, elem, set, stmt } = asObjectOf(body, ["op", "elem", "set", "stmt"], "set statement");
-      const passing = stmt === undefined ? {} : { stmt: readPassing(stmt) };
-      return { set: { ...readUpdate(op, elem), set: asText(set, kind), ...passing } };
+      const statements = stmt === undefined ? {} : { stmt: readElementStatements(stmt) };
+      return { set: { ...readUpdate(op, elem), set: asText(set, kind), ...statements } };
     }
     case "map": {
       const { op, elem, data, map } = asObjectOf(body, ["op", "elem", "data", "map"], "map statement");
@@ -132,16 +134,38 @@ function readUpdate(op: unknown, elem: unknown): ElementUpdate {
 }
 
 /**
- * Reads the statements of an element, which run for each of its packets.
+ * Checks the statements that a set declares for its elements.
  * @throws AppError NFT_OUTPUT for statements that may end the rule: `limit`, `quota` and `ct count`
  */
-export function readPassing(statements: unknown): readonly AnyStatement[] {
-  return asList(statements, "statements of elements").map((statement): AnyStatement => {
-    const [kind] = asTagged(statement, "statement");
+export function readPassing(statements: unknown): void {
+  for (const statement of readElementStatements(statements)) {
+    const isPassing = "counter" in statement || "noEffect" in statement;
+    if (!isPassing) throw notUnderstood("statement of elements", statement);
+  }
+}
+
+/** Reads the statements of an element, which run for each of its packets. */
+function readElementStatements(statements: unknown): readonly AnyElementStatement[] {
+  return asList(statements, "statements of elements").map((statement): AnyElementStatement => {
+    const [kind, body] = asTagged(statement, "statement");
     if (kind === "counter") return { counter: null };
-    if (kind !== "last") throw notUnderstood("statement of elements", statement);
-    return { noEffect: statement };
+    if (kind === "last") return { noEffect: statement };
+    if (kind === "ct count") {
+      const { val, inv } = asObjectOf(body, ["val", "inv"], kind);
+      if (inv === true) return { "ct count": { val: asNumber(val, kind), inv } };
+    }
+    if (kind === "limit") return { limit: readLimit(asObjectOf(body, LIMIT_MEMBERS, kind)) };
+    throw notUnderstood("statement of elements", statement);
   });
+}
+
+const LIMIT_MEMBERS = ["rate", "per", "burst", "inv"];
+
+/** nft omits a burst of 5 packets (1.1.3). */
+function readLimit({ rate, per, burst = 5, inv }: JsonObject): RateLimit & { readonly inv: true } {
+  const isKnown = per === "second" || per === "minute" || per === "hour";
+  if (!isKnown || inv !== true) throw notUnderstood("limit of elements", { rate, per, burst, inv });
+  return { rate: asNumber(rate, "rate"), per, burst: asNumber(burst, "burst"), inv };
 }
 
 /** Not evaluated: how the kernel chooses among several addresses or ports. */

@@ -1,5 +1,6 @@
 import { durationText } from "../../base/duration.ts";
 import type {
+  ElementStatement,
   Expression,
   MapStatement,
   PayloadField,
@@ -46,15 +47,23 @@ function statementText(statement: Statement): string {
 }
 
 function mapStatementText({ op, elem, data, map }: MapStatement): string {
-  const timed = typeof elem === "object" && "elem" in elem ? elem.elem : undefined;
-  const key = timed === undefined ? expressionText(elem as Expression) : expressionText(timed.val);
-  const timeout = timed === undefined ? "" : ` timeout ${durationText(timed.timeout)}`;
-  return `${op} ${map} { ${key}${timeout} : ${expressionText(data, "classid")} }`;
+  return `${op} ${map} { ${elementKeyText(elem)} : ${expressionText(data, "classid")} }`;
 }
 
 function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
-  const { val, timeout } = elem.elem;
-  return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)}${" counter".repeat(stmt.length)} }`;
+  return `${op} ${set} { ${[elementKeyText(elem), ...stmt.map(elementStatementText)].join(" ")} }`;
+}
+
+function elementKeyText(elem: MapStatement["elem"]): string {
+  if (typeof elem !== "object" || !("elem" in elem)) return expressionText(elem);
+  return `${expressionText(elem.elem.val)} timeout ${durationText(elem.elem.timeout)}`;
+}
+
+function elementStatementText(statement: ElementStatement): string {
+  if ("counter" in statement) return "counter";
+  if ("ct count" in statement) return `ct count over ${statement["ct count"].val}`;
+  const { rate, per, burst } = statement.limit;
+  return `limit rate over ${rate}/${per} burst ${burst} packets`;
 }
 
 /** An expression as nft prints it; `type` is that of the constants in it. */

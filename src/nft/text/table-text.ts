@@ -52,6 +52,7 @@ export function declarationLines({
   size,
   timeout,
   dynamic,
+  untimed,
   counter,
   interval,
 }: SetSpec): string[] {
@@ -62,7 +63,7 @@ export function declarationLines({
   return [
     `typeof ${typesText(key, "key")}${valueText}`,
     ...(size === undefined ? [] : [`size ${size}`]),
-    ...(dynamic ? ["flags dynamic,timeout"] : []),
+    ...(dynamic ? [untimed ? "flags dynamic" : "flags dynamic,timeout"] : []),
     ...(interval ? ["flags interval"] : []),
     ...(timeout === undefined ? [] : [`timeout ${durationText(timeout)}`]),
     ...(counter ? ["counter"] : []),

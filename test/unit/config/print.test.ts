@@ -87,6 +87,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
+  maxLimitedClients: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxElements: fc.integer({ min: 1, max: 12_000_000 }),
@@ -163,6 +164,7 @@ describe("a printed configuration", () => {
         master: ""
         maxAffinityTimeout: 24h0m0s
         maxElements: 1000000
+        maxLimitedClients: 65536
         maxNamespaceElements: 500000
         maxPortRanges: 10000
         maxServiceAddresses: 2000

@@ -42,6 +42,7 @@ const NEW: ProxyOptions = {
   portRanges: "off",
   passiveHealthCheck: "never",
   serviceCounters: "services",
+  maxLimitedClients: 1,
   affinityMapSize: 1,
   maxAffinityTimeoutMs: 1000,
   refusalLogSize: 1,

@@ -68,6 +68,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["oomScoreAdj: '0'", "oomScoreAdj"],
   ["logging: {format: klog}", "logging.format"],
   ["logging: {verbosity: -1}", "logging.verbosity"],
+  ["nftProxy: {maxLimitedClients: -1}", "nftProxy.maxLimitedClients"],
   ["nftProxy: {affinityMapSize: 0}", "nftProxy.affinityMapSize"],
   ["nftProxy: {maxAffinityTimeout: 25h}", "nftProxy.maxAffinityTimeout"],
   ["nftProxy: {maxAffinityTimeout: 0s}", "nftProxy.maxAffinityTimeout"],

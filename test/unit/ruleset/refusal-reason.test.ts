@@ -12,7 +12,7 @@ import {
 
 const NODE_PORT = { nodePort: 30_080 };
 
-/** Five Services: `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges. */
+/** `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges, `limited` limits, too. */
 const objects = {
   services: [
     service({ name: "web", clusterIPs: ["10.96.0.1"], ports: [port(80, NODE_PORT)] }),
@@ -24,18 +24,25 @@ const objects = {
       loadBalancerIPs: ["203.0.113.10"],
       sourceRanges: ["198.51.100.0/24"],
     }),
+    service({
+      name: "limited",
+      clusterIPs: ["10.96.0.5"],
+      loadBalancerIPs: ["203.0.113.11"],
+      sourceRanges: ["198.51.100.0/24"],
+      clientLimits: { connections: 5 },
+    }),
   ],
-  slices: ["web", "far", "guarded"].map((name) =>
+  slices: ["web", "far", "guarded", "limited"].map((name) =>
     slice({ service: name, endpoints: [endpoint("10.244.2.12")] }),
   ),
 };
 
 /** `default/web no-endpoints` */
-function reasonOf(to: string, options: ContextOptions = {}): string {
+function reasonOf(to: string, options: ContextOptions = {}, client = "192.0.2.77"): string {
   const { ip } = renderAll(objects, testNodeContext(options)).state.families;
   if (ip === undefined) throw new Error("no IPv4");
   const [address = "", number = ""] = to.split(":");
-  const found = refusedFrontend(ip, { address, protocol: "tcp", port: Number(number) });
+  const found = refusedFrontend(ip, { client, address, protocol: "tcp", port: Number(number) });
   return `${found.port?.service.name ?? "nobody"} ${found.reason}`;
 }
 
@@ -51,6 +58,13 @@ describe("the reason for a refusal", () => {
     ["at an address of no Service", "198.51.100.9:30080", "nobody no-service"],
   ])("%s is found", (_which, to, reason) => {
     expect(reasonOf(to)).toBe(reason);
+  });
+
+  test("of a client with limits is these, unless source ranges forbid the client", () => {
+    expect(reasonOf("10.96.0.5:80")).toBe("default/limited client-limits");
+    expect(reasonOf("203.0.113.11:80")).toBe("default/limited source-ranges");
+    expect(reasonOf("203.0.113.11:80", {}, "198.51.100.7")).toBe("default/limited client-limits");
+    expect(reasonOf("10.96.0.5:80", { maxLimitedClients: 0 })).toBe("default/limited served");
   });
 
   test("at any address but cluster IPs may be that of a NodePort where all addresses serve them", () => {

@@ -41,6 +41,17 @@ test("ranges of ports that cannot be served are reported once for each reason", 
   ]);
 });
 
+test("annotations of limits that are ignored are reported", () => {
+  const cache = cacheOf({});
+  const notes: EventNote[] = [];
+  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
+  cache.putService({ ...service({}), invalidClientLimits: "nft-proxy.io/x must be y" });
+  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
+  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
+    "InvalidClientLimits: nft-proxy.io/x must be y: it is ignored",
+  ]);
+});
+
 test("ranges of ports that this node does not serve are reported once for each Service, mode and version", async () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];

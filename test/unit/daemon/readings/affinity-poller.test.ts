@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AffinityPoller } from "../../../../src/daemon/readings/affinity-poller.ts";
 import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
+import type { ClientLimits } from "../../../../src/model/client-limits.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { parseId } from "../../../../src/ruleset/list-ids.ts";
@@ -23,10 +24,15 @@ interface Sent {
 }
 
 /** Makes the parts of a daemon with a map of 100 entries and two sticky Services. */
-function watching(size = 100) {
+function watching(size = 100, clientLimits?: ClientLimits) {
   const cache = cacheOf({
     services: SERVICES.map((name, index) =>
-      service({ name, clusterIPs: [`10.96.0.1${index}`], affinitySeconds: 60 }),
+      service({
+        name,
+        clusterIPs: [`10.96.0.1${index}`],
+        affinitySeconds: 60,
+        ...(clientLimits && { clientLimits }),
+      }),
     ),
     slices: SERVICES.map((name) => slice({ service: name, endpoints: ["10.244.1.1"] })),
   });
@@ -45,6 +51,8 @@ function watching(size = 100) {
   const remember = (id: number, clients: number, from = 0) => {
     for (let client = from; client < from + clients; client++) map.set(`${id} . 10.9.0.${client}`, id + 5);
   };
+  /** The keys of limited clients. */
+  const limited: string[] = [];
   const logger = memoryLogger();
   const told: string[] = [];
   const faults: (() => Error | undefined)[] = [];
@@ -69,7 +77,9 @@ function watching(size = 100) {
     state: () => state,
     tables: {
       async *elements(family, { name }) {
-        expect([family, name]).toEqual(["ip", "affinity-clients"]);
+        expect(family).toBe("ip");
+        if (name === "client-connections") yield limited.map((key) => ({ key, value: "" }));
+        if (name !== "affinity-clients") return;
         lists++;
         const entries = [...map].map(([key, value]) => ({
           key,
@@ -96,6 +106,7 @@ function watching(size = 100) {
   return {
     watch,
     map,
+    limited,
     remember,
     idOf,
     told,
@@ -125,6 +136,23 @@ describe("AffinityPoller", () => {
     remember(idOf(1) + 1, 2);
     await watch.look();
     expect([watch.entries, told, map.size]).toEqual([{ ip: 5 }, [], 5]);
+  });
+
+  test("counts the clients with limits, and frees the id of a deleted Service when it has none", async () => {
+    const { watch, idOf, cache, sync, state, limited } = watching(100, { connections: 5 });
+    const gone = idOf(0);
+    limited.push(`${gone} . 5 . 10.9.0.1`, `${idOf(1)} . 5 . 10.9.0.1`);
+    cache.deleteService(service({ name: "shop/attacked" }).name);
+    sync();
+    await watch.look();
+    expect(watch.limitedClients).toEqual([
+      { family: "ip", set: "client-connections", entries: 2 },
+      { family: "ip", set: "client-rates", entries: 0 },
+    ]);
+    expect([...(state.families.ip?.heldIds ?? [])]).toEqual([gone]);
+    limited.shift();
+    await watch.look();
+    expect(state.families.ip?.heldIds.size).toBe(0);
   });
 
   test("deletes the entries of both lists of a deleted Service before another Service gets its id", async () => {

@@ -135,3 +135,21 @@ test("explain names the budget if older Services leave too few elements for a Se
     action: expect.stringContaining("delete older, unused Services"),
   });
 });
+
+test("the limits of a Service's clients are a note, unless they are off", () => {
+  const notesOf = (context: ContextOptions) => {
+    const of = inputOf(context);
+    of.cache.putService(service({ clientLimits: { connections: 7 } }));
+    const renderer = new Renderer(of.cache, of.nodeContext);
+    renderer.update(of.cache.serviceNames());
+    const { notes } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), {
+      ...of,
+      state: renderer.state,
+    });
+    return notes.flatMap(({ topic, message }) => (topic === "client limits" ? [message] : []));
+  };
+  expect(notesOf({})).toEqual([
+    expect.stringMatching(/^each source address can have 7 connections at a time;/),
+  ]);
+  expect(notesOf({ maxLimitedClients: 0 })).toEqual([]);
+});

@@ -34,6 +34,7 @@ const cache = cacheOf({
     service({ name: "shop/cart", clusterIPs: ["10.96.0.10"] }),
     service({ name: "dns/dns", clusterIPs: ["10.96.0.11"] }),
     service({ name: "edge/metrics", clusterIPs: ["10.96.0.12"] }),
+    service({ name: "edge/limited", clusterIPs: ["10.96.0.13"], clientLimits: { connections: 5 } }),
   ],
   slices: [
     slice({ service: "shop/cart", endpoints: [endpoint("10.244.1.5", { ...STARTING, pod: "shop/cart-1" })] }),
@@ -46,6 +47,7 @@ const cache = cacheOf({
         endpoint("192.0.2.4", { pod: "edge/on-host-b" }),
       ],
     }),
+    slice({ service: "edge/limited", name: "limited", endpoints: [endpoint("10.244.2.8")] }),
     slice({
       service: "edge/metrics",
       endpoints: [endpoint("192.0.2.3", { pod: "edge/exporter" }), endpoint("192.0.2.4", { pod: "" })],
@@ -84,6 +86,18 @@ function brief(entries: readonly RefusalEntry[], filter: RefusalFilter = {}): st
 }
 
 describe("explainRefusals", () => {
+  test("names the limits of a Service whose client was beyond them", () => {
+    const entries = [entry({ address: "10.96.0.13" })];
+    expect(brief(entries)).toEqual(["edge/limited varies client-limits 10.244.2.9"]);
+    const destinations = explainRefusals(entries, input, {}, NOW);
+    expect(schemaErrors("refusals", { refusals: destinations })).toEqual([]);
+    const text = refusalsText(destinations, NOW, { isWatched: false });
+    expect(text).toContain(
+      "refused beyond a limit: a client of Service edge/limited can have 5 connections at a time, and 10.244.2.9 had more",
+    );
+    expect(text).toContain("nft-proxy connections --service edge/limited --client 10.244.2.9");
+  });
+
   test("groups the clients of a destination, with the cause, the Pods' names and the times", () => {
     const entries = [entry(), entry({ client: "10.244.2.7", packets: 4, silentFor: 4 })];
     const [one] = explainRefusals(entries, input, {}, NOW);

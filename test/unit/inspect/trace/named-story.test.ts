@@ -3,7 +3,8 @@ import { AppError } from "../../../../src/base/errors.ts";
 import { resetEndpoint, StoryNames } from "../../../../src/inspect/trace/named-story.ts";
 import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
 import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
-import { cacheOf, renderAll, service } from "../../../support/build.ts";
+import { ruleText } from "../../../../src/nft/text/rule-text.ts";
+import { cacheOf, renderAll, service, slice } from "../../../support/build.ts";
 
 const RULE =
   "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";
@@ -53,4 +54,25 @@ test("trace reports a reset packet without its endpoint if connection tracking f
 
 test("trace lists no connections for packets that were not reset", async () => {
   expect(await resetEndpoint(story("reject-chain"), failing)).toBeUndefined();
+});
+
+test("trace says that a client is beyond a limit", () => {
+  const limited = {
+    services: [service({ clientLimits: { connections: 7 } })],
+    slices: [slice({ endpoints: ["10.244.1.1"] })],
+  };
+  const { state } = renderAll(limited);
+  const chain = "client-limit-7";
+  const [rule] = state.families.ip?.table.chains.get(chain)?.rules ?? [];
+  const rules = [
+    { chain, rule: ruleText(rule ?? []), verdict: "goto client-limit-refusal" },
+    { chain: "client-limit-refusal", rule: "reject with tcp reset", verdict: "drop" },
+  ];
+  const stages = [{ family: "ip", table: "nft-proxy", chain: "nat-prerouting", rules, policy: "" }];
+  const one = { ...story("client-limit-refusal"), stages } as unknown as PacketStory;
+  const [stage] = new StoryNames(state, cacheOf(limited), new Set()).named(one).stages;
+  expect(stage?.rules.map(({ means }) => means)).toEqual([
+    "the client has 7 connections already",
+    "reset: the client is beyond a limit",
+  ]);
 });

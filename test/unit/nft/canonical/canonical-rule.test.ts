@@ -53,6 +53,18 @@ const SAME: readonly (readonly [string, object, object])[] = [
     { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3 } } } },
     { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3, offset: 0 } } } },
   ],
+  [
+    "the burst of a limit",
+    {
+      set: {
+        op: "update",
+        elem: saddr,
+        set: "@s",
+        stmt: [{ limit: { rate: 1, per: "hour", burst: 5, inv: true } }],
+      },
+    },
+    { set: { op: "update", elem: saddr, set: "@s", stmt: [{ limit: { inv: true, per: "hour", rate: 1 } }] } },
+  ],
   ["a reject", { reject: null }, { reject: { type: "icmpv6", expr: "port-unreachable" } }],
   ["masquerade", { masquerade: { flags: "fully-random" } }, { masquerade: { flags: ["fully-random"] } }],
   [

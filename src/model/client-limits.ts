@@ -1,0 +1,106 @@
+import { quoted } from "../base/text.ts";
+
+/** The annotation of a Service that limits the connections that a client has at a time: `100`. */
+export const MAX_CONNECTIONS_ANNOTATION = "nft-proxy.io/max-connections-per-client";
+
+/** The annotation of a Service that limits the new connections of a client: `20/second burst 40`. */
+export const NEW_CONNECTIONS_ANNOTATION = "nft-proxy.io/new-connections-per-client";
+
+/** The units of a rate, and their seconds. */
+const UNITS = { second: 1, minute: 60, hour: 3600 } as const;
+
+/** The unit of a rate, by nft's name. */
+export type RateUnit = keyof typeof UNITS;
+
+/**
+ * New connections of a client: at most `burst` at once. Of these, `amount` come back in each unit of time.
+ * `amount` and `burst` are 1 to {@link MOST_RATE}.
+ */
+export interface ConnectionRate {
+  readonly amount: number;
+  readonly per: RateUnit;
+  readonly burst: number;
+}
+
+/** The limits of each client of a service port, over all addresses of the Service; one of them at least. */
+export interface ClientLimits {
+  /** Connections at a time: 1 to {@link MOST_AT_A_TIME}. */
+  readonly connections?: number;
+  readonly rate?: ConnectionRate;
+}
+
+/**
+ * Maximum of a limit of connections. For a new connection, the kernel looks at all connections of the client
+ * to the service port: 0.1 ms for 1,000, and 2.4 ms for 10,000 (6.18).
+ */
+const MOST_AT_A_TIME = 1000;
+
+/** Maximum of the numbers in a rate. */
+const MOST_RATE = 10_000;
+
+/** Maximum time after which a burst is whole again, for which the kernel remembers a client. Seconds. */
+const LONGEST_REFILL = 3600;
+
+/**
+ * Maximum number of different limits of a family, each of which has a chain; half of it is for the Services
+ * of one namespace.
+ */
+export const MOST_CLIENT_LIMITS = 256;
+
+/** Parses a limit of connections. @returns the limit, or why there is none: the predicate of a sentence */
+export function parseMaxConnections(
+  text: string,
+): { readonly connections: number } | { readonly reason: string } {
+  const connections = wholeNumber(text.trim());
+  if (connections >= 1 && connections <= MOST_AT_A_TIME) return { connections };
+  return { reason: `must be a number from 1 to ${MOST_AT_A_TIME}, not ${quoted(text)}` };
+}
+
+const RATE = /^(\d{1,6})\/(second|minute|hour)(?: +burst +(\d{1,6}))?$/;
+
+/**
+ * Parses a rate of new connections. Without a burst, that is the amount.
+ * @returns the rate, or why there is none: the predicate of a sentence
+ */
+export function parseNewConnections(
+  text: string,
+): { readonly rate: ConnectionRate } | { readonly reason: string } {
+  const [match, given = "", per = "second", givenBurst = given] = RATE.exec(text.trim()) ?? [];
+  if (match === undefined) {
+    const rule = 'must be a rate such as "20/second" or "20/minute burst 40", of second, minute or hour';
+    return { reason: `${rule}, not ${quoted(text)}` };
+  }
+  const rate = { amount: Number(given), per: per as RateUnit, burst: Number(givenBurst) };
+  const numbers = [rate.amount, rate.burst];
+  if (numbers.some((number) => number < 1 || number > MOST_RATE))
+    return { reason: `must have numbers from 1 to ${MOST_RATE}, not ${quoted(text)}` };
+  if (refillSeconds(rate) > LONGEST_REFILL)
+    return { reason: `must have a burst that comes back within an hour, not ${quoted(text)}` };
+  return { rate };
+}
+
+/** Time until a client that makes no connections may make a whole burst again. Seconds, rounded up. */
+export function refillSeconds({ amount, per, burst }: ConnectionRate): number {
+  return Math.ceil((burst * UNITS[per]) / amount);
+}
+
+/**
+ * The number that stands for a rate in the kernel, below 2^31: 14 bits of the amount, 14 of the burst, and
+ * the unit.
+ */
+export function rateNumber({ amount, per, burst }: ConnectionRate): number {
+  return (Object.keys(UNITS).indexOf(per) * 2 ** 14 + burst) * 2 ** 14 + amount;
+}
+
+/** Formats limits: `100 connections at a time and 20 new ones per second (40 at once)`. */
+export function clientLimitsText({ connections, rate }: ClientLimits): string {
+  const atATime = connections === undefined ? [] : [`${connections} connections at a time`];
+  if (rate === undefined) return atATime.join();
+  const what = connections === undefined ? "new connections" : "new ones";
+  const fresh = `${rate.amount} ${what} per ${rate.per} (${rate.burst} at once)`;
+  return [...atATime, fresh].join(" and ");
+}
+
+function wholeNumber(text: string): number {
+  return /^\d{1,6}$/.test(text) ? Number(text) : 0;
+}

@@ -1,0 +1,60 @@
+import { type ClientLimits, rateNumber, refillSeconds } from "../model/client-limits.ts";
+import type { Service } from "../model/service.ts";
+import { concat, masked, randomNumber, verdictMap } from "../nft/ast/expression.ts";
+import type { ElementStatement, Expression, Rule, Statement } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
+import { REGISTER } from "./balancers.ts";
+import { clientLimitName, type StaticChain, type StaticChainName } from "./chain-names.ts";
+import { sourceAddress } from "./keys.ts";
+import { TO_CLUSTER_LIST } from "./list-ids.ts";
+import type { FamilyContext } from "./node-context.ts";
+import { recordingRules } from "./refusal-rules.ts";
+import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES } from "./sets.ts";
+
+/** The chain that refuses connections of clients beyond a limit. */
+export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal" satisfies StaticChainName;
+
+/** The limits of a Service's clients that are enforced; undefined for none. */
+export function enforcedLimits(
+  { clientLimits }: Pick<Service, "clientLimits">,
+  { maxLimitedClients }: Pick<FamilyContext, "maxLimitedClients">,
+): ClientLimits | undefined {
+  return maxLimitedClients === 0 ? undefined : clientLimits;
+}
+
+/** With session affinity, the bits of a list id that these are masked from are 0, too. */
+const SERVICE_PORT: Expression = masked(REGISTER, TO_CLUSTER_LIST);
+
+/** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
+export const CHECK_CLIENT_LIMITS: Rule = [verdictMap(SERVICE_PORT, CLIENT_LIMITS)];
+
+/**
+ * The chain that enforces limits. Each rule ends if the client is within its limit, and if the set is full.
+ * The rate comes first: a connection beyond it takes no place among the connections at a time.
+ */
+export function clientLimitChain(family: FamilyContext["family"], limits: ClientLimits): Chain {
+  const { connections, rate } = limits;
+  const refuse: Statement = { goto: { target: CLIENT_LIMIT_REFUSAL } };
+  // The limit is a part of the key: an element keeps the limit that it was made with.
+  const key = (limit: number) => concat(SERVICE_PORT, randomNumber(1, limit), sourceAddress(family));
+  const rules: Rule[] = [];
+  if (rate !== undefined) {
+    const { amount, per, burst } = rate;
+    const stmt: ElementStatement[] = [{ limit: { rate: amount, per, burst, inv: true } }];
+    const elem = { elem: { val: key(rateNumber(rate)), timeout: refillSeconds(rate) } };
+    rules.push([{ set: { op: "update", elem, set: `@${CLIENT_RATES}`, stmt } }, refuse]);
+  }
+  if (connections !== undefined) {
+    const stmt: ElementStatement[] = [{ "ct count": { val: connections, inv: true } }];
+    rules.push([{ set: { op: "add", elem: key(connections), set: `@${CLIENT_CONNECTIONS}`, stmt } }, refuse]);
+  }
+  return { name: clientLimitName(limits), rules };
+}
+
+/** Records, and resets TCP or drops. It comes before the translation, so the reset has the Service's address. */
+export function clientLimitRefusal(context: FamilyContext): StaticChain {
+  return {
+    name: CLIENT_LIMIT_REFUSAL,
+    rules: [...recordingRules(context), [{ reject: { type: "tcp reset" } }], [{ drop: null }]],
+  };
+}

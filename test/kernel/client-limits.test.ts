@@ -1,0 +1,335 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { readRefusals } from "../../src/kernel/refused-set.ts";
+import { nftTables } from "../../src/kernel/table-reader.ts";
+import type { ClientLimits } from "../../src/model/client-limits.ts";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
+import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
+import { evaluateTables } from "../../src/trace/evaluate.ts";
+import {
+  localEndpoint,
+  type Objects,
+  port,
+  renderAll,
+  type ServiceOptions,
+  slicePort,
+  testNodeContext,
+} from "../support/build.ts";
+import { LAB_NODE, packetOf } from "../support/expect.ts";
+import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import { nftOf } from "../support/lab/nft-of.ts";
+import type { Probe } from "../support/lab/outcome.ts";
+import { addressesOf, type MachineName } from "../support/lab/topology.ts";
+import { objects } from "../support/packet-table.ts";
+import { PATIENCE } from "../support/patience.ts";
+import { ProgrammedLab } from "../support/programmed-lab.ts";
+
+// Limits of clients with real connections. Pod 2 echoes at port 7000: connections that are held go there.
+
+const [IP, IP6] = ["10.96.8.1", "fd00:10:96::8:1"] as const;
+const [EXTERNAL, EXTERNAL6] = ["203.0.113.80", "fd00:1b::80"] as const;
+const GUARDED = "203.0.113.81";
+const ENDPOINT = { ip: "10.244.1.12", ip6: "fd00:244:1::12" } as const;
+const LIMITS: ClientLimits = { connections: 2 };
+const RANGE = { first: 8080, last: 8081 };
+
+const web: ServiceOptions = {
+  name: "web",
+  clusterIPs: [IP, IP6],
+  externalIPs: [EXTERNAL, EXTERNAL6],
+  loadBalancerIPs: [GUARDED],
+  sourceRanges: ["192.0.2.1/32", "10.0.0.0/8"],
+  ports: [
+    port(80, { name: "tcp", nodePort: 30_080, ranges: [RANGE] }),
+    port(53, { name: "udp", protocol: "udp" }),
+  ],
+};
+
+/** The Service with limits, and one without. */
+function withLimits(limits: ClientLimits | undefined): Objects {
+  const ports = [slicePort(7000, { name: "tcp" }), slicePort(53, { name: "udp", protocol: "udp" })];
+  const own = limits === undefined ? web : { ...web, clientLimits: limits };
+  const other: ServiceOptions = { name: "other", clusterIPs: ["10.96.8.2"], ports: [port(80)] };
+  return objects(
+    [
+      own,
+      { ports, endpoints: [localEndpoint(ENDPOINT.ip)] },
+      { ports, endpoints: [localEndpoint(ENDPOINT.ip6)] },
+    ],
+    [other, { ports: [slicePort(7000)], endpoints: [localEndpoint(ENDPOINT.ip)] }],
+  );
+}
+
+let node: ProgrammedLab;
+beforeAll(async () => {
+  node = await ProgrammedLab.create();
+  await serveEcho(node.lab, "pod2", 7000);
+});
+afterAll(() => node?.close());
+
+async function hold(
+  from: MachineName,
+  count: number,
+  address: string = IP,
+  number = 80,
+): Promise<HeldConnection[]> {
+  const ends = Array.from({ length: count }, () => [from, address, number] as const);
+  return [...(await HeldConnection.openAll(node.lab, ends))];
+}
+
+async function closeAll(held: readonly HeldConnection[]): Promise<void> {
+  await Promise.all(held.map((one) => one.close()));
+}
+
+const tcp = { port: 80, proto: "tcp", n: 1 } as const;
+const udp = { port: 53, proto: "udp", n: 1 } as const;
+
+/** A new connection of a client while connections to the Service are held. */
+interface Row {
+  readonly shows: string;
+  readonly holds: readonly (readonly [from: MachineName, count: number, to?: string])[];
+  readonly probe: Omit<Probe, "id" | "from"> & { readonly from: MachineName };
+  readonly expected: "served" | "refused";
+}
+
+const row = (shows: string, holds: Row["holds"], probe: Row["probe"], expected: Row["expected"]): Row => ({
+  shows,
+  holds,
+  probe,
+  expected,
+});
+
+/** The outcome of one new connection; one that is served is answered. */
+async function outcome({ from, to, port: number, proto }: Row["probe"]): Promise<string> {
+  if (proto === "udp") {
+    const { result } = await node.outcome({ from, to, port: number, proto, n: 1 });
+    return result === "ok" ? "served" : result;
+  }
+  try {
+    await closeAll(await hold(from, 1, to, number));
+    return "served";
+  } catch (error) {
+    return String(error).includes("ECONNREFUSED") ? "refused" : String(error);
+  }
+}
+
+const ROWS: readonly Row[] = [
+  row("a client below the limit is served", [["pod3", 1]], { ...tcp, from: "pod3", to: IP }, "served"),
+  row("a client at the limit is reset", [["pod3", 2]], { ...tcp, from: "pod3", to: IP }, "refused"),
+  row(
+    "a client below the limit is served over IPv6",
+    [["pod3", 1, IP6]],
+    { ...tcp, from: "pod3", to: IP6 },
+    "served",
+  ),
+  row(
+    "a client at the limit is reset over IPv6",
+    [["pod3", 2, IP6]],
+    { ...tcp, from: "pod3", to: IP6 },
+    "refused",
+  ),
+  row(
+    "another client is served while one is at the limit",
+    [["pod3", 2]],
+    { ...tcp, from: "pod4", to: IP },
+    "served",
+  ),
+  row(
+    "connections to all addresses count",
+    [
+      ["pod3", 1],
+      ["pod3", 1, EXTERNAL],
+    ],
+    { ...tcp, from: "pod3", to: IP },
+    "refused",
+  ),
+  row(
+    "a NodePort has the same limit",
+    [["ext", 2, EXTERNAL]],
+    { ...tcp, from: "ext", to: "192.0.2.2", port: 30_080 },
+    "refused",
+  ),
+  row(
+    "a NodePort has the same limit over IPv6",
+    [["ext", 2, EXTERNAL6]],
+    { ...tcp, from: "ext", to: "fd00:c0::2", port: 30_080 },
+    "refused",
+  ),
+  row(
+    "a client from outside below the limit is served",
+    [["ext", 1, EXTERNAL]],
+    { ...tcp, from: "ext", to: EXTERNAL },
+    "served",
+  ),
+  row(
+    "an address with source ranges has the same limit",
+    [["ext", 2, EXTERNAL]],
+    { ...tcp, from: "ext", to: GUARDED },
+    "refused",
+  ),
+  row("the node is a client", [["node", 2]], { ...tcp, from: "node", to: IP }, "refused"),
+  row(
+    "a range of ports has the limit of its port",
+    [["pod3", 2]],
+    { ...tcp, from: "pod3", to: IP, port: 8080 },
+    "refused",
+  ),
+  row(
+    "a range of ports has the limit of its port from outside",
+    [["ext", 2, EXTERNAL]],
+    { ...tcp, from: "ext", to: EXTERNAL, port: 8081 },
+    "refused",
+  ),
+  row(
+    "another port of the Service has a limit of its own",
+    [["pod3", 2]],
+    { ...udp, from: "pod3", to: IP, n: 2 },
+    "served",
+  ),
+  row(
+    "a Service without limits is served",
+    [["pod3", 2]],
+    { ...tcp, from: "pod3", to: "10.96.8.2" },
+    "served",
+  ),
+  row(
+    "an endpoint that connects to itself is a client",
+    [["pod2", 2]],
+    { ...tcp, from: "pod2", to: IP },
+    "refused",
+  ),
+];
+
+/** The number of connections that the kernel counts for a client, as the evaluator needs it. */
+function counted(objectsOf: Objects, { holds, probe }: Row) {
+  const { ruleset } = renderAll(objectsOf).state;
+  return holds.map(([machine, count, address = IP]) => {
+    const family = address.includes(":") ? "ip6" : "ip";
+    const id = ruleset[family]?.sets.get(LISTS)?.elements.get(`${address} . tcp . 80`);
+    const { address: client } = packetOf({ ...probe, id: "", from: machine, to: address }).from;
+    const key = `${Math.floor(Number(id) / 4) * 4} . 2 . ${client}`;
+    return { family, map: CLIENT_CONNECTIONS, key, count } as const;
+  });
+}
+
+describe("a limit of two connections", () => {
+  beforeAll(() => node.program(withLimits(LIMITS)));
+
+  test.each(ROWS.map((one) => [one.shows, one] as const))("%s", async (_shows, one) => {
+    const { holds, probe, expected } = one;
+    const counts = new Map<string, number>();
+    const entries = counted(withLimits(LIMITS), one).map(({ count, ...entry }) => {
+      const sum = (counts.get(entry.key) ?? 0) + count;
+      counts.set(entry.key, sum);
+      return { ...entry, value: String(sum) };
+    });
+    const rules = Object.values(renderAll(withLimits(LIMITS)).state.ruleset);
+    const packet = packetOf({ ...probe, id: "" });
+    const kinds = new Set(evaluateTables(rules, LAB_NODE, packet, entries).map(({ kind }) => kind));
+    expect([...kinds], "by the evaluator").toEqual([expected === "served" ? "delivered" : "refused"]);
+    const held: HeldConnection[] = [];
+    for (const [machine, count, address] of holds) held.push(...(await hold(machine, count, address)));
+    const seen = await outcome(probe);
+    await closeAll(held);
+    expect(seen, "in the kernel").toBe(expected);
+  });
+});
+
+/** The clients that the kernel counts connections of. */
+async function counting(set: string): Promise<number> {
+  const listing = JSON.parse(await node.nft("-j", "list", "set", "ip", "nft-proxy", set));
+  return listing.nftables[1].set.elem?.length ?? 0;
+}
+
+test("a connection that closes makes room at once, and refused ones take none", async () => {
+  await node.program(objects());
+  await node.program(withLimits(LIMITS));
+  const first = await hold("pod3", 1);
+  const second = await hold("pod3", 1);
+  const attempts = Array.from(
+    { length: 30 },
+    (_, n) => ({ ...tcp, id: String(n), from: "pod3", to: IP }) as const,
+  );
+  for (const { result } of (await node.lab.probe(attempts)).values()) expect(result).toBe("refused");
+  await closeAll(first);
+  const third = await hold("pod3", 1);
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  await closeAll([...second, ...third]);
+  await vi.waitFor(async () => expect(await counting(CLIENT_CONNECTIONS)).toBe(0), PATIENCE);
+});
+
+test("limits stay over a restart and a rebuild, and begin anew with another number", async () => {
+  await node.program(withLimits(LIMITS));
+  const held = await hold("pod3", 2);
+  await node.program(withLimits(LIMITS));
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  await node.lab.loadTransaction(
+    JSON.stringify(rebuildTransaction(renderAll(withLimits(LIMITS)).state.ruleset)),
+  );
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  await node.follow(withLimits({ connections: 1 }));
+  const anew = await hold("pod3", 1);
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  await node.follow(withLimits(undefined));
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("served");
+  await expect(counting(CLIENT_CONNECTIONS)).rejects.toThrow("No such file");
+  await Promise.all([...held, ...anew].map((one) => one.stillAnswered()));
+  await node.follow(withLimits(LIMITS));
+  expect(await node.differences()).toEqual([]);
+  await closeAll([...held, ...anew]);
+});
+
+test("new connections beyond a burst are refused, and of other clients served", async () => {
+  const limits: ClientLimits = { connections: 9, rate: { amount: 3, per: "hour", burst: 3 } };
+  await node.program(withLimits(limits));
+  const tallies = async (probe: Omit<Probe, "id">) =>
+    (await node.lab.observe([{ ...probe, id: "only", wait: 0.5 }])).get("only");
+  const six = { from: "pod3", to: IP, port: 53, proto: "udp", n: 6 } as const;
+  const seen = await tallies(six);
+  // A probe ends after its second timeout.
+  expect(Object.values(seen ?? {}).toSorted()).toEqual([2, 3]);
+  expect(seen?.timeout).toBe(2);
+  expect(await outcome({ ...udp, from: "pod4", to: IP })).toBe("served");
+  expect(Object.values((await tallies({ ...six, to: IP6 })) ?? {}).toSorted()).toEqual([2, 3]);
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("served");
+  expect(await counting(CLIENT_RATES)).toBe(3);
+  await node.program(withLimits(limits));
+  expect(await tallies(six)).toEqual({ timeout: 2 });
+});
+
+test("a full set lets further clients pass", async () => {
+  const small = testNodeContext({ maxLimitedClients: 1 });
+  await node.program(objects(), small);
+  await node.program(withLimits({ connections: 1 }), small);
+  const held = await hold("pod3", 1);
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  held.push(...(await hold("pod4", 2)));
+  expect(await outcome({ ...tcp, from: "pod4", to: IP })).toBe("served");
+  expect(await outcome({ ...tcp, from: "pod3", to: IP })).toBe("refused");
+  await closeAll(held);
+});
+
+test("refusals are recorded with the address that the client connected to", async () => {
+  await node.program(objects());
+  await node.program(withLimits({ connections: 1 }));
+  const held = await hold("pod3", 1);
+  await outcome({ ...tcp, from: "pod3", to: EXTERNAL });
+  await closeAll(held);
+  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
+  const entries = await readRefusals(nftTables(nftOf(node.lab)), ["ip"], recorded);
+  const { v4: client } = addressesOf("pod3");
+  expect(entries?.filter((entry) => entry.client === client && entry.address === EXTERNAL)).toMatchObject([
+    { protocol: "tcp", port: 80 },
+  ]);
+});
+
+test("clients of a deleted Service do not count for the next one", async () => {
+  await node.program(objects());
+  await node.follow(withLimits({ connections: 1 }));
+  const held = await hold("pod3", 1);
+  await node.follow(objects());
+  const next: ServiceOptions = { name: "next", clusterIPs: ["10.96.8.3"], clientLimits: { connections: 1 } };
+  await node.follow(objects([next, { ports: [slicePort(7000)], endpoints: [localEndpoint(ENDPOINT.ip)] }]));
+  expect(await outcome({ ...tcp, from: "pod3", to: "10.96.8.3" })).toBe("served");
+  await closeAll(held);
+});
