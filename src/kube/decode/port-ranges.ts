@@ -95,7 +95,7 @@ function unknownPortReason(name: string, range: PortRange, names: readonly strin
   const hint = didYouMean(name, names);
   const known = names.every((one) => one === "")
     ? "its only port has no name"
-    : `its ports are ${listText(names)}`;
+    : `its ${names.length === 1 ? "port is" : "ports are"} ${listText(names)}`;
   return `names the port ${quoted(name)}, which the Service does not have: ${hint ?? known}`;
 }
 

@@ -48,6 +48,12 @@ test("two ports may have one range, each for its protocol", () => {
   ]);
 });
 
+test("a range of another port than the only one is ignored, and the warning names that port", () => {
+  expect(decoded("video=1-5", [RTP]).invalidPortRanges).toBe(
+    'names the port "video", which the Service does not have: its port is rtp',
+  );
+});
+
 test.each([
   ["", 'must be NAME=FIRST-LAST, or several with commas between, not ""'],
   ["rtp=5000", 'must be NAME=FIRST-LAST, or several with commas between, not "rtp=5000"'],
