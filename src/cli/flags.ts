@@ -73,7 +73,11 @@ const COMMAND_FLAGS: readonly Flag[] = [
   own("migration", "boolean", "Also list what changes for clients when nft-proxy replaces kube-proxy"),
   own("dry-run", "boolean", "Change nothing, and show the changes"),
   own("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
-  own("wait", "boolean", "Wait until every node is healthy, for at most 10 minutes"),
+  own(
+    "wait",
+    "boolean",
+    "Wait until every node that the DaemonSet selects is healthy, for at most 10 minutes",
+  ),
   own("redact", "boolean", "Replace names and addresses with pseudonyms"),
   own("force", "boolean", "Change the rules even while a daemon runs, which will undo the change"),
   own("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),

@@ -21,8 +21,9 @@ const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
 
 /**
- * `fleet`: prints a line for each node of the cluster, worst first. `--wait` waits until all nodes on which it
- * is to run are healthy, for at most 10 minutes. Exit code 0: they are healthy; 1: some are not, or there are none.
+ * `fleet`: prints a line for each node of the cluster, worst first. `--wait` waits until all nodes that the
+ * DaemonSet selects are healthy, for at most 10 minutes. Exit code 0: they are healthy; 1: some are not, or
+ * there are none.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);

@@ -176,7 +176,7 @@ export const COMMANDS: readonly Command[] = [
     answersByExitCode: true,
     flags: ["namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
-    examples: [["--wait", "wait until all nodes are healthy, for at most 10 minutes"]],
+    examples: [["--wait", "wait for an installation or an upgrade"]],
     common: CLUSTER,
     load: async () => await import("../commands/fleet.ts"),
   },

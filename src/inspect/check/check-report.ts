@@ -36,6 +36,7 @@ export function summaryLines(report: CheckReport): string[] {
   const { counts, ignored, passed, excluded, kernel } = report;
   const read = `${counted(counts.services, "Service")} and ${counted(counts.endpointSlices, "EndpointSlice")}`;
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
+  const unasked = kernel.kind === "not-asked" ? "; the kernel was not asked" : "";
   return [
     ...(counts.withoutClusterIP === 0
       ? []
@@ -48,7 +49,7 @@ export function summaryLines(report: CheckReport): string[] {
       : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
     ...(excluded === 0 ? [] : [`${counted(excluded, "diagnostic")} excluded`]),
     kernelLine(report),
-    `${passed ? "ok" : "refused"}: ${read}; ${found}${kernel.kind === "not-asked" ? "; the kernel was not asked" : ""}`,
+    `${passed ? "ok" : "refused"}: ${read}; ${found}${unasked}`,
   ];
 }
 

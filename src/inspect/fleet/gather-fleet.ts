@@ -172,8 +172,8 @@ function troubleOf({ metadata, status = {} }: V1Pod): string {
 }
 
 /**
- * Queries all nodes (`gather`) until nothing is wrong with any, or the time is over. An API server that has answered
- * once may restart meanwhile, and is queried again.
+ * Queries all nodes (`gather`) until nothing is wrong with any, or the time is over. An API server that has
+ * answered once may restart meanwhile, and is queried again.
  * @param patience maximum time in milliseconds; then the nodes are returned as they are
  * @param pause gets the nodes, and waits until the next query
  * @throws the error of the first `gather`, and of one after the time is over
