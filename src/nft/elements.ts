@@ -137,8 +137,18 @@ function partsJson(types: readonly DataType[], text: string): Expression {
   return { concat };
 }
 
+const OUR_PROTOCOLS: ReadonlySet<string> = new Set(["tcp", "udp", "sctp"]);
+
+/** Writes other protocols, which only other programs add, by number: nft may not know their names. */
+function foreignProtocol(text: string): string | number {
+  if (text === "icmp") return 1;
+  if (text === "icmpv6") return 58;
+  return /^\d+$/.test(text) ? Number(text) : text;
+}
+
 function partJson(type: DataType, text: string): Expression {
   if (type === "inet_service" && text.includes("-"))
     return { range: text.split("-").map(Number) as [number, number] };
+  if (type === "inet_proto" && !OUR_PROTOCOLS.has(text)) return foreignProtocol(text);
   return type === "inet_service" || type === "classid" || type === "integer" ? Number(text) : text;
 }

@@ -71,6 +71,17 @@ const KINDS: readonly (readonly [what: string, interfere: () => Promise<unknown>
     () => inTable("add", "element", "cluster-ips", "{ 192.0.2.68 }"),
     /0 chains, 0 sets, 1 element /,
   ],
+  [
+    "foreign elements of protocols that no Service has",
+    () =>
+      inTable(
+        "add",
+        "element",
+        "lists",
+        "{ 192.0.2.68 . icmp . 80 : 8000:4, 192.0.2.68 . 50 . 80 : 8000:4 }",
+      ),
+    /0 chains, 0 sets, 2 elements /,
+  ],
   ["an emptied map", () => inTable("flush", "map", "lists"), /0 chains, 0 sets, \d\d+ elements /],
   ["an emptied chain", () => inTable("flush", "chain", "services"), /1 chain, 0 sets, 0 elements /],
   [
