@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 /**
  * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower:
  * recorded packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other
- * programs, restart, quarantine, netlink messages and readings, passive health checks, stale chains, the
- * scratch register, resets, pings and the fast path.
+ * programs, restart, quarantine, timeouts of connections, netlink messages and readings, passive health checks,
+ * stale chains, the scratch register, resets, pings and the fast path.
  */
 export default defineConfig({
   test: {
@@ -15,6 +15,8 @@ export default defineConfig({
       "test/kernel/daemon-drift.test.ts",
       "test/kernel/daemon-restart.test.ts",
       "test/kernel/daemon-quarantine.test.ts",
+      "test/kernel/connection-timeouts.test.ts",
+      "test/kernel/daemon-timeouts.test.ts",
       "test/kernel/packet-priority.test.ts",
       "test/kernel/port-ranges.test.ts",
       "test/kernel/refusals.test.ts",

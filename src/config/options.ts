@@ -297,6 +297,17 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
+  /** Whether Services may set the timeouts of their connections by the annotation. */
+  connectionTimeouts: choice({
+    path: "nftProxy.connectionTimeouts",
+    words: ["on", "off"],
+    preset: "on",
+    flag: own(
+      "connection-timeouts",
+      "Whether Services set conntrack's timeouts of their connections by the annotation nft-proxy.io/connection-timeouts: on or off",
+    ),
+    reload: "now",
+  }),
   /** Watching whether endpoints answer, for Services without the annotation; `never` ignores the annotation. */
   passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
     {

@@ -1,12 +1,13 @@
-import { type AppError, messageOf } from "../base/errors.ts";
+import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { missingFeatures, probeFeatures } from "../kernel/probe.ts";
+import { probeFeatures } from "../kernel/probe.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
-import { fastPathFeatures, requiredFeatures } from "../ruleset/required-features.ts";
+import { requiredFeatures } from "../ruleset/required-features.ts";
+import { type UnsupportedOption, unsupportedOptions } from "../sync/supported-options.ts";
 
 /** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
@@ -23,27 +24,28 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
  */
 export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
   await probeFeatures(nft, requiredFeatures());
-  if (options.fastPath) await missingFeatures(nft, fastPathFeatures());
+  await unsupportedOptions(nft, options);
   await setUpHost(options, logger);
 }
 
 /**
- * Returns what `--fast-path` needs and this kernel or nft lacks; undefined for nothing. Logs it as a warning.
+ * Checks for the features that the rules need, and for those that options need. Logs a warning for each option
+ * without effect, and returns these.
+ * @throws AppError as {@link probeFeatures}
  */
-export async function missingFastPath(
+export async function probeHost(
   nft: Nft,
-  { fastPath }: Pick<ProxyOptions, "fastPath">,
+  options: ProxyOptions,
   logger: Logger,
-): Promise<AppError | undefined> {
-  if (!fastPath) return undefined;
-  const missing = await missingFeatures(nft, fastPathFeatures());
-  if (missing !== undefined) {
-    logger.warn(
-      { error: missing.message, hint: missing.hint },
-      "--fast-path has no effect: no connection takes the fast path",
-    );
+): Promise<readonly UnsupportedOption[]> {
+  const [, unsupported] = await Promise.all([
+    probeFeatures(nft, requiredFeatures()),
+    unsupportedOptions(nft, options),
+  ]);
+  for (const { missing, consequence } of unsupported) {
+    logger.warn({ error: missing.message, hint: missing.hint }, consequence);
   }
-  return missing;
+  return unsupported;
 }
 
 /**

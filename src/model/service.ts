@@ -1,5 +1,6 @@
 import { type ByFamily, FAMILIES } from "../base/family.ts";
 import type { ClientLimits } from "./client-limits.ts";
+import type { ConnectionTimeouts } from "./connection-timeouts.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthCheck } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -74,6 +75,10 @@ export interface Service {
   readonly clientLimits?: ClientLimits;
   /** Which annotations of limits are ignored, and why; undefined if none is. */
   readonly invalidClientLimits?: string;
+  /** From the annotation; undefined for the node's own. */
+  readonly connectionTimeouts?: ConnectionTimeouts;
+  /** Why the annotation of connection timeouts is ignored; undefined if it is not. */
+  readonly invalidConnectionTimeouts?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

@@ -1,5 +1,6 @@
+import { conntrackDefaults } from "../base/conntrack-defaults.ts";
 import type { Family } from "../base/family.ts";
-import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table, TimeoutPolicy } from "./ast/ruleset.ts";
 import { elementsOf } from "./elements.ts";
 import { SetComparison, type SetDelta } from "./set-comparison.ts";
 
@@ -27,6 +28,8 @@ export interface TableDelta {
   readonly deletedSets: readonly SetSpec[];
   readonly addedFlowtable?: Flowtable;
   readonly deletedFlowtable?: Flowtable;
+  readonly addedTimeouts?: readonly TimeoutPolicy[] | undefined;
+  readonly deletedTimeouts?: readonly string[] | undefined;
   /** New and changed chains: declared, flushed and filled. */
   readonly writtenChains: readonly Chain[];
   /** The changed ones of them. */
@@ -82,6 +85,7 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
       .filter((set) => !desired.sets.has(set.spec.name))
       .map((set) => set.spec),
     ...diffFlowtables(actual.flowtable, desired.flowtable),
+    ...diffTimeouts(actual.timeouts, desired.timeouts),
     writtenChains,
     changedChains: writtenChains.map(({ name }) => name).filter((name) => actual.chains.has(name)),
     replacedChains: [...desired.chains.values()]
@@ -101,6 +105,19 @@ function diffFlowtables(
   return actual === undefined ? { addedFlowtable: desired } : {};
 }
 
+/** Other changes are not possible in place: see {@link canChangeInPlace}. */
+function diffTimeouts(
+  actual: Table["timeouts"],
+  desired: Table["timeouts"],
+): Pick<TableDelta, "addedTimeouts" | "deletedTimeouts"> {
+  const addedTimeouts = [...(desired?.values() ?? [])].filter(({ name }) => !actual?.has(name));
+  const deletedTimeouts = [...(actual?.keys() ?? [])].filter((name) => !desired?.has(name));
+  return {
+    ...(addedTimeouts.length > 0 && { addedTimeouts }),
+    ...(deletedTimeouts.length > 0 && { deletedTimeouts }),
+  };
+}
+
 /** Compares both tables. Ignores families absent from `desired`. */
 export function diffRuleset(actual: Ruleset, desired: Ruleset): TableDelta[] {
   return Object.values(desired).flatMap((table) => diffTable(actual[table.family], table) ?? []);
@@ -115,6 +132,7 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
     addedSets: [...desired.sets.values()].map((set) => set.spec),
     deletedSets: [],
     ...diffFlowtables(undefined, desired.flowtable),
+    ...diffTimeouts(undefined, desired.timeouts),
     writtenChains: [...desired.chains.values()],
     changedChains: [],
     replacedChains: [],
@@ -143,6 +161,9 @@ export function unexplained<Delta extends TableDelta>(
     );
     const rest = {
       ...delta,
+      // Each has the name of the chain that uses it.
+      addedTimeouts: delta.addedTimeouts?.filter(({ name }) => !chains.has(name)),
+      deletedTimeouts: delta.deletedTimeouts?.filter((name) => !chains.has(name)),
       addedSets: delta.addedSets.filter(({ name }) => !sets.has(name)),
       deletedSets: delta.deletedSets.filter(({ name }) => !sets.has(name)),
       writtenChains: delta.writtenChains.filter(({ name }) => !chains.has(name)),
@@ -177,6 +198,8 @@ function declarationsInBoth(now: TableDelta, before: TableDelta) {
     these.filter((name) => those.includes(name));
   const written = before.writtenChains.map(({ name }) => name);
   return {
+    addedTimeouts: now.addedTimeouts && named(now.addedTimeouts, before.addedTimeouts ?? []),
+    deletedTimeouts: now.deletedTimeouts && inThose(now.deletedTimeouts, before.deletedTimeouts ?? []),
     addedSets: named(now.addedSets, before.addedSets),
     deletedSets: named(now.deletedSets, before.deletedSets),
     writtenChains: named(now.writtenChains, before.writtenChains),
@@ -266,17 +289,25 @@ export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
 /** Whether a delta of an existing table changes nothing. */
 export function isEmptyDelta(delta: TableDelta): boolean {
   const { chains, sets, elements } = deltaSize([delta]);
-  const flowtables = [delta.addedFlowtable, delta.deletedFlowtable].filter((one) => one !== undefined).length;
-  return chains + sets + elements + flowtables === 0;
+  const { addedFlowtable, deletedFlowtable, addedTimeouts = [], deletedTimeouts = [] } = delta;
+  const flowtables = [addedFlowtable, deletedFlowtable].filter((one) => one !== undefined).length;
+  return chains + sets + elements + flowtables + addedTimeouts.length + deletedTimeouts.length === 0;
 }
 
-/** Whether no set is declared anew, and no chain becomes or ceases to be a base chain. */
+/**
+ * Whether no set is declared anew, no object with timeouts gets others, and no chain becomes or ceases to be a
+ * base chain.
+ */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   for (const { spec } of desired.sets.values()) {
     const known = actual.sets.get(spec.name);
     if (known !== undefined && !sameSpec(known.spec, spec)) return false;
   }
   if (!sameFlowtable(actual.flowtable, desired.flowtable)) return false;
+  for (const policy of desired.timeouts?.values() ?? []) {
+    const known = actual.timeouts?.get(policy.name);
+    if (known !== undefined && !sameTimeouts(known, policy)) return false;
+  }
   for (const chain of desired.chains.values()) {
     const known = actual.chains.get(chain.name);
     if (known !== undefined && (known.base === undefined) !== (chain.base === undefined)) return false;
@@ -300,6 +331,21 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
 /** Whether one flow table, or none, can stay in place of the other. */
 function sameFlowtable(a: Flowtable | undefined, b: Flowtable | undefined): boolean {
   return a === undefined || b === undefined || (a.name === b.name && a.hook === b.hook && a.prio === b.prio);
+}
+
+/**
+ * Whether an object with timeouts is as desired. Defaults are not listed, and another version of nft may have
+ * others: such a value counts as desired.
+ */
+function sameTimeouts(actual: TimeoutPolicy, desired: TimeoutPolicy): boolean {
+  const defaults = conntrackDefaults(desired.protocol);
+  return (
+    actual.protocol === desired.protocol &&
+    Object.entries(desired.policy).every(([state, wanted]) => {
+      const is = actual.policy[state];
+      return is === wanted || is === defaults[state];
+    })
+  );
 }
 
 function sameBase(a: Chain, b: Chain): boolean {

@@ -21,13 +21,15 @@ export function selectChains(table: Table, names: readonly string[]): Table {
   return reachedPart(table, new Map(empty), names);
 }
 
-/** The chains reached from some, the flow table and the sets that these use, and the sets with elements. */
+/** The chains reached from some, the sets and other objects that these use, and the sets with elements. */
 function reachedPart(table: Table, sets: ReadonlyMap<string, ElementSet>, from: readonly string[]): Table {
-  const { family, name, flowtable } = table;
+  const { family, name, flowtable, timeouts } = table;
   const chains = reachedChains(table, from);
   const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
+  const assigned = [...(timeouts ?? [])].filter(([object]) => looked.has(object));
   return {
     ...{ family, name, ...(flowtable !== undefined && looked.has(flowtable.name) && { flowtable }) },
+    ...(assigned.length > 0 && { timeouts: new Map(assigned) }),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map([...sets].filter(([set, { elements }]) => elements.size > 0 || looked.has(set))),
   };
@@ -54,18 +56,20 @@ function reachedChains({ chains }: Table, from: readonly string[]): Chain[] {
 
 interface References {
   readonly chains: string[];
+  /** Sets, maps, flow tables and objects with timeouts. */
   readonly sets: string[];
 }
 
-/** The names in rules: `@set` in place of any constant, and the targets of jumps. */
+/** The names in rules: `@set` in place of any constant, objects, and the targets of jumps. */
 function referencesOf(value: unknown, found: References = { chains: [], sets: [] }): References {
   if (typeof value === "string") {
     if (value.startsWith("@")) found.sets.push(value.slice(1));
   } else if (Array.isArray(value)) {
     for (const item of value) referencesOf(item, found);
   } else if (typeof value === "object" && value !== null) {
-    const { target } = value as { readonly target?: unknown };
+    const { target, "ct timeout": object } = value as Readonly<Record<string, unknown>>;
     if (typeof target === "string") found.chains.push(target);
+    if (typeof object === "string") found.sets.push(object);
     for (const part of Object.values(value)) referencesOf(part, found);
   }
   return found;

@@ -19,12 +19,40 @@ export interface TransactionText {
 /** @throws AppError INVALID_TRANSACTION */
 export function transactionText(transaction: Transaction): TransactionText {
   validateTransaction(transaction);
+  if (transaction.nftables.some(deletesTimeouts)) {
+    return { text: transaction.nftables.map(deletionLine).join(""), narrow: undefined };
+  }
   const text = JSON.stringify(transaction);
   const families = new Set(transaction.nftables.map(familyInTable));
   const [family] = families;
   if (families.size !== 1 || family === undefined) return { text, narrow: undefined };
   const listing = { list: { counters: { family, table: TABLE_NAME } } };
   return { text, narrow: `${text.slice(0, -"]}".length)},${JSON.stringify(listing)}]}` };
+}
+
+function deletesTimeouts(command: Command): boolean {
+  return "delete" in command && "ct timeout" in command.delete;
+}
+
+/**
+ * Writes a command that empties or deletes an object in nft's own language. nft reads that after JSON failed,
+ * and its JSON cannot delete a `ct timeout`: it would delete a chain without a name (1.1.3 and 1.1.7,
+ * `json_parse_cmd_add_object` passes NFT_OBJECT_CT_TIMEOUT as the kind of a command's object). The schema holds
+ * names to letters, digits and a few signs.
+ */
+function deletionLine(command: Command): string {
+  const [[verb, object] = []] = Object.entries(command) as [string, Record<string, NamedObject>][];
+  const [[kind = "", named] = []] = Object.entries(object ?? {});
+  if (verb === "add" || named?.table === undefined || "elem" in named) {
+    throw new Error(`${verb} ${kind} beside a deletion of timeouts`);
+  }
+  return `${verb} ${kind} ${named.family} ${named.table} ${named.name}\n`;
+}
+
+interface NamedObject {
+  readonly family: Family;
+  readonly table?: string;
+  readonly name: string;
 }
 
 /**

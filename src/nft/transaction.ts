@@ -7,6 +7,7 @@ import {
   type SetSpec,
   TABLE_NAME,
   type Table,
+  type TimeoutPolicy,
 } from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
 import type { ElementsDelta, TableDelta } from "./delta.ts";
@@ -77,6 +78,7 @@ function tableCommands(delta: TableDelta): Command[] {
     ...(delta.addedFlowtable === undefined
       ? []
       : [{ add: declaredFlowtable(family, name, delta.addedFlowtable) }]),
+    ...(delta.addedTimeouts ?? []).map((policy) => ({ add: declaredTimeouts(family, name, policy) })),
     ...delta.replacedChains.flatMap((chainName) => [
       { flush: chain(chainName) },
       { delete: chain(chainName) },
@@ -95,6 +97,9 @@ function tableCommands(delta: TableDelta): Command[] {
       ? []
       : [{ delete: flowtableReference(family, name, delta.deletedFlowtable) }]),
     ...delta.deletedChains.map((chainName) => ({ delete: chain(chainName) })),
+    ...(delta.deletedTimeouts ?? []).map((object) => ({
+      delete: { "ct timeout": { family, table: name, name: object } },
+    })),
   ];
 }
 
@@ -107,6 +112,9 @@ function rebuildCommands(table: Table): Command[] {
     { add: { table: { family, name } } },
     ...sets.map(({ spec }) => ({ add: declaredSet(family, name, spec) })),
     ...(table.flowtable === undefined ? [] : [{ add: declaredFlowtable(family, name, table.flowtable) }]),
+    ...[...(table.timeouts?.values() ?? [])].map((policy) => ({
+      add: declaredTimeouts(family, name, policy),
+    })),
     ...chains.map((chain) => ({ add: declaredChain(family, name, chain) })),
     ...chains.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
     ...filled.map(({ spec }) => ({ flush: setReference(family, name, spec) })),
@@ -175,6 +183,14 @@ function declaredChain(family: Family, table: string, { name, base }: Chain): Co
 
 function declaredFlowtable(family: Family, table: string, { name, hook, prio }: Flowtable): CommandObject {
   return { flowtable: { family, table, name, hook, prio } };
+}
+
+function declaredTimeouts(
+  family: Family,
+  table: string,
+  { name, protocol, policy }: TimeoutPolicy,
+): CommandObject {
+  return { "ct timeout": { family, table, name, protocol, policy } };
 }
 
 function flowtableReference(family: Family, table: string, { name }: Flowtable): CommandObject {

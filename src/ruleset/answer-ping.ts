@@ -11,7 +11,6 @@ import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { FrontendRules } from "./service-port-rules.ts";
 import { PING_IPS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
-import { digest } from "./source-ranges.ts";
 
 /** The chain that answers echo requests. */
 export const ANSWER_PING = "answer-ping" satisfies StaticChainName;
@@ -149,7 +148,7 @@ function chainFor(conditions: readonly string[]): AnswerChain | undefined {
   const [first, second] = conditions;
   if (first === undefined || first === ANSWER_PING) return first;
   if (first === ANSWER_INSIDE && second === undefined) return first;
-  return pingName(digest(conditions.join()));
+  return pingName(conditions.join());
 }
 
 function targetOf(verdict: string | undefined): AnswerChain | undefined {

@@ -120,8 +120,8 @@ export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_S
 }
 
 /**
- * Separates the deletions of chains, and of the sets and flow tables that these chains may use, from all
- * other changes. Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element
+ * Separates the deletions of chains, and of the sets and objects that these chains may use, from all other
+ * changes. Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element
  * that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
@@ -133,12 +133,16 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
       ...delta,
       deletedChains: [],
       deletedSets: [],
+      deletedTimeouts: undefined,
     })),
     deletions: deltas
       .map((delta) => {
-        const { deletedChains, deletedSets, deletedFlowtable } = delta;
-        const flowtable = deletedFlowtable === undefined ? {} : { deletedFlowtable };
-        return { ...onlyElements(delta, []), deletedChains, deletedSets, ...flowtable };
+        const { deletedChains, deletedSets, deletedFlowtable, deletedTimeouts } = delta;
+        return {
+          ...onlyElements(delta, []),
+          ...{ deletedChains, deletedSets, deletedTimeouts },
+          ...(deletedFlowtable !== undefined && { deletedFlowtable }),
+        };
       })
       .filter((delta) => !isEmptyDelta(delta)),
   };
@@ -188,11 +192,13 @@ function newChainsFirst(
     const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
     const writtenChains = delta.writtenChains.filter(isNew);
     const names = new Set(writtenChains.map(({ name }) => name));
+    const { addedSets, addedTimeouts } = delta;
     return {
-      chains: { ...onlyElements(delta, []), addedSets: delta.addedSets, writtenChains },
+      chains: { ...onlyElements(delta, []), addedSets, addedTimeouts, writtenChains },
       others: {
         ...delta,
         addedSets: [],
+        addedTimeouts: undefined,
         writtenChains: delta.writtenChains.filter((chain) => !isNew(chain)),
       },
       isNeeded: delta.elements.some(({ added }) =>
@@ -220,13 +226,16 @@ function changes(deltas: readonly TableDelta[], size: number): Step[] {
     return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas), last];
   }
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
+  const end: Step = { name: "handover chains that go", deltas: handoverEnd(deltas) };
+  // nft's JSON cannot delete timeouts: see transaction-text.ts.
+  if (deletions.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0)) return [...ifBusy, end];
   return [
     {
       name: "everything at once",
       deltas: deltas.map(withHandover),
       ...(deletions.length > 0 && { ifBusy }),
     },
-    { name: "handover chains that go", deltas: handoverEnd(deltas) },
+    end,
   ];
 }
 

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Branded } from "../base/text.ts";
 import type { ClientLimits, RateUnit } from "../model/client-limits.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
@@ -80,7 +81,16 @@ export type PingName = Branded<"PingName">;
 /** The name of a chain that limits clients: see {@link clientLimitName}. */
 export type ClientLimitName = Branded<"ClientLimitName">;
 
-export type ChainName = StaticChainName | BalancerName | FirewallName | PingName | ClientLimitName;
+/** The name of a chain that assigns timeouts, and of their object: `timeouts-` and their hash. */
+export type TimeoutsName = Branded<"TimeoutsName">;
+
+export type ChainName =
+  | StaticChainName
+  | BalancerName
+  | FirewallName
+  | PingName
+  | ClientLimitName
+  | TimeoutsName;
 
 /** How to choose an endpoint. Lists of equal length that choose in the same way share one. */
 export interface Balancer {
@@ -105,7 +115,8 @@ export type ChainRole =
   | { readonly kind: "balancer"; readonly balancer: Balancer }
   | { readonly kind: "firewall" }
   | { readonly kind: "ping" }
-  | { readonly kind: "client-limit"; readonly limits: ClientLimits };
+  | { readonly kind: "client-limit"; readonly limits: ClientLimits }
+  | { readonly kind: "timeouts" };
 
 /** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
 const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
@@ -139,17 +150,18 @@ export function balancerName({
   return `${range}${[...words, count, affinitySeconds].join("-")}` as BalancerName;
 }
 
-/** The names of the chain that enforces source ranges and of their set. @param hash of the ranges */
-export function firewallNames(hash: string): {
+/** The names of the chain that enforces source ranges and of their set. @param ranges as text */
+export function firewallNames(ranges: string): {
   readonly chain: FirewallName;
   readonly set: `source-ranges-${string}`;
 } {
+  const hash = digest(ranges);
   return { chain: `firewall-${hash}` as FirewallName, set: `source-ranges-${hash}` };
 }
 
-/** The name of the chain that answers echo requests of some clients. @param hash of its rules */
-export function pingName(hash: string): PingName {
-  return `ping-${hash}` as PingName;
+/** The name of the chain that answers echo requests of some clients. @param rules as text */
+export function pingName(rules: string): PingName {
+  return `ping-${digest(rules)}` as PingName;
 }
 
 /**
@@ -164,6 +176,16 @@ export function clientLimitName({ connections, rate }: ClientLimits): ClientLimi
   return ["client-limit", ...numbers].join("-") as ClientLimitName;
 }
 
+/** The name of the chain that assigns timeouts and of their object. @param timeouts as text */
+export function timeoutsName(timeouts: string): TimeoutsName {
+  return `timeouts-${digest(timeouts)}` as TimeoutsName;
+}
+
+/** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 20);
+}
+
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
 /** At most six digits: no list has a million endpoints. */
@@ -174,14 +196,13 @@ const BALANCER = new RegExp(
 const CLIENT_LIMIT = new RegExp(
   `^client-limit(?=-\\d)(?:-${NUMBER})?(?:-${NUMBER}-(second|minute|hour)-${NUMBER})?$`,
 );
-const FIREWALL = /^firewall-[\da-f]{20}$/;
-const PING = /^ping-[\da-f]{20}$/;
+const HASHED = /^(firewall|ping|timeouts)-[\da-f]{20}$/;
 
 /** Reads a chain's name; undefined for a name that is not ours. */
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
-  if (FIREWALL.test(name)) return { kind: "firewall" };
-  if (PING.test(name)) return { kind: "ping" };
+  const [, hashed] = HASHED.exec(name) ?? [];
+  if (hashed !== undefined) return { kind: hashed as "firewall" | "ping" | "timeouts" };
   const limits = parseClientLimit(name);
   if (limits !== undefined) return { kind: "client-limit", limits };
   const [match, range, affinity, both, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];

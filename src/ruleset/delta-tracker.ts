@@ -1,6 +1,13 @@
 import type { Family } from "../base/family.ts";
 import { sortedEntries } from "../base/first-sorted.ts";
-import { type Chain, type ElementSet, type SetSpec, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
+import {
+  type Chain,
+  type ElementSet,
+  type SetSpec,
+  TABLE_NAME,
+  type Table,
+  type TimeoutPolicy,
+} from "../nft/ast/ruleset.ts";
 import { allElements, type ElementsDelta, sameChain, type TableDelta, withIntervals } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 
@@ -11,6 +18,7 @@ interface WritableSet extends ElementSet {
 interface WritableTable extends Table {
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, WritableSet>;
+  timeouts?: Map<string, TimeoutPolicy>;
 }
 
 /**
@@ -29,6 +37,8 @@ export class DeltaTracker {
   readonly #chains = new Map<string, Chain | undefined>();
   /** Set name to the committed set, undefined for none; only for sets that were added or deleted. */
   readonly #sets = new Map<string, WritableSet | undefined>();
+  /** Name to the committed object with timeouts, undefined for none; only for those added or deleted. */
+  readonly #timeouts = new Map<string, TimeoutPolicy | undefined>();
 
   /**
    * @param specs the sets and maps that the table always has, all empty
@@ -103,9 +113,24 @@ export class DeltaTracker {
     this.#table.sets.delete(name);
   }
 
+  /** Adds an object with timeouts. Its name stands for its content. */
+  putTimeouts(policy: TimeoutPolicy): void {
+    this.#table.timeouts ??= new Map();
+    if (!this.#timeouts.has(policy.name)) this.#timeouts.set(policy.name, undefined);
+    this.#table.timeouts.set(policy.name, policy);
+  }
+
+  /** Deletes an object with timeouts that was added by {@link DeltaTracker.putTimeouts}, if it exists. */
+  deleteTimeouts(name: string): void {
+    const known = this.#table.timeouts?.get(name);
+    if (known === undefined) return;
+    if (!this.#timeouts.has(name)) this.#timeouts.set(name, known);
+    this.#table.timeouts?.delete(name);
+  }
+
   /** The changes since the last commit; undefined for none. */
   pending(): TableDelta | undefined {
-    const { family, name: table, chains, sets } = this.#table;
+    const { family, name: table, chains, sets, timeouts } = this.#table;
     const touched = sortedEntries(this.#chains);
     const written = touched.flatMap(([name, committed]) => {
       const chain = chains.get(name);
@@ -121,6 +146,8 @@ export class DeltaTracker {
     const deletedSets = touchedSets.flatMap(([name, committed]) =>
       committed === undefined || sets.has(name) ? [] : [committed.spec],
     );
+    // Each has a chain of the same name, which comes and goes with it.
+    const touchedTimeouts = sortedEntries(this.#timeouts);
     const elements = this.#isCommitted
       ? [
           ...[...this.#elements].flatMap(([set, keys]) => this.#pendingElements(set, keys)),
@@ -135,6 +162,14 @@ export class DeltaTracker {
       mode: "change",
       addedSets: added.map(({ spec }) => spec),
       deletedSets,
+      ...(touchedTimeouts.length > 0 && {
+        addedTimeouts: touchedTimeouts.flatMap(([name, before]) =>
+          before ? [] : (timeouts?.get(name) ?? []),
+        ),
+        deletedTimeouts: touchedTimeouts.flatMap(([name, before]) =>
+          before && !timeouts?.has(name) ? [name] : [],
+        ),
+      }),
       writtenChains: written,
       changedChains: written.map(({ name }) => name).filter((name) => this.#chains.get(name) !== undefined),
       replacedChains: [],
@@ -155,7 +190,14 @@ export class DeltaTracker {
         : new Map<string, string>();
       sets.set(name, { spec, elements: committed });
     }
-    return { ...this.#table, chains: overlaid(this.#table.chains, this.#chains), sets };
+    const { timeouts, ...table } = this.#table;
+    const committed = overlaid(timeouts ?? new Map<string, TimeoutPolicy>(), this.#timeouts);
+    return {
+      ...table,
+      ...(committed.size > 0 && { timeouts: committed }),
+      chains: overlaid(table.chains, this.#chains),
+      sets,
+    };
   }
 
   /** Records that the kernel has the whole table now. */
@@ -165,6 +207,7 @@ export class DeltaTracker {
     this.#elementCount = 0;
     this.#chains.clear();
     this.#sets.clear();
+    this.#timeouts.clear();
   }
 
   /** A new set is added with all of its elements; a deleted one is emptied before. */

@@ -1,3 +1,4 @@
+import { timeoutsOfProtocol } from "../model/connection-timeouts.ts";
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
@@ -46,6 +47,7 @@ export function elementCount(
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
+    count += timedCount(service);
     count +=
       1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[family].length + addresses.guarded : 0);
     for (const spec of service.ports) {
@@ -114,6 +116,19 @@ export function watchedCount({ service, slices }: ServedObjects, context: Family
   if (watched.length === 0) return 0;
   const counted = countedSlices(slices, context);
   return watched.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
+}
+
+/** The number of ports of a Service with timeouts. */
+function timedCount({ connectionTimeouts, ports }: Service): number {
+  if (connectionTimeouts === undefined) return 0;
+  return ports.filter(({ protocol }) => timeoutsOfProtocol(connectionTimeouts, protocol)).length;
+}
+
+/** The number of protocols with timeouts among the ports of a Service: each is a list of its own. */
+export function timedProtocols({ connectionTimeouts, ports }: Service): number {
+  if (connectionTimeouts === undefined) return 0;
+  const protocols = new Set(ports.map(({ protocol }) => protocol));
+  return [...protocols].filter((protocol) => timeoutsOfProtocol(connectionTimeouts, protocol)).length;
 }
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {

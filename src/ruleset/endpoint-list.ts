@@ -3,6 +3,7 @@ import type { ClientLimits } from "../model/client-limits.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import { type Balancer, balancerName, type Refusal } from "./chain-names.ts";
+import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { Way } from "./list-ids.ts";
 import { slotTable } from "./slot-table.ts";
 
@@ -24,6 +25,8 @@ export interface ServicePortLists {
   readonly empty?: readonly EmptyList[];
   /** The limits of its clients; absent for none. */
   readonly limits?: ClientLimits;
+  /** Those of the service port's connections; absent for the node's. */
+  readonly timeouts?: PortTimeouts;
 }
 
 /** A way that leads to no endpoint. */

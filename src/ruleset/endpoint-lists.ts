@@ -1,4 +1,5 @@
 import { SharedValues } from "../base/shared-values.ts";
+import type { ClientLimits } from "../model/client-limits.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
@@ -10,6 +11,7 @@ import {
   REFUSALS,
 } from "./chain-names.ts";
 import { clientLimitChain } from "./client-limits.ts";
+import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
   type EmptyList,
@@ -31,7 +33,7 @@ import {
   type Way,
 } from "./list-ids.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
-import { CLIENT_LIMITS, FRONTEND_KINDS, type FrontendKind, PORTS, RANGES } from "./sets.ts";
+import { CLIENT_LIMITS, FRONTEND_KINDS, type FrontendKind, PORTS, RANGES, TIMEOUTS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that at least one frontend leads to. */
@@ -52,6 +54,8 @@ interface KnownPort {
   empty: readonly EmptyList[];
   /** The chain with the limits of its clients that the table has; undefined for none. */
   limits: ClientLimitName | undefined;
+  /** The timeouts that the table has. */
+  timeouts: PortTimeouts | undefined;
   /** The targets of programmed lists by number, unless they are sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
@@ -194,6 +198,7 @@ export class EndpointLists {
       kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
       limits: undefined,
+      timeouts: undefined,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -235,7 +240,9 @@ export class EndpointLists {
     port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
     port.kinds = usedKinds(port);
     this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
-    this.#writeLimits(port);
+    const isUsed = port.users.some((users) => users > 0);
+    this.#writeLimits(port, isUsed ? port.wanted.limits : undefined);
+    this.#writeTimeouts(port, isUsed ? port.wanted.timeouts : undefined);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
       if (from === to && before.kinds === port.kinds) continue;
@@ -284,9 +291,7 @@ export class EndpointLists {
     port.empty = empty;
   }
 
-  #writeLimits(port: KnownPort): void {
-    const isUsed = port.users.some((users) => users > 0);
-    const limits = isUsed ? port.wanted.limits : undefined;
+  #writeLimits(port: KnownPort, limits: ClientLimits | undefined): void {
     const [before, after] = [port.limits, limits && clientLimitName(limits)];
     if (before === after) return;
     if (limits !== undefined && after !== undefined) {
@@ -296,6 +301,15 @@ export class EndpointLists {
     this.#tracker.setElement(CLIENT_LIMITS, String(port.id), after && `jump ${after}`);
     if (before !== undefined) this.#shared.dropChain(before);
     port.limits = after;
+  }
+
+  #writeTimeouts(port: KnownPort, wanted: PortTimeouts | undefined): void {
+    const before = port.timeouts;
+    if (wanted === before) return;
+    if (wanted !== undefined) this.#shared.addTimeouts(wanted);
+    this.#tracker.setElement(TIMEOUTS, String(port.id), wanted && `jump ${wanted.chain.name}`);
+    if (before !== undefined) this.#shared.dropTimeouts(before);
+    port.timeouts = wanted;
   }
 
   #writeNumbers(

@@ -37,6 +37,7 @@ import {
   rangeSpecs,
   type SetName,
   setSpecs,
+  TIMEOUTS_SPEC,
   VANISHED,
   WATCH_SETS,
   watchSpecs,
@@ -66,8 +67,9 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The service ports with limits of clients, whether or not they have a frontend. */
+  /** The service ports with limits of clients, and those with timeouts, whether or not they have a frontend. */
   readonly #limited = new Set<ServicePortKey>();
+  readonly #timed = new Set<ServicePortKey>();
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -135,9 +137,10 @@ export class FamilyState {
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declareRanges(true);
     if (rules.watched.length > 0) this.#declareWatching(true);
-    if (rules.lists.limits === undefined) this.#limited.delete(key);
-    else this.#limited.add(key);
+    setMember(this.#limited, key, rules.lists.limits !== undefined);
+    setMember(this.#timed, key, rules.lists.timeouts !== undefined);
     if (this.#limited.size > 0) this.#declareLimits();
+    if (this.#timed.size > 0) this.#declareTimeouts();
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
@@ -154,6 +157,7 @@ export class FamilyState {
     this.#remember(key, rules);
     this.#rules.delete(key);
     this.#limited.delete(key);
+    this.#timed.delete(key);
     this.#release(rules, new Set());
     this.#ranges.replace(rules, undefined);
   }
@@ -170,6 +174,7 @@ export class FamilyState {
     if (this.#ranges.isEmpty) this.#declareRanges(false);
     if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declareWatching(false);
     this.#declareLimits();
+    this.#declareTimeouts();
     return pieces.length > 0;
   }
 
@@ -394,7 +399,7 @@ export class FamilyState {
   /** Declares or deletes the sets and chains of ranges, which a table has only while they are needed. */
   #declareRanges(areNeeded: boolean): void {
     if (areNeeded === this.#used.kinds.includes(RANGES)) return;
-    this.#used = { ...this.#used, kinds: areNeeded ? FRONTEND_KINDS : [PORTS] };
+    this.#used = { ...this.#used, kinds: areNeeded ? FRONTEND_KINDS : NO_FEATURES.kinds };
     this.#declare(areNeeded, rangeSpecs(this.#context), Object.values(RANGES.chains));
   }
 
@@ -411,6 +416,14 @@ export class FamilyState {
     if (areNeeded === this.#used.isLimiting) return;
     this.#used = { ...this.#used, isLimiting: areNeeded };
     this.#declare(areNeeded, limitSpecs(this.#context), [CLIENT_LIMIT_REFUSAL]);
+  }
+
+  /** Declares or deletes the map for service ports with timeouts. */
+  #declareTimeouts(): void {
+    const isNeeded = this.#timed.size > 0;
+    if (isNeeded === this.#used.hasTimeouts) return;
+    this.#used = { ...this.#used, hasTimeouts: isNeeded };
+    this.#declare(isNeeded, [TIMEOUTS_SPEC], []);
   }
 
   #declare(areNeeded: boolean, specs: readonly SetSpec[], chains: readonly string[]): void {
@@ -433,6 +446,11 @@ export class FamilyState {
   #putStaticChains(): void {
     for (const chain of staticChains(this.#context, this.#used)) this.#tracker.putChain(chain);
   }
+}
+
+function setMember(set: Set<ServicePortKey>, key: ServicePortKey, isMember: boolean): void {
+  if (isMember) set.add(key);
+  else set.delete(key);
 }
 
 /** The elements of a service port that others may share, those of its watched endpoints included. */

@@ -1,15 +1,16 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
+import { MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { clientLimitName } from "./chain-names.ts";
 import { enforcedLimits } from "./client-limits.ts";
-import { rangeCount, type ServedObjects, watchedCount } from "./element-count.ts";
+import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
 /** Features with a limited budget. A Service is served without one if older Services leave too little of it. */
-export const FEATURES = ["affinity", "ranges", "watching", "limits"] as const;
+export const FEATURES = ["affinity", "ranges", "watching", "limits", "timeouts"] as const;
 
 export type Feature = (typeof FEATURES)[number];
 
@@ -19,6 +20,7 @@ export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   ranges: "its ranges of ports",
   watching: "passive health checks",
   limits: "limits of its clients",
+  timeouts: "its connection timeouts",
 };
 
 /** How to count a feature in a family, and the name of its budget. */
@@ -28,6 +30,8 @@ interface FeatureCount {
   readonly what: string;
   /** The name of what Services share if they want the same. */
   readonly sharedOf?: (of: ServedObjects) => string | undefined;
+  /** Why no Service has the feature, where the limit is 0; absent if that is up to the limit. */
+  readonly none?: string;
 }
 
 const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
@@ -51,6 +55,13 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     limitOf: ({ maxClientLimits }) => maxClientLimits,
     what: "different limits of clients in a family",
     sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
+  },
+  timeouts: {
+    amountOf: ({ service }) => timedProtocols(service),
+    limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
+    what: "different timeouts of connections in a family",
+    sharedOf: ({ service }) => `${timedProtocols(service)} ${JSON.stringify(service.connectionTimeouts)}`,
+    none: "the option --connection-timeouts is off, or this node's kernel cannot set them",
   },
 };
 
@@ -149,6 +160,8 @@ export class FeatureBudget {
   }
 
   #textOf({ of, budget, left, wanted }: Shortfall): string {
+    const { none } = this.#count;
+    if (budget === 0 && none !== undefined) return none;
     const whose = of === "all" ? "all Services together" : "the Services of a namespace";
     return `${whose} can have ${budget} ${this.#count.what}, and this one has ${wanted}, ${wanted - left} more than older ones leave`;
   }

@@ -1,4 +1,5 @@
 import type { Family } from "../base/family.ts";
+import type { TimeoutName } from "../model/connection-timeouts.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
@@ -32,6 +33,8 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** For Services without the annotation. */
   readonly passiveHealthCheck: PassiveHealthSetting;
+  /** The node's timeouts of connections in seconds; undefined if Services have none of their own. */
+  readonly connectionTimeouts: Readonly<Record<TimeoutName, number>> | undefined;
   /** The addresses at which ranges of ports are served. */
   readonly portRanges: PortRangeAddresses;
   /**

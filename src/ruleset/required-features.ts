@@ -1,3 +1,4 @@
+import { KERNEL_TIMEOUTS } from "../model/connection-timeouts.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { ElementSet, Table } from "../nft/ast/ruleset.ts";
@@ -6,6 +7,7 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { timeoutsFor } from "./connection-timeouts.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
@@ -27,6 +29,8 @@ export interface RequiredFeatures {
   readonly features: readonly RequiredFeature[];
 }
 
+const PROBE_TABLE = "nft-proxy-probe";
+
 const UPGRADE = "use nft 1.1.3 or newer, or name another with --nft-path";
 
 const CONTEXT: FamilyContext = {
@@ -42,6 +46,8 @@ const CONTEXT: FamilyContext = {
   scheduler: "random",
   // Needs no more than counters do.
   passiveHealthCheck: "off",
+  // Not required: see timeoutFeatures.
+  connectionTimeouts: undefined,
   portRanges: "off",
   apiServers: [],
   affinityMapSize: 1024,
@@ -127,6 +133,20 @@ export function fastPathFeatures(): RequiredFeatures {
   };
 }
 
+/** The features for timeouts of connections. The daemon works without them if the kernel lacks them. */
+export function timeoutFeatures(): RequiredFeatures {
+  const { family } = CONTEXT;
+  const pairs = (["tcp", "udp"] as const).map((protocol) => timeoutsFor(protocol, {}, KERNEL_TIMEOUTS));
+  const whole = created({
+    ...{ family, name: PROBE_TABLE, sets: new Map() },
+    timeouts: new Map(pairs.map(({ object }) => [object.name, object])),
+    chains: new Map(pairs.map(({ chain }) => [chain.name, chain])),
+  });
+  const hint =
+    "load or build the kernel module nft_ct with timeouts (CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_TIMEOUT)";
+  return { whole, features: [{ name: "timeouts of connections", hint, transaction: whole }] };
+}
+
 /** A table with everything that Services can need. A set of source ranges needs only its declaration. */
 function sampleTable(context: FamilyContext): Table {
   const chains = [
@@ -137,7 +157,7 @@ function sampleTable(context: FamilyContext): Table {
   const sets = specs.map((spec): [string, ElementSet] => [spec.name, { spec, elements: new Map() }]);
   return {
     family: context.family,
-    name: "nft-proxy-probe",
+    name: PROBE_TABLE,
     ...flowtableOf(context),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map(sets),

@@ -18,10 +18,10 @@ export interface ElementChange {
   readonly after?: string;
 }
 
-/** A chain, set or map that is added, deleted or changed. */
+/** A chain, set, map or object with timeouts that is added, deleted or changed. */
 export interface PartChange {
   readonly family: Family;
-  readonly kind: "table" | "chain" | "set";
+  readonly kind: "table" | "chain" | "set" | "object";
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
   /** `namespace/name` of a Service whose source ranges a chain or set holds; absent for the node's own. */
@@ -189,6 +189,8 @@ function partChanges(delta: TableDelta, before: Ruleset, owners: readonly Owners
   return [
     ...delta.addedSets.map(({ name }) => part("set", name, "added")),
     ...delta.deletedSets.map(({ name }) => part("set", name, "removed")),
+    ...(delta.addedTimeouts ?? []).map(({ name }) => part("object", name, "added")),
+    ...(delta.deletedTimeouts ?? []).map((name) => part("object", name, "removed")),
     ...delta.writtenChains.map(({ name }) => part("chain", name, chains?.has(name) ? "changed" : "added")),
     ...delta.deletedChains.map((name) => part("chain", name, "removed")),
   ];

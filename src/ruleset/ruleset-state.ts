@@ -137,7 +137,7 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
 export interface ElementOwners {
   /** The owners of an element: one, several of a shared one, none of the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
-  /** The service ports that a chain or set of source ranges guards; none for others. */
+  /** The service ports that a chain or set of source ranges, or a chain of timeouts, is for; none for others. */
   ofPart(name: string): readonly ServicePort[];
 }
 
@@ -146,7 +146,8 @@ export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const parts = new Map<string, ServicePort[]>();
   const pings = state.table.sets.get(PING_IPS)?.elements;
-  for (const { port, frontends, shared: elements } of state.allServicePortRules()) {
+  for (const { port, frontends, lists, shared: elements } of state.allServicePortRules()) {
+    if (lists.timeouts !== undefined) addOwner(parts, lists.timeouts.chain.name, port);
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
     for (const { key, guard } of frontends) {
       const { address = "" } = parseFrontendKey(key);

@@ -10,6 +10,7 @@ import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
 import { enforcedLimits } from "./client-limits.ts";
+import { portTimeouts } from "./connection-timeouts.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
@@ -73,13 +74,19 @@ export function renderServicePort(
   const ranges = servedRanges(port, context);
   const isRanged = ranges.length > 0;
   const limits = enforcedLimits(service, context);
+  const timeouts = portTimeouts(port, context);
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
     ranges: rangeFrontends(service, ranges, ofAddresses),
     lists:
-      isRanged || limits !== undefined
-        ? { ...lists, ...(isRanged && { empty: emptyLists(port, choice) }), ...(limits && { limits }) }
+      isRanged || limits !== undefined || timeouts !== undefined
+        ? {
+            ...lists,
+            ...(isRanged && { empty: emptyLists(port, choice) }),
+            ...(limits && { limits }),
+            ...(timeouts && { timeouts }),
+          }
         : lists,
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },

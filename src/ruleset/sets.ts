@@ -46,6 +46,9 @@ export const ANSWERS = "endpoint-answers";
 /** The same: their resets before an answer. */
 export const RESETS = "endpoint-resets";
 
+/** Service port id to the chain that assigns the timeouts of its connections. */
+export const TIMEOUTS = "connection-timeouts";
+
 /** The sets of watched endpoints. */
 export const WATCH_SETS = [ATTEMPTS, ANSWERS, RESETS] as const;
 
@@ -80,6 +83,7 @@ export type SetName =
   | typeof CLIENT_LIMITS
   | typeof CLIENT_CONNECTIONS
   | typeof CLIENT_RATES
+  | typeof TIMEOUTS
   | `source-ranges-${string}`;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
@@ -154,6 +158,7 @@ const LIST_SETS: ReadonlySet<string> = new Set([
   CLIENT_LIMITS,
   CLIENT_CONNECTIONS,
   CLIENT_RATES,
+  TIMEOUTS,
 ]);
 
 /** Whether a set or map is keyed by frontends. */
@@ -270,6 +275,9 @@ export function limitSpecs({
     { ...PLAIN, name: CLIENT_RATES, key, dynamic: true, size },
   ];
 }
+
+/** The map of one family that exists while a service port has timeouts. */
+export const TIMEOUTS_SPEC: NamedSetSpec = { ...PLAIN, name: TIMEOUTS, key: ["classid"], value: "verdict" };
 
 export function isOfSourceRanges(set: string): boolean {
   return set.startsWith("source-ranges-");

@@ -18,7 +18,7 @@ type Counted = Claim & ServedObjects;
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
  * loses its ranges; without enough watched endpoints, its passive health checks; without enough chains of
- * limits, the limits of its clients.
+ * limits, the limits of its clients; without enough lists of timeouts, its own timeouts.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.
@@ -30,6 +30,7 @@ export class SharedBudgets {
     ranges: new FeatureBudget("ranges"),
     watching: new FeatureBudget("watching"),
     limits: new FeatureBudget("limits"),
+    timeouts: new FeatureBudget("timeouts"),
   } as const;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
@@ -124,7 +125,7 @@ export class SharedBudgets {
     const reduced = byFamily((family) => {
       if (!REDUCING.some((feature) => isShort(feature, family))) return service;
       return {
-        ...(isShort("limits", family) ? withoutLimits(service) : service),
+        ...reducedService(service, (feature) => isShort(feature, family)),
         ...(isShort("affinity", family) && { affinitySeconds: 0 }),
         ...(isShort("watching", family) && { passiveHealthCheck: "off" as const }),
       };
@@ -150,10 +151,16 @@ export interface Served {
 }
 
 /** The features that belong to Services; the others belong to their ports. */
-const REDUCING: readonly Feature[] = ["affinity", "watching", "limits"];
+const REDUCING: readonly Feature[] = ["affinity", "watching", "limits", "timeouts"];
 
-function withoutLimits({ clientLimits: _, ...service }: Service): Service {
-  return service;
+/** A Service without the annotations of features that it loses. */
+function reducedService(service: Service, isShort: (feature: Feature) => boolean): Service {
+  const { clientLimits, connectionTimeouts, ...rest } = service;
+  return {
+    ...rest,
+    ...(clientLimits !== undefined && !isShort("limits") && { clientLimits }),
+    ...(connectionTimeouts !== undefined && !isShort("timeouts") && { connectionTimeouts }),
+  };
 }
 
 function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec {

@@ -1,11 +1,12 @@
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
+import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
 import type { SourceRanges } from "./source-ranges.ts";
 
-/** The chains, sets and elements that several service ports share. They exist while one uses them. */
+/** The chains, sets, timeouts and elements that several service ports share. They exist while one uses them. */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
   /** Number of users of a chain or element besides the first; only for those with several. */
@@ -39,6 +40,23 @@ export class SharedObjects {
     if (this.#dropUser(`chain ${chain.name}`)) return;
     this.#tracker.deleteChain(chain.name);
     this.#tracker.deleteSet(set.name);
+  }
+
+  /** Adds a service port with timeouts. */
+  addTimeouts({ object, chain }: PortTimeouts): void {
+    if (this.#tracker.table.chains.has(chain.name)) {
+      this.#addUser(`chain ${chain.name}`);
+      return;
+    }
+    this.#tracker.putTimeouts(object);
+    this.#tracker.putChain(chain);
+  }
+
+  /** Removes a service port with timeouts, and with the last one their chain and object. */
+  dropTimeouts({ object, chain }: PortTimeouts): void {
+    if (this.#dropUser(`chain ${chain.name}`)) return;
+    this.#tracker.deleteChain(chain.name);
+    this.#tracker.deleteTimeouts(object.name);
   }
 
   /** Removes a user of a chain, and with the last one the chain. */

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { intervalText, joinIntervals, parseInterval } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
 import { cidrContains } from "../model/ip.ts";
@@ -47,7 +46,7 @@ function guardOf(service: Service, context: FamilyContext): SourceRanges | undef
   const allowsNode = nodeAddress !== "" && cidrs.some((cidr) => cidrContains(cidr, nodeAddress));
   const ranges = joinedRanges(family, allowsNode ? [...cidrs, ...service.loadBalancerIPs[family]] : cidrs);
   if (ranges.length === 1 && ranges[0]?.endsWith("/0")) return undefined;
-  const names = firewallNames(digest(ranges.join()));
+  const names = firewallNames(ranges.join());
   const isForbidden = differs(sourceAddress(family), `@${names.set}`);
   return {
     chain: {
@@ -63,9 +62,4 @@ function joinedRanges(family: Family, ranges: readonly string[]): readonly strin
   return joinIntervals(ranges.map((range) => parseInterval(family, range))).map((one) =>
     intervalText(family, one),
   );
-}
-
-/** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */
-export function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex").slice(0, 20);
 }

@@ -21,6 +21,7 @@ import {
   type StaticChain,
 } from "./chain-names.ts";
 import { CHECK_CLIENT_LIMITS, clientLimitRefusal } from "./client-limits.ts";
+import { TO_TIMEOUTS } from "./connection-timeouts.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,
@@ -48,10 +49,17 @@ export interface UsedFeatures {
   readonly isWatching: boolean;
   /** Whether a Service has limits of clients. */
   readonly isLimiting: boolean;
+  /** Whether a service port has timeouts. */
+  readonly hasTimeouts: boolean;
 }
 
 /** The features of a table without Services. */
-export const NO_FEATURES: UsedFeatures = { kinds: [PORTS], isWatching: false, isLimiting: false };
+export const NO_FEATURES: UsedFeatures = {
+  kinds: [PORTS],
+  isWatching: false,
+  isLimiting: false,
+  hasTimeouts: false,
+};
 
 /** The chains of a family that do not depend on single Services: their number is constant. */
 export function staticChains(context: FamilyContext, used: UsedFeatures = NO_FEATURES): StaticChain[] {
@@ -60,7 +68,7 @@ export function staticChains(context: FamilyContext, used: UsedFeatures = NO_FEA
   return [
     ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, isLimiting)),
+    ...kinds.flatMap((kind) => wayChains(context, kind, used)),
     ...(isLimiting ? [clientLimitRefusal(context)] : []),
     ...pingChains(context),
     {
@@ -82,7 +90,11 @@ export function staticChains(context: FamilyContext, used: UsedFeatures = NO_FEA
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(context: FamilyContext, kind: FrontendKind, isLimiting: boolean): StaticChain[] {
+function wayChains(
+  context: FamilyContext,
+  kind: FrontendKind,
+  { isLimiting, hasTimeouts }: UsedFeatures,
+): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
   const limits = isLimiting ? [CHECK_CLIENT_LIMITS] : [];
   return [
@@ -90,6 +102,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, isLimiting: boole
       name: balancing,
       rules: [
         ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
+        ...(hasTimeouts ? [TO_TIMEOUTS] : []),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
         ...limits,
         [toBalancer(kind)],

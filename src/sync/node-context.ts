@@ -4,6 +4,7 @@ import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/address
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import { MOST_CLIENT_LIMITS } from "../model/client-limits.ts";
+import { nodeTimeouts } from "../model/connection-timeouts.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -47,6 +48,7 @@ export function nodeContextOf(
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
       passiveHealthCheck: options.passiveHealthCheck,
+      connectionTimeouts: options.connectionTimeouts === "on" ? nodeTimeouts(options.conntrack) : undefined,
       portRanges: options.portRanges,
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,

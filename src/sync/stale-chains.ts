@@ -2,8 +2,8 @@ import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 
 /**
- * The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be
- * deleted.
+ * The chains in the kernel that nothing leads to any more, and the sets and timeouts that they used, still to
+ * be deleted.
  */
 export class StaleChains {
   #deletions: readonly TableDelta[] = [];
@@ -23,7 +23,7 @@ export class StaleChains {
   }
 
   /**
-   * Takes the deletions out, each chain and set once, and none that is in use again.
+   * Takes the deletions out, each chain, set and object once, and none that is in use again.
    * @param desired the tables as they should be
    */
   take(desired: Ruleset): readonly TableDelta[] {
@@ -35,10 +35,13 @@ export class StaleChains {
       const sets = new Map(
         own.flatMap(({ deletedSets }) => deletedSets.map((spec) => [spec.name, spec] as const)),
       );
+      const timeouts = new Set(own.flatMap(({ deletedTimeouts = [] }) => deletedTimeouts));
       for (const name of table.chains.keys()) chains.delete(name);
       for (const name of table.sets.keys()) sets.delete(name);
-      if (own[0] === undefined || chains.size + sets.size === 0) return [];
-      return [{ ...own[0], deletedChains: [...chains], deletedSets: [...sets.values()] }];
+      for (const name of table.timeouts?.keys() ?? []) timeouts.delete(name);
+      if (own[0] === undefined || chains.size + sets.size + timeouts.size === 0) return [];
+      const deletedSets = [...sets.values()];
+      return [{ ...own[0], deletedChains: [...chains], deletedSets, deletedTimeouts: [...timeouts] }];
     });
   }
 }

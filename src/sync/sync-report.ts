@@ -153,5 +153,7 @@ function tableText(delta: TableDelta): string {
   if (delta.mode === "create") return `${table} was missing`;
   if (delta.mode === "recreate") return `${table} had other declarations`;
   const { chains, sets, elements } = deltaSize([delta]);
-  return `${table}: ${counted(chains, "chain")}, ${counted(sets, "set")}, ${counted(elements, "element")} differed`;
+  const objects = (delta.addedTimeouts?.length ?? 0) + (delta.deletedTimeouts?.length ?? 0);
+  const timeouts = objects === 0 ? "" : `, ${counted(objects, "object")} with timeouts`;
+  return `${table}: ${counted(chains, "chain")}, ${counted(sets, "set")}, ${counted(elements, "element")}${timeouts} differed`;
 }

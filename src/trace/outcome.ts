@@ -17,6 +17,8 @@ export type Effect =
   | { readonly kind: "random"; readonly value: number; readonly choices: number }
   | { readonly kind: "dnat"; readonly to: Destination }
   | { readonly kind: "masquerade" }
+  /** The connection gets the timeouts of an object. */
+  | { readonly kind: "timeouts"; readonly object: string }
   /** `reset`: by a TCP reset, otherwise by an ICMP error. */
   | { readonly kind: "reject"; readonly reset: boolean }
   | {

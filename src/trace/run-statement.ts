@@ -33,8 +33,8 @@ const UNDECIDED: Result = { kind: "undecided" };
 const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
 const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
-/** `flow` only changes the way of later packets. */
-const PASSIVE = ["match", "counter", "flow", "noEffect", "condition"];
+/** `flow` only changes the way of later packets, and `ct timeout` the life of the connection. */
+const PASSIVE = ["match", "counter", "flow", "ct timeout", "noEffect", "condition"];
 
 /** Whether a statement only compares, counts or logs. */
 export function isPassive(statement: AnyStatement): boolean {
@@ -64,6 +64,10 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
   if ("masquerade" in statement) return runMasquerade(evaluation, branch);
   if ("reject" in statement) return runReject(evaluation, branch, typeOfReject(statement.reject));
   if ("counter" in statement || "flow" in statement || "noEffect" in statement) return CONTINUE;
+  if ("ct timeout" in statement) {
+    addEffect(branch, { kind: "timeouts", object: statement["ct timeout"] });
+    return CONTINUE;
+  }
   if ("condition" in statement) return UNDECIDED;
   return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
 }

@@ -52,6 +52,9 @@ const CLUSTERS: readonly SmallCluster[] = [
   cluster("client-limits", {
     clientLimits: { connections: 100, rate: { amount: 20, per: "second", burst: 40 } },
   }),
+  cluster("connection-timeouts", {
+    connectionTimeouts: { "tcp-established": 7200 },
+  }),
   cluster("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
   cluster(
     "dual-stack",

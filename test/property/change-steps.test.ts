@@ -16,7 +16,15 @@ import {
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { AFFINITY_IDS, ATTEMPTS, CLIENT_LIMITS, LISTS, PORTS, RANGES } from "../../src/ruleset/sets.ts";
+import {
+  AFFINITY_IDS,
+  ATTEMPTS,
+  CLIENT_LIMITS,
+  LISTS,
+  PORTS,
+  RANGES,
+  TIMEOUTS,
+} from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { type Host, isEcho, type Packet } from "../../src/trace/packet.ts";
@@ -56,9 +64,9 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS];
+const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS, TIMEOUTS];
 
-/** The first range of ports, watched endpoint or limit, and the last one, change the chains that packets pass: that comes at once. */
+/** The first range of ports, watched endpoint, limit or timeout, and the last one, change the chains that packets pass: that comes at once. */
 function changesStaticChains(deltas: readonly TableDelta[]): boolean {
   return deltas.some((one) =>
     [...one.addedSets, ...one.deletedSets].some(({ name }) => ON_DEMAND.includes(name)),

@@ -74,7 +74,30 @@ function tables(ruleset: Ruleset): Table[] {
   return Object.values(ruleset);
 }
 
+test("without the option, timeouts of Services leave the bytes of the same Services without them", () => {
+  fc.assert(
+    fc.property(anyObjects, anyContexts, ({ services, slices }, contexts) => {
+      const bytes = (given: typeof services, nodeContext: typeof contexts) =>
+        JSON.stringify(rebuildTransaction(renderAll({ services: given, slices }, nodeContext).state.ruleset));
+      const untimed = services.map(({ connectionTimeouts: _, ...rest }) => rest);
+      const off = contexts.map((context) => ({ ...context, connectionTimeouts: undefined }));
+      expect(bytes(services, off)).toBe(bytes(untimed, contexts));
+    }),
+  );
+});
+
 describe("in every ruleset", () => {
+  test("every chain that assigns timeouts has its object, and every object its chain", () => {
+    fc.assert(
+      fc.property(anyRuleset, (ruleset) => {
+        for (const { chains, timeouts } of tables(ruleset)) {
+          const assigning = [...chains.keys()].filter((name) => name.startsWith("timeouts-"));
+          expect(assigning.sort()).toEqual([...(timeouts?.keys() ?? [])].sort());
+        }
+      }),
+    );
+  });
+
   test("every verdict leads to a chain that exists, and every balancer and firewall chain is used", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
@@ -84,7 +107,7 @@ describe("in every ruleset", () => {
           expect([...targets].filter((target) => !chains.has(target))).toEqual([]);
           const rules = JSON.stringify([...chains.values()].map(({ rules }) => rules));
           const perUse = [...chains.keys()].filter((name) =>
-            /^(?:balance|affinity|slots|round-robin|source-hash|flow-hash|firewall)-\w/.test(name),
+            /^(?:balance|affinity|slots|round-robin|source-hash|flow-hash|firewall|timeouts)-\w/.test(name),
           );
           expect(perUse.filter((name) => !targets.has(name))).toEqual([]);
           for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g))
@@ -158,7 +181,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("that rebuilds turns any tables into the desired ones, except for stale chains and their sets", () => {
+  test("that rebuilds turns any tables into the desired ones, except for stale chains and what they used", () => {
     fc.assert(
       fc.property(anyRuleset, anyRuleset, (one, other) => {
         const kernel = new FakeKernel();
@@ -169,6 +192,8 @@ describe("a transaction", () => {
             if (!other[table.family]?.chains.has(name)) table.chains.delete(name);
           for (const name of table.sets.keys())
             if (!other[table.family]?.sets.has(name)) table.sets.delete(name);
+          for (const name of table.timeouts?.keys() ?? [])
+            if (!other[table.family]?.timeouts?.has(name)) table.timeouts?.delete(name);
         }
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
       }),

@@ -29,6 +29,7 @@ export function draftOf(ruleset: Ruleset): Draft {
       family: table.family,
       name: table.name,
       ...(table.flowtable && { flowtable: table.flowtable }),
+      ...(table.timeouts && { timeouts: new Map(table.timeouts) }),
       chains: new Map(
         [...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }]),
       ),
@@ -70,6 +71,10 @@ function remove(draft: Draft, kind: string, object: JsonObject): void {
       return;
     case "flowtable":
       delete table.flowtable;
+      return;
+    case "ct timeout":
+      memberOf(table.timeouts ?? new Map(), name);
+      table.timeouts?.delete(name);
       return;
     case "element": {
       const { spec, elements } = memberOf(table.sets, name);

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/model/client-limits.ts";
+import type { ConnectionTimeouts } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -69,6 +70,12 @@ const PORT_RANGES: readonly (readonly PortRange[])[] = [
   [{ first: 1, last: 65535 }],
 ];
 
+/** Timeouts of one protocol, of both, and with a value in common. */
+const TIMEOUTS: readonly ConnectionTimeouts[] = [
+  { "tcp-established": 7200 },
+  { "tcp-established": 7200, "udp-stream": 300 },
+  { udp: 10 },
+];
 const portSpec: fc.Arbitrary<ServicePortSpec> = fc
   .record({
     name: fc.constantFrom(...PORT_NAMES),
@@ -107,13 +114,15 @@ const anyService: fc.Arbitrary<Service> = fc
     scheduler: fc.oneof({ arbitrary: fc.constant(null), weight: 7 }, fc.constantFrom(...SCHEDULERS)),
     clientLimits: fc.constantFrom(null, null, null, ...CLIENT_LIMITS),
     passiveHealthCheck: fc.constantFrom(null, null, null, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
+    connectionTimeouts: fc.constantFrom<ConnectionTimeouts | null>(null, null, null, ...TIMEOUTS),
   })
-  .map(({ scheduler, passiveHealthCheck, clientLimits, ...options }) =>
+  .map(({ scheduler, passiveHealthCheck, clientLimits, connectionTimeouts, ...options }) =>
     service({
       ...options,
       ...(scheduler === null ? {} : { scheduler }),
       ...(clientLimits === null ? {} : { clientLimits }),
       ...(passiveHealthCheck === null ? {} : { passiveHealthCheck }),
+      ...(connectionTimeouts === null ? {} : { connectionTimeouts }),
     }),
   );
 

@@ -1,5 +1,6 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import { type ClientLimits, MOST_CLIENT_LIMITS } from "../../src/model/client-limits.ts";
+import { type ConnectionTimeouts, KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -39,6 +40,7 @@ export interface ServiceOptions {
   readonly scheduler?: Scheduler;
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
   readonly clientLimits?: ClientLimits;
+  readonly connectionTimeouts?: ConnectionTimeouts;
 }
 
 /** Returns the {@link ServiceName} of `namespace/name`, or of a bare name in the namespace `default`. */
@@ -67,6 +69,7 @@ export function service(options: ServiceOptions = {}): Service {
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
     ...(options.clientLimits === undefined ? {} : { clientLimits: options.clientLimits }),
+    ...(options.connectionTimeouts === undefined ? {} : { connectionTimeouts: options.connectionTimeouts }),
     ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
   };
 }
@@ -189,6 +192,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
     passiveHealthCheck: "off",
+    connectionTimeouts: KERNEL_TIMEOUTS,
     portRanges: "virtual",
     apiServers: [],
     affinityMapSize: 1024,

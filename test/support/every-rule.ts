@@ -8,6 +8,7 @@ import {
   type ServiceOptions,
   service,
   slice,
+  slicePort,
   testNodeContext,
 } from "./build.ts";
 
@@ -65,6 +66,14 @@ const GUARDED: ServiceOptions = {
   ],
 };
 
+/** Timeouts that are nft's defaults, and others. */
+const TIMED: ServiceOptions = {
+  name: "timed",
+  clusterIPs: both(1, 105),
+  ports: [port(80, { name: "tcp" }), port(53, { name: "udp", protocol: "udp" })],
+  connectionTimeouts: { "tcp-established": 7200, "tcp-close-wait": 60, "udp-stream": 300 },
+};
+const TIMED_PORTS = [slicePort(8080, { name: "tcp" }), slicePort(53, { name: "udp", protocol: "udp" })];
 const WEIGHTED: ServiceOptions = {
   name: "weighted",
   clusterIPs: both(1, 102),
@@ -104,9 +113,13 @@ export function everyRule(): Ruleset {
     FAMILIES.map((family) => slice({ service, endpoints: [ENDPOINTS[family][2]] }));
   const { state } = renderAll(
     {
-      services: [...BALANCED, GUARDED, WEIGHTED, ...WITHOUT_ENDPOINTS].map((options) => service(options)),
+      services: [...BALANCED, GUARDED, TIMED, WEIGHTED, ...WITHOUT_ENDPOINTS].map((options) =>
+        service(options),
+      ),
       slices: [
         ...[...BALANCED, GUARDED].flatMap(({ name = "" }) => everywhere(name)),
+        slice({ service: "timed", ports: TIMED_PORTS, endpoints: [ENDPOINTS.ip[2]] }),
+        slice({ service: "timed", ports: TIMED_PORTS, endpoints: [ENDPOINTS.ip6[2]] }),
         ...weights("weighted"),
         ...elsewhere("elsewhere"),
       ],

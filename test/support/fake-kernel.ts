@@ -91,6 +91,11 @@ function refusedDeletion(draft: Draft, object: CommandObject): string | undefine
   const table = tableOf(draft, object);
   const rules = JSON.stringify([...table.chains.values()].flatMap((chain) => chain.rules));
   if ("flowtable" in object) return rules.includes('"flow":') ? "the flow table is in use" : undefined;
+  if ("ct timeout" in object) {
+    return rules.includes(`"ct timeout":"${object["ct timeout"].name}"`)
+      ? "a rule uses the object"
+      : undefined;
+  }
   if (!("chain" in object)) {
     const { name } = "set" in object ? object.set : object.map;
     return rules.includes(`"@${name}"`) ? "the set is in use" : undefined;
@@ -117,6 +122,8 @@ function missingReference(table: Table, rule: string): string | undefined {
   }
   for (const [, name = ""] of rule.matchAll(/"@([^"]+)"/g))
     if (!table.sets.has(name) && table.flowtable?.name !== name) return `no set ${name}`;
+  for (const [, name = ""] of rule.matchAll(/"ct timeout":"([^"]+)"/g))
+    if (!table.timeouts?.has(name)) return `no object ${name}`;
   return undefined;
 }
 

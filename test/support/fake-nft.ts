@@ -1,10 +1,11 @@
+import { conntrackDefaults } from "../../src/base/conntrack-defaults.ts";
 import type { Family } from "../../src/base/family.ts";
 import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import { ProgramError } from "../../src/kernel/stream-lines.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
-import type { Transaction } from "../../src/nft/ast/json.ts";
+import type { Command, TimeoutJson, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
@@ -59,7 +60,7 @@ export class FakeNft {
     await this.before(kind);
     if (this.timesOut === true) return TIMED_OUT;
     if (this.broken !== undefined) return failed(this.broken);
-    const result = kind === "list" ? this.#list(args) : this.#send(withoutListing(JSON.parse(input)), kind);
+    const result = kind === "list" ? this.#list(args) : this.#read(input, kind);
     return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
 
@@ -68,6 +69,18 @@ export class FakeNft {
     const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
     if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
     for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
+  }
+
+  /** Reads JSON, which cannot delete timeouts, or nft's own language. */
+  #read(input: string, kind: NftRun): ProcessResult {
+    const isJson = input.startsWith("{");
+    const transaction = isJson ? withoutListing(JSON.parse(input)) : deletionsIn(input);
+    if (
+      isJson &&
+      transaction.nftables.some((command) => "delete" in command && "ct timeout" in command.delete)
+    )
+      return failed("internal:0:0-0: Error: Could not process rule: Invalid argument");
+    return this.#send(transaction, kind);
   }
 
   #send(transaction: Transaction, kind: NftRun): ProcessResult {
@@ -111,6 +124,19 @@ export class FakeNft {
 
 const FIRST_PID = 7000;
 
+/** Returns the commands of lines such as `delete ct timeout ip nft-proxy NAME`. */
+function deletionsIn(text: string): Transaction {
+  const nftables = text
+    .trim()
+    .split("\n")
+    .map((line) => {
+      const [, verb = "", kind = "", family, table, name] =
+        /^(flush|delete) ([a-z ]+) (ip6?) (\S+) (\S+)$/.exec(line) ?? [];
+      return { [verb]: { [kind]: { family, table, name } } } as unknown as Command;
+    });
+  return { nftables };
+}
+
 function deletesChainsAndElements({ nftables }: Transaction): boolean {
   const deleted = nftables.flatMap((command) => ("delete" in command ? Object.keys(command.delete) : []));
   return deleted.includes("chain") && deleted.includes("element");
@@ -136,7 +162,14 @@ function listedObjects(ruleset: Ruleset, family: Family): Listed[] {
   );
   return added
     .filter((object) => !("element" in object))
+    .map((object) => ("ct timeout" in object ? withoutDefaults(object["ct timeout"]) : object))
     .map((object) => ({ ...object, elem: elements.get(nameOf(object)) }));
+}
+
+function withoutDefaults({ policy = {}, ...rest }: TimeoutJson): object {
+  const defaults = conntrackDefaults(rest.protocol ?? "");
+  const listed = Object.entries(policy).filter(([state, seconds]) => seconds !== defaults[state]);
+  return { "ct timeout": { ...rest, policy: listed.length === 0 ? null : Object.fromEntries(listed) } };
 }
 
 function nameOf(object: object): string {

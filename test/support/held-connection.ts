@@ -77,6 +77,12 @@ export class HeldConnection {
     this.#client.kill("SIGUSR2");
   }
 
+  /** Ends the process of its machine, and with it all connections that were opened together. */
+  async end(): Promise<void> {
+    this.#client.kill("SIGKILL");
+    await this.#client.ended;
+  }
+
   get #broken(): readonly string[] {
     return this.#lines.filter((line) => line.startsWith("broken"));
   }

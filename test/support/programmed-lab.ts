@@ -4,6 +4,8 @@ import { type Ruleset, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import { transactionText } from "../../src/nft/transaction-text.ts";
+import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
@@ -60,8 +62,12 @@ export class ProgrammedLab {
   }
 
   async #apply({ state }: Renderer, deltas: readonly TableDelta[]): Promise<void> {
-    const transaction = toTransaction(deltas);
-    if (transaction.nftables.length > 0) await this.lab.loadTransaction(JSON.stringify(transaction));
+    const deletesTimeouts = deltas.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0);
+    const { main, deletions } = withoutChainDeletions(deltas);
+    for (const step of deletesTimeouts ? [main, deletions] : [deltas]) {
+      const transaction = toTransaction(step);
+      if (transaction.nftables.length > 0) await this.lab.loadTransaction(transactionText(transaction).text);
+    }
     state.committed();
     this.#ruleset = state.ruleset;
   }

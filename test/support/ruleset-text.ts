@@ -8,6 +8,7 @@ import {
   FRONTEND_KINDS,
   LISTS,
   RANGES,
+  TIMEOUTS,
 } from "../../src/ruleset/sets.ts";
 
 /**
@@ -25,7 +26,10 @@ function tableLines(table: Table): string[] {
     `set ${spec.name} ${specText(spec)}`,
     ...[...elements].map(([key, value]) => `set ${spec.name} ${key} : ${value}`),
   ]);
-  return [...chains, ...sets].map((line) => `${table.family} ${line}`);
+  const timeouts = [...(table.timeouts?.values() ?? [])].map(
+    (policy) => `timeouts ${JSON.stringify(policy)}`,
+  );
+  return [...timeouts, ...chains, ...sets].map((line) => `${table.family} ${line}`);
 }
 
 function specText({ key, value, dynamic, untimed, size, timeout, counter, interval }: SetSpec): string {
@@ -45,6 +49,7 @@ const LIST_MAPS: readonly string[] = [
   AFFINITY_IDS,
   RANGES.refusals,
   CLIENT_LIMITS,
+  TIMEOUTS,
 ];
 
 function linesWithoutPlacement(table: Table): string[] {
@@ -74,8 +79,9 @@ function linesWithoutPlacement(table: Table): string[] {
       ...elements(balancers).map(([id, verdict]) => `${balancers} ${label(id)} : ${verdict}`),
       ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
     ]),
-    ...elements(RANGES.refusals).map(([id, verdict]) => `${RANGES.refusals} ${label(id)} : ${verdict}`),
-    ...elements(CLIENT_LIMITS).map(([id, verdict]) => `${CLIENT_LIMITS} ${label(id)} : ${verdict}`),
+    ...[RANGES.refusals, CLIENT_LIMITS, TIMEOUTS].flatMap((name) =>
+      elements(name).map(([id, verdict]) => `${name} ${label(id)} : ${verdict}`),
+    ),
     ...elements(AFFINITY_IDS).flatMap(([key, id]) =>
       numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`),
     ),

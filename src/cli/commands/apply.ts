@@ -9,15 +9,16 @@ import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
-import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
+import { probeFeatures } from "../../kernel/probe.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
-import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
+import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
 import {
   budgetNotices,
@@ -37,7 +38,7 @@ import { type CommandResult, EXIT } from "../output.ts";
  * daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const command = await supportedOptions(commandOptions(argv));
+  const command = await supportedCommand(commandOptions(argv));
   const { options, notices: optionNotices } = command;
   const desired = await loadFromFiles(loadRequest(argv, command));
   const { cache, state, diagnostics } = desired;
@@ -86,14 +87,18 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
   return { report, excluded: options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0 };
 }
 
-/** Turns the fast path off, with a notice, if nft or the kernel lack it. */
-async function supportedOptions(command: CommandOptions): Promise<CommandOptions> {
+/** Turns options off, with a notice for each, if nft or the kernel do not support them. */
+async function supportedCommand(command: CommandOptions): Promise<CommandOptions> {
   const { options, notices } = command;
-  if (!options.fastPath) return command;
-  const missing = await missingFeatures(new NftProgram({ path: options.nftPath }), fastPathFeatures());
-  if (missing === undefined) return command;
-  const notice = `warning: ${missing.message}: no connection takes the fast path; ${missing.hint}`;
-  return { ...command, options: { ...options, fastPath: false }, notices: [...notices, notice] };
+  const unsupported = await unsupportedOptions(new NftProgram({ path: options.nftPath }), options);
+  const told = unsupported.map(
+    ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
+  );
+  return {
+    ...command,
+    options: supportedOptions(options, unsupported),
+    notices: [...notices, ...told],
+  };
 }
 
 /** Adds the interfaces that exist now to the flow tables. @returns how many do not fit */

@@ -10,6 +10,7 @@ import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired
 import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
@@ -107,6 +108,7 @@ const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
   ranges: joinPath("metadata.annotations", PORT_RANGES_ANNOTATION),
   watching: joinPath("metadata.annotations", PASSIVE_HEALTH_ANNOTATION),
   limits: "metadata.annotations",
+  timeouts: joinPath("metadata.annotations", CONNECTION_TIMEOUTS_ANNOTATION),
 };
 
 /** Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each reason. */

@@ -56,7 +56,8 @@ function changesText(diff: RulesetDiff): string {
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
-  return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : ": its source ranges"}`;
+  const what = name.startsWith("timeouts-") ? "timeouts" : "source ranges";
+  return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
 }
 
 function elementLine({ family, set, key, before, after }: ElementChange): string {
@@ -72,7 +73,7 @@ function summary({ services, others, parts }: RulesetDiff): string {
   const removed = count(({ after }) => after === undefined);
   const elements = `${added} added, ${removed} removed, ${all.length - added - removed} changed`;
   const differing = services.size === 1 ? "1 Service differs" : `${services.size} Services differ`;
-  const kinds = (["table", "chain", "set"] as const).flatMap((kind) => {
+  const kinds = (["table", "chain", "set", "object"] as const).flatMap((kind) => {
     const changed = parts.filter((part) => part.kind === kind).length;
     return changed === 0 ? [] : [counted(changed, kind)];
   });

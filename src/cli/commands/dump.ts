@@ -80,7 +80,9 @@ async function changes(
   keepVanished(desired, kernel);
   const whole = rulesetOf(selectedTables(state, { families: selection.families }));
   const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));
-  return format === "nft" ? changesText(deltas, state) : transactionJson(toTransaction(deltas));
+  if (format === "nft") return changesText(deltas, state);
+  // nft's JSON cannot delete objects with timeouts: see transaction-text.ts. Unused ones do no harm.
+  return transactionJson(toTransaction(deltas.map((delta) => ({ ...delta, deletedTimeouts: undefined }))));
 }
 
 function familiesOf(argv: Argv): readonly Family[] {

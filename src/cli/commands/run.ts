@@ -8,7 +8,7 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
-import { missingFastPath, prepareHost, removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
+import { prepareHost, probeHost, removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -19,12 +19,11 @@ import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-limits.ts";
 import { tableNames } from "../../kernel/nft-listings.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { hostVersions } from "../../kernel/versions.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
@@ -88,10 +87,8 @@ async function serve(
   );
   let objects: ObjectOrigin | undefined;
   const start = async (): Promise<void> => {
-    await probeFeatures(nft, requiredFeatures());
-    const isFastPathMissing = (await missingFastPath(nft, options, logger)) !== undefined;
-    const supported = (given: ProxyOptions): ProxyOptions =>
-      isFastPathMissing ? { ...given, fastPath: false } : given;
+    const unsupported = await probeHost(nft, options, logger);
+    const supported = (given: ProxyOptions) => supportedOptions(given, unsupported);
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
     const versions = await hostVersions(nft);

@@ -1,5 +1,6 @@
 import { listText, listTextOf, quoted } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
+import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import {
@@ -141,6 +142,7 @@ const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
   ranges: "PortRangesNotServed",
   watching: "EndpointsNotWatched",
   limits: "ClientsNotLimited",
+  timeouts: "ConnectionTimeoutsNotSet",
 };
 
 /** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
@@ -189,6 +191,12 @@ export function invalidPassiveHealthEvent(service: EventSubject, reason: string)
 export function invalidClientLimitsEvent(service: EventSubject, reason: string): EventNote {
   const note = `${reason}: it is ignored`;
   return { ...warning(service, "InvalidClientLimits", "Sync", note), clusterKey: note };
+}
+
+/** The annotation of connection timeouts is ignored. `reason` is the predicate of a sentence. */
+export function invalidTimeoutsEvent(service: EventSubject, reason: string): EventNote {
+  const note = `${CONNECTION_TIMEOUTS_ANNOTATION} ${reason}: it is ignored`;
+  return { ...warning(service, "InvalidConnectionTimeouts", "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

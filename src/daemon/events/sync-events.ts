@@ -18,6 +18,7 @@ import {
   invalidClientLimitsEvent,
   invalidPassiveHealthEvent,
   invalidPortRangesEvent,
+  invalidTimeoutsEvent,
   localPortRangesEvent,
   nodeSubject,
   portRangesOffEvent,
@@ -69,6 +70,7 @@ const ANNOTATIONS: readonly (readonly [
   [({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent],
   [({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck, invalidPassiveHealthEvent],
   [({ invalidClientLimits }) => invalidClientLimits, invalidClientLimitsEvent],
+  [({ invalidConnectionTimeouts }) => invalidConnectionTimeouts, invalidTimeoutsEvent],
 ];
 
 /** Records an Event for each error in an annotation of a Service, once until the error changes. */

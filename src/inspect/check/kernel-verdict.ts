@@ -7,7 +7,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
+import { fastPathFeatures, requiredFeatures, timeoutFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
@@ -40,6 +40,9 @@ export async function askKernel(
     await probeFeatures(nft, requiredFeatures());
     if (nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined)) {
       await probeFeatures(nft, fastPathFeatures());
+    }
+    if (Object.values(state.ruleset).some(({ timeouts }) => timeouts !== undefined)) {
+      await probeFeatures(nft, timeoutFeatures());
     }
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {

@@ -11,6 +11,7 @@ import {
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
+import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -179,6 +180,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...affinityWarnings(service, written, nodeContext),
     ...portRangeWarnings(service, written, context),
     ...pingWarnings(written, context),
+    ...timeoutWarnings(service, nodeContext),
   ];
   // Before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
@@ -364,6 +366,15 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
     const node = address === undefined ? undefined : nodes.get(address);
     return node === undefined ? [] : [{ text: `${address} is an address of Node ${node}`, path }];
   });
+}
+
+/** Returns a warning if connections with timeouts may leave conntrack's care. */
+function timeoutWarnings({ connectionTimeouts }: Service, nodeContext: NodeContext): FieldDiagnostic[] {
+  const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
+  if (connectionTimeouts === undefined || !isFast) return [];
+  const path = joinPath("metadata.annotations", CONNECTION_TIMEOUTS_ANNOTATION);
+  const reason = "a connection that leaves the fast path has the node's timeouts until its next packet";
+  return [fieldWarning("timeouts-on-fast-path", path, reason)];
 }
 
 function externalIPsOf({ spec }: RawService): LocatedText[] {

@@ -81,7 +81,9 @@ function restricted(delta: TableDelta, selected: readonly Table[], isWanted: IsW
     ...delta,
     addedSets: delta.addedSets.filter(({ name }) => table.sets.has(name)),
     writtenChains: delta.writtenChains.filter(({ name }) => table.chains.has(name)),
+    addedTimeouts: delta.addedTimeouts?.filter(({ name }) => table.timeouts?.has(name)),
     deletedSets: [],
+    deletedTimeouts: undefined,
     deletedChains: [],
     elements: delta.elements.flatMap(({ spec, deleted, added }) => {
       const isOwn = (key: string) => isWanted(delta.family, spec.name, key);

@@ -150,7 +150,8 @@ export interface Note {
     | "fast path"
     | "port ranges"
     | "passive health check"
-    | "client limits";
+    | "client limits"
+    | "timeouts";
   readonly message: string;
 }
 

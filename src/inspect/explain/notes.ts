@@ -3,6 +3,11 @@ import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
+import {
+  CONNECTION_TIMEOUTS_ANNOTATION,
+  connectionTimeoutsText,
+  timeoutsOfProtocol,
+} from "../../model/connection-timeouts.ts";
 import { familyOf } from "../../model/ip.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
@@ -56,6 +61,7 @@ export function explainNotes(
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
     ...fastPathNotes(connection, own, input),
+    ...timeoutNotes(match, own, input),
   ];
 }
 
@@ -121,6 +127,25 @@ function fastPathNotes(
   return [{ topic: "fast path", message }];
 }
 
+/** The timeouts that the rules give the connection, by the Service's names. */
+function timeoutNotes(
+  match: Match | undefined,
+  outcomes: readonly Outcome[],
+  { nodeContext }: ExplainInput,
+): Note[] {
+  const isTimed = outcomes.some(({ steps }) =>
+    steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "timeouts")),
+  );
+  const own = match && timeoutsOfProtocol(match.port.service.connectionTimeouts, match.port.spec.protocol);
+  if (!isTimed || own === undefined) return [];
+  const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
+  const fastPath = isFast
+    ? "; when it leaves the fast path, it has those of the node until its next packet"
+    : "";
+  const message = `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`;
+  return [{ topic: "timeouts", message }];
+}
+
 /** Reads the timeout from the affinity map's update; it may be shorter than the Service's own. */
 function affinityNotes(
   match: Match | undefined,
@@ -160,6 +185,7 @@ const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   ranges: "port ranges",
   watching: "passive health check",
   limits: "client limits",
+  timeouts: "timeouts",
 };
 
 /** The kernel does not show how many connections of a client it counts. */

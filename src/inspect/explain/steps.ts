@@ -202,6 +202,8 @@ function effectWords(
         : "the destination becomes the endpoint";
     case "masquerade":
       return "the source becomes this node's address";
+    case "timeouts":
+      return "the connection gets the timeouts of its Service port";
     case "reject":
       return effect.reset ? resetWords(step) : "refused with an ICMP error";
     case "updated":

@@ -161,6 +161,7 @@ function effectsOf(statement: Statement, verdict: string): KnownEffect[] {
   if ("mangle" in statement) return mangleEffects(statement.mangle);
   if ("dnat" in statement) return [...drawn(statement.dnat.addr), { kind: "dnat" }];
   if ("masquerade" in statement) return [{ kind: "masquerade" }];
+  if ("ct timeout" in statement) return [{ kind: "timeouts", object: statement["ct timeout"] }];
   if ("reject" in statement) return [{ kind: "reject", reset: statement.reject !== null }];
   if ("set" in statement)
     return (statement.set.stmt ?? []).flatMap((one) => limitEffects(statement.set.set, one));

@@ -42,6 +42,7 @@ export const DIAGNOSTIC_CODES = [
   "source-range-useless",
   "source-ranges-ignored",
   "source-ranges-open",
+  "timeouts-on-fast-path",
   "unknown-annotation",
   "unknown-field",
   "unreadable-file",

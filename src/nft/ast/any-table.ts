@@ -3,7 +3,7 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { ElementStatement, FlowStatement, SimpleExpression, Verdict } from "./json.ts";
+import type { ElementStatement, FlowStatement, SimpleExpression, TimeoutStatement, Verdict } from "./json.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -82,6 +82,7 @@ export type AnyStatement =
   | { readonly reject: unknown }
   | { readonly counter: null }
   | { readonly flow: FlowStatement }
+  | TimeoutStatement
   /** Counts, logs, or changes something that no rule here depends on. */
   | { readonly noEffect: unknown }
   /** A condition on something unknown about a packet: a rate, a quota, an xtables match. */

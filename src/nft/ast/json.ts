@@ -74,6 +74,8 @@ export type Statement =
   | { readonly counter: null }
   /** `flow add @f`: later packets of the connection take the fast path. */
   | { readonly flow: FlowStatement }
+  /** `ct timeout set "NAME"`: the connection gets the timeouts of an object. */
+  | TimeoutStatement
   /** With an ICMP error, or a reset for TCP. */
   | { readonly reject: null | { readonly type: "tcp reset" } };
 
@@ -90,6 +92,14 @@ export interface FlowStatement {
   readonly op: "add";
   /** The name with `@`. */
   readonly flowtable: string;
+}
+
+/**
+ * Assigns an object with timeouts to a new connection. The kernel ignores it for connections that are not new,
+ * and for packets of another protocol than the object's.
+ */
+export interface TimeoutStatement {
+  readonly "ct timeout": string;
 }
 
 /** `update @s { k timeout t counter }`, `add @s { k ct count over 100 }`. */
@@ -155,6 +165,7 @@ export type CommandObject =
   | { readonly set: SetJson }
   | { readonly map: SetJson & { readonly map: TypeJson } }
   | { readonly flowtable: FlowtableJson }
+  | { readonly "ct timeout": TimeoutJson }
   | {
       readonly element: {
         readonly family: Family;
@@ -183,6 +194,15 @@ export interface FlowtableJson {
   readonly hook?: "ingress";
   readonly prio?: number;
   readonly dev?: readonly string[];
+}
+
+/** An object with timeouts; protocol and policy only to add it. */
+export interface TimeoutJson {
+  readonly family: Family;
+  readonly table: string;
+  readonly name: string;
+  readonly protocol?: string;
+  readonly policy?: Readonly<Record<string, number>>;
 }
 
 /** The type of keys or values: one name, several, or the type of an expression. */

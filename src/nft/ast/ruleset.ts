@@ -60,11 +60,23 @@ export interface Flowtable {
   readonly prio: number;
 }
 
+/**
+ * An object of type `ct timeout`: the timeouts of connections to which a rule assigns it. The kernel cannot
+ * change it, and does not delete it while a rule refers to it.
+ */
+export interface TimeoutPolicy {
+  readonly name: string;
+  readonly protocol: string;
+  /** Seconds by nft's names of conntrack's states: all of the protocol. */
+  readonly policy: Readonly<Record<string, number>>;
+}
+
 /** One of our two tables. */
 export interface Table {
   readonly family: Family;
   readonly name: string;
   readonly flowtable?: Flowtable;
+  readonly timeouts?: ReadonlyMap<string, TimeoutPolicy>;
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, ElementSet>;
 }

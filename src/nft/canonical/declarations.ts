@@ -1,5 +1,6 @@
+import { conntrackDefaults } from "../../base/conntrack-defaults.ts";
 import type { AnySet } from "../ast/any-table.ts";
-import type { BaseChain, DataType, Flowtable, SetSpec } from "../ast/ruleset.ts";
+import type { BaseChain, DataType, Flowtable, SetSpec, TimeoutPolicy } from "../ast/ruleset.ts";
 import { type ConstantType, OUR_TYPES, typeOfName, typesOfKey } from "../data-types.ts";
 import { readElements } from "./elements.ts";
 import { readExpression } from "./expression.ts";
@@ -53,6 +54,21 @@ export function parseFlowtable(object: JsonObject): {
   return {
     flowtable: { name: asText(name, "name"), hook, prio: parsePriority(prio) },
     devices: asFlags(dev, "devices"),
+  };
+}
+
+/** Reads an object with timeouts. @throws AppError NFT_OUTPUT for properties that ours never has */
+export function parseTimeoutPolicy(object: JsonObject): TimeoutPolicy {
+  const members = ["family", "name", "table", "handle", "protocol", "l3proto", "policy"];
+  const { name, protocol, policy } = asObjectOf(object, members, "ct timeout");
+  const known = asText(protocol, "protocol");
+  const listed = Object.entries(asObject(policy ?? {}, "policy")).map(
+    ([state, seconds]) => [state, asNumber(seconds, "timeout")] as const,
+  );
+  return {
+    name: asText(name, "name"),
+    protocol: known,
+    policy: { ...conntrackDefaults(known), ...Object.fromEntries(listed) },
   };
 }
 

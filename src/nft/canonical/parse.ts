@@ -10,10 +10,11 @@ import {
   type SetSpec,
   TABLE_NAME,
   type Table,
+  type TimeoutPolicy,
 } from "../ast/ruleset.ts";
 import type { ListedElement } from "../elements.ts";
 import { canonicalRule } from "./canonical-rule.ts";
-import { parseBaseChain, parseFlowtable, parseSetSpec } from "./declarations.ts";
+import { parseBaseChain, parseFlowtable, parseSetSpec, parseTimeoutPolicy } from "./declarations.ts";
 import { parseElement, splitElement } from "./elements.ts";
 import { asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
@@ -58,6 +59,7 @@ export interface DraftTable extends Table {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, DraftSet>;
   flowtable?: Flowtable;
+  timeouts?: Map<string, TimeoutPolicy>;
 }
 
 interface DraftChain extends Chain {
@@ -105,6 +107,7 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   if (kind === "chain") placeChain(table, object);
   else if (kind === "rule") memberOf(table.chains, object.chain).rules.push(canonicalRule(object.expr));
   else if (kind === "set" || kind === "map") placeSet(table, kind, object);
+  else if (kind === "ct timeout") placeTimeouts(table, parseTimeoutPolicy(object));
   else if (kind === "element") placeElements(memberOf(table.sets, object.name), asList(object.elem, kind));
   else if (kind === "flowtable" && object.name === FLOWTABLE_NAME) {
     table.flowtable ??= parseFlowtable(object).flowtable;
@@ -123,6 +126,11 @@ function placeSet(table: DraftTable, kind: "set" | "map", object: JsonObject): v
   const set = table.sets.get(spec.name) ?? { spec, elements: new Map() };
   table.sets.set(spec.name, set);
   if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
+}
+
+function placeTimeouts(table: DraftTable, policy: TimeoutPolicy): void {
+  table.timeouts ??= new Map();
+  if (!table.timeouts.has(policy.name)) table.timeouts.set(policy.name, policy);
 }
 
 function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): void {

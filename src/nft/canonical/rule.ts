@@ -57,6 +57,7 @@ function readStatement(statement: unknown): AnyStatement {
   const verdict = readVerdict(statement);
   if (verdict !== undefined) return verdict;
   const [kind, body] = asTagged(statement, "statement");
+  if (kind === "ct timeout" && typeof body === "string") return { "ct timeout": body };
   if (WITHOUT_EFFECT.has(kind)) return { noEffect: statement };
   if (CONDITIONS.has(kind)) return { condition: statement };
   switch (kind) {

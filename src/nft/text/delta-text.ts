@@ -1,7 +1,14 @@
 import type { Chain, SetSpec } from "../ast/ruleset.ts";
 import type { ElementsDelta, TableDelta } from "../delta.ts";
 import { ruleText } from "./rule-text.ts";
-import { baseChainText, type Comments, declarationLines, elementText, flowtableLine } from "./table-text.ts";
+import {
+  baseChainText,
+  type Comments,
+  declarationLines,
+  elementText,
+  flowtableLine,
+  timeoutLines,
+} from "./table-text.ts";
 
 /**
  * Formats deltas as commands for `nft -f`, in the order of {@link toTransaction}. Each element has its own
@@ -26,6 +33,9 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
     ...(delta.addedFlowtable === undefined
       ? []
       : [`add flowtable ${table} ${delta.addedFlowtable.name} { ${flowtableLine(delta.addedFlowtable)}; }`]),
+    ...(delta.addedTimeouts ?? []).map(
+      (policy) => `add ct timeout ${table} ${policy.name} { ${timeoutLines(delta, policy).join("; ")}; }`,
+    ),
     ...delta.replacedChains.flatMap((name) => [
       `flush chain ${table} ${name}`,
       `delete chain ${table} ${name}`,
@@ -43,6 +53,7 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
       ? []
       : [`delete flowtable ${table} ${delta.deletedFlowtable.name}`]),
     ...delta.deletedChains.map((name) => `delete chain ${table} ${name}`),
+    ...(delta.deletedTimeouts ?? []).map((name) => `delete ct timeout ${table} ${name}`),
   ];
 }
 

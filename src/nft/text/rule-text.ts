@@ -40,6 +40,7 @@ function statementText(statement: Statement): string {
   }
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
   if ("counter" in statement) return "counter";
+  if ("ct timeout" in statement) return `ct timeout set "${statement["ct timeout"]}"`;
   if ("flow" in statement) return `flow ${statement.flow.op} ${statement.flow.flowtable}`;
   if ("reject" in statement)
     return statement.reject === null ? "reject" : `reject with ${statement.reject.type}`;

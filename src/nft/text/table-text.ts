@@ -1,5 +1,15 @@
+import { conntrackDefaults } from "../../base/conntrack-defaults.ts";
 import { durationText } from "../../base/duration.ts";
-import type { BaseChain, Chain, DataType, ElementSet, Flowtable, SetSpec, Table } from "../ast/ruleset.ts";
+import type {
+  BaseChain,
+  Chain,
+  DataType,
+  ElementSet,
+  Flowtable,
+  SetSpec,
+  Table,
+  TimeoutPolicy,
+} from "../ast/ruleset.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
 import { declaringExpression } from "../data-types.ts";
@@ -21,9 +31,10 @@ const ALIGNED = ",\n\t\t\t     ";
  */
 export function tableText(table: Table, comments: Comments = {}): string {
   const sets = [...table.sets.values()].map((set) => setText(set, comments));
+  const timeouts = [...(table.timeouts?.values() ?? [])].map((policy) => timeoutsText(table, policy));
   const flowtables = table.flowtable === undefined ? [] : [flowtableText(table.flowtable)];
   const chains = [...table.chains.values()].map((chain) => chainText(chain, comments));
-  return `table ${table.family} ${table.name} {\n${[...sets, ...flowtables, ...chains].join("\n")}}\n`;
+  return `table ${table.family} ${table.name} {\n${[...timeouts, ...sets, ...flowtables, ...chains].join("\n")}}\n`;
 }
 
 /** Formats a set or map with its elements as in a table's listing. */
@@ -34,6 +45,22 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
     elements.size === 0 ? "" : `\t\telements = ${elementsText(spec, elements, comments)}\n`,
     "\t}\n",
   ].join("");
+}
+
+function timeoutsText(table: Pick<Table, "family">, policy: TimeoutPolicy): string {
+  const lines = timeoutLines(table, policy).map((line) => `\t\t${line}\n`);
+  return `\tct timeout ${policy.name} {\n${lines.join("")}\t}\n`;
+}
+
+/** The declaration of an object with timeouts in lines, without those that are nft's defaults. */
+export function timeoutLines(
+  { family }: Pick<Table, "family">,
+  { protocol, policy }: TimeoutPolicy,
+): string[] {
+  const defaults = conntrackDefaults(protocol);
+  const states = Object.entries(policy).filter(([state, seconds]) => seconds !== defaults[state]);
+  const texts = states.map(([state, seconds]) => `${state} : ${durationText(seconds)}`);
+  return [`protocol ${protocol}`, `l3proto ${family}`, `policy = { ${texts.join(", ")} }`];
 }
 
 function flowtableText(flowtable: Flowtable): string {

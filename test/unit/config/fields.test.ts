@@ -56,6 +56,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.configChange", "exit", { configChange: "exit" }],
   ["nftProxy.daemonSocket", '""', { daemonSocket: "" }],
   ["nftProxy.fastPath", "true", { fastPath: true }],
+  ["nftProxy.connectionTimeouts", "off", { connectionTimeouts: "off" }],
   ["nftProxy.fastPathAfter", "7", { fastPathAfter: 7 }],
   ["nftProxy.fastPathInterfaces", "[eth0, 'veth*']", { fastPathInterfaces: ["eth0", "veth*"] }],
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],

@@ -29,6 +29,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["bind-address-hard-fail", "", { bindAddressHardFail: true }],
   ["cluster-cidr", "10.1.0.0/16,fd01::/32", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: ["fd01::/32"] } }],
   ["config-change", "exit", { configChange: "exit" }],
+  ["connection-timeouts", "off", { connectionTimeouts: "off" }],
   ["conntrack-max-per-core", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
   ["conntrack-min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
   ["conntrack-tcp-be-liberal", "", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],

@@ -75,6 +75,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+  connectionTimeouts: fc.constantFrom("on" as const, "off" as const),
   passiveHealthCheck: fc.oneof(
     fc.constantFrom("off" as const, "never" as const),
     fc.record({
@@ -156,6 +157,7 @@ describe("a printed configuration", () => {
         affinityMapSize: 1048576
         answerPing: false
         configChange: reload
+        connectionTimeouts: on
         daemonSocket: /run/nft-proxy/daemon.sock
         fastPath: false
         fastPathAfter: 20

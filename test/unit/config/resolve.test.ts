@@ -50,6 +50,7 @@ describe("options from flags alone", () => {
         fastPathInterfaces: [],
         scheduler: "random",
         portRanges: "virtual",
+        connectionTimeouts: "on",
         passiveHealthCheck: "off",
         serviceCounters: "off",
         maxLimitedClients: 65_536,

@@ -85,6 +85,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
   ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],
   ["nftProxy: {master: 'https://'}", "nftProxy.master"],
+  ["nftProxy: {connectionTimeouts: 1}", "nftProxy.connectionTimeouts"],
   ["nftProxy: {passiveHealthCheck: failures=0}", "nftProxy.passiveHealthCheck"],
   ["nftProxy: {portRanges: on}", "nftProxy.portRanges"],
   ["nftProxy: {nftPath: [nft]}", "nftProxy.nftPath"],

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { KERNEL_TIMEOUTS } from "../../../src/model/connection-timeouts.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
@@ -82,11 +83,24 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxServicePortRanges: 8,
     maxPortRanges: 7,
     passiveHealthCheck: "never",
+    connectionTimeouts: { ...KERNEL_TIMEOUTS, "tcp-established": 86_400, "tcp-close-wait": 3600 },
     maxWatchedEndpoints: MOST_WATCHED,
     scheduler: "random",
     portRanges: "virtual",
     apiServers: [],
   });
+});
+
+test("the timeouts of connections are the kernel's, replaced by the conntrack options; none if they are off", () => {
+  const { conntrack } = resolveOptions().options;
+  const of = { ...conntrack, tcpEstablishedTimeoutMs: 0, udpTimeoutMs: 7999, udpStreamTimeoutMs: 8000 };
+  expect(contextOf({ conntrack: of }).connectionTimeouts).toEqual({
+    ...KERNEL_TIMEOUTS,
+    "tcp-close-wait": 3600,
+    udp: 7,
+    "udp-stream": 8,
+  });
+  expect(contextOf({ connectionTimeouts: "off" }).connectionTimeouts).toBeUndefined();
 });
 
 test("the API servers of each family are in its context, as frontends, sorted", () => {

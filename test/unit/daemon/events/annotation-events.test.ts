@@ -52,6 +52,17 @@ test("annotations of limits that are ignored are reported", () => {
   ]);
 });
 
+test("timeouts that are ignored are reported with the reason", () => {
+  const cache = cacheOf({});
+  const notes: EventNote[] = [];
+  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
+  cache.putService({ ...service({}), invalidConnectionTimeouts: "must be one thing" });
+  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
+  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
+    "InvalidConnectionTimeouts: nft-proxy.io/connection-timeouts must be one thing: it is ignored",
+  ]);
+});
+
 test("ranges of ports that this node does not serve are reported once for each Service, mode and version", async () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];

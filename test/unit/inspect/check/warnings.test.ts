@@ -266,6 +266,18 @@ test.each([
   },
 );
 
+test("check warns of timeouts with --fast-path alone", async () => {
+  const annotations = "{nft-proxy.io/connection-timeouts: tcp-established=2h}";
+  const text = service({}).replace("namespace: shop}", `namespace: shop, annotations: ${annotations}}`);
+  const slices = slice(
+    "addressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]",
+  );
+  expect(await warningsOf(text + slices)).toEqual([]);
+  expect(await warningsOf(text + slices, { fastPath: true })).toEqual([
+    '3 metadata.annotations["nft-proxy.io/connection-timeouts"] a connection that leaves the fast path has the node\'s timeouts until its next packet',
+  ]);
+});
+
 test("check does not warn of a Node's addresses without ranges of ports", async () => {
   const text = RANGED.replace(/, annotations: .*?\}/, "");
   expect(await warningsOf(text)).toEqual([]);

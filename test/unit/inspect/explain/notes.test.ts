@@ -14,6 +14,7 @@ import {
   type ContextOptions,
   cacheOf,
   endpoint,
+  type ServiceOptions,
   service,
   slice,
   testNodeContext,
@@ -23,8 +24,12 @@ import {
 function inputOf(
   context: ContextOptions,
   more: (state: RulesetState) => Partial<ExplainInput> = () => ({}),
+  options: ServiceOptions = {},
 ): ExplainInput {
-  const cache = cacheOf({ services: [service()], slices: [slice({ endpoints: [endpoint("172.31.0.5")] })] });
+  const cache = cacheOf({
+    services: [service(options)],
+    slices: [slice({ endpoints: [endpoint("172.31.0.5")] })],
+  });
   const nodeContext = testNodeContext(context);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
@@ -97,6 +102,37 @@ describe("the note on the fast path", () => {
       expect.stringMatching(/^the connection takes it after about 20 packets of the client/),
     ]);
     expect(notesOf(undefined)).toEqual([]);
+  });
+});
+
+describe("the note on timeouts", () => {
+  const explained = (context: ContextOptions) => {
+    const of = inputOf(context, () => ({}), { connectionTimeouts: { "tcp-established": 7200, udp: 5 } });
+    const { notes, steps } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), of);
+    const messages = notes.flatMap(({ topic, message }) => (topic === "timeouts" ? [message] : []));
+    return { messages, steps: steps.map(({ message }) => message) };
+  };
+  const TIMED =
+    "conntrack forgets the connection after tcp-established=2h without a packet (annotation nft-proxy.io/connection-timeouts)";
+
+  test("gives those of the protocol, and a step of the way assigns them", () => {
+    const { messages, steps } = explained({});
+    expect(messages).toEqual([TIMED]);
+    expect(steps).toContain("the connection gets the timeouts of its Service port");
+  });
+
+  test("says what the fast path changes", () => {
+    expect(explained({ fastPathAfter: 20 }).messages).toEqual([
+      `${TIMED}; when it leaves the fast path, it has those of the node until its next packet`,
+    ]);
+  });
+
+  test("says why there are none", () => {
+    const { messages, steps } = explained({ connectionTimeouts: undefined });
+    expect(messages).toEqual([
+      "served without its connection timeouts: the option --connection-timeouts is off, or this node's kernel cannot set them",
+    ]);
+    expect(steps.join()).not.toContain("timeouts");
   });
 });
 
