@@ -41,7 +41,10 @@ beforeAll(async () => {
   lab.cluster.put("endpointslices", apiSlice("web", ENDPOINTS));
   lab.cluster.put("endpointslices", apiSlice("sticky", ENDPOINTS));
   const media = apiService("media", { clusterIP: "10.96.8.10", spec: { externalIPs: ["203.0.113.10"] } });
-  const annotations = { "nft-proxy.io/port-ranges": "tcp-80=7777-8443" };
+  const annotations = {
+    "nft-proxy.io/port-ranges": "tcp-80=7777-8443",
+    "nft-proxy.io/connection-timeouts": "tcp-established=2h",
+  };
   lab.cluster.put("services", { ...media, metadata: { ...media.metadata, annotations } });
   lab.cluster.put("endpointslices", apiSlice("media", ENDPOINTS));
   const cutting = {
@@ -141,6 +144,10 @@ test("connections survive an upgrade and a rollback, and clients are sticky afte
     const endpoints = await answers();
     for (const endpoint of endpoints) expect(ENDPOINTS).toContain(endpoint);
     expect(await answers()).toEqual(endpoints);
+    // The earlier version knows no timeouts. It replaces the tables that have them.
+    expect((await lab.nft("list", "table", "ip", "nft-proxy")).includes("ct timeout set")).toBe(
+      program === bundle,
+    );
   }
 });
 
