@@ -36,7 +36,14 @@ export interface ClientLimits {
 const MOST_AT_A_TIME = 1000;
 
 /** Maximum of the numbers in a rate. */
-const MOST_RATE = 10_000;
+const MOST_RATE = 1000;
+
+/**
+ * The rate of clients whose connections are limited without a rate. Each new connection, even a refused one,
+ * costs the kernel a look at the others. Some kernels (5.19 and newer, without a correction of late 2025)
+ * forget only nine refused connections of a client in each tick of their clock.
+ */
+export const GREATEST_RATE: ConnectionRate = { amount: MOST_RATE, per: "second", burst: MOST_RATE };
 
 /** Maximum time after which a burst is whole again, for which the kernel remembers a client. Seconds. */
 const LONGEST_REFILL = 3600;

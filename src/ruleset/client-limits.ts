@@ -1,4 +1,4 @@
-import { type ClientLimits, rateNumber, refillSeconds } from "../model/client-limits.ts";
+import { type ClientLimits, GREATEST_RATE, rateNumber, refillSeconds } from "../model/client-limits.ts";
 import type { Service } from "../model/service.ts";
 import { concat, masked, randomNumber, verdictMap } from "../nft/ast/expression.ts";
 import type { ElementStatement, Expression, Rule, Statement } from "../nft/ast/json.ts";
@@ -33,20 +33,20 @@ export const CHECK_CLIENT_LIMITS: Rule = [verdictMap(SERVICE_PORT, CLIENT_LIMITS
  * The rate comes first: a connection beyond it takes no place among the connections at a time.
  */
 export function clientLimitChain(family: FamilyContext["family"], limits: ClientLimits): Chain {
-  const { connections, rate } = limits;
+  const { connections, rate = GREATEST_RATE } = limits;
   const refuse: Statement = { goto: { target: CLIENT_LIMIT_REFUSAL } };
   // The limit is a part of the key: an element keeps the limit that it was made with.
   const key = (limit: number) => concat(SERVICE_PORT, randomNumber(1, limit), sourceAddress(family));
-  const rules: Rule[] = [];
-  if (rate !== undefined) {
-    const { amount, per, burst } = rate;
-    const stmt: ElementStatement[] = [{ limit: { rate: amount, per, burst, inv: true } }];
-    const elem = { elem: { val: key(rateNumber(rate)), timeout: refillSeconds(rate) } };
-    rules.push([{ set: { op: "update", elem, set: `@${CLIENT_RATES}`, stmt } }, refuse]);
-  }
+  const { amount, per, burst } = rate;
+  const timed = { elem: { val: key(rateNumber(rate)), timeout: refillSeconds(rate) } };
+  const beyondRate: ElementStatement = { limit: { rate: amount, per, burst, inv: true } };
+  const rules: Rule[] = [
+    [{ set: { op: "update", elem: timed, set: `@${CLIENT_RATES}`, stmt: [beyondRate] } }, refuse],
+  ];
   if (connections !== undefined) {
-    const stmt: ElementStatement[] = [{ "ct count": { val: connections, inv: true } }];
-    rules.push([{ set: { op: "add", elem: key(connections), set: `@${CLIENT_CONNECTIONS}`, stmt } }, refuse]);
+    const elem = key(connections);
+    const beyond: ElementStatement = { "ct count": { val: connections, inv: true } };
+    rules.push([{ set: { op: "add", elem, set: `@${CLIENT_CONNECTIONS}`, stmt: [beyond] } }, refuse]);
   }
   return { name: clientLimitName(limits), rules };
 }

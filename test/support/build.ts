@@ -199,7 +199,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
     answerPing: false,
-    maxLimitedClients: 1024,
+    maxLimitedClients: 65_536,
     resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",

@@ -130,10 +130,16 @@ describe("the id of a deleted service port with limits", () => {
 
 describe("a client in the evaluator", () => {
   const renderer = renderAll({ services: [limited(BOTH)], slices: [SLICE] });
-  const kinds = (limits: Readonly<Record<string, number>>, protocol: "tcp" | "udp" = "tcp", size = 1024) => {
+  const kinds = (
+    limits: Readonly<Record<string, number>>,
+    protocol: "tcp" | "udp" = "tcp",
+    size?: number,
+  ) => {
     const objects = { services: [limited(BOTH)], slices: [SLICE] };
     const { ruleset } =
-      size === 1024 ? renderer.state : renderAll(objects, testNodeContext({ maxLimitedClients: size })).state;
+      size === undefined
+        ? renderer.state
+        : renderAll(objects, testNodeContext({ maxLimitedClients: size })).state;
     const dynamic = Object.entries(limits).map(([key, count]) => {
       const [map = "", ...parts] = key.split(" ");
       return { family: "ip", map, key: parts.join(" . "), value: String(count) } as const;

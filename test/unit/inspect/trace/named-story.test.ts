@@ -63,7 +63,7 @@ test("trace says that a client is beyond a limit", () => {
   };
   const { state } = renderAll(limited);
   const chain = "client-limit-7";
-  const [rule] = state.families.ip?.table.chains.get(chain)?.rules ?? [];
+  const [, rule] = state.families.ip?.table.chains.get(chain)?.rules ?? [];
   const rules = [
     { chain, rule: ruleText(rule ?? []), verdict: "goto client-limit-refusal" },
     { chain: "client-limit-refusal", rule: "reject with tcp reset", verdict: "drop" },
