@@ -1,17 +1,18 @@
 import { KERNEL_TIMEOUTS } from "../model/connection-timeouts.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
-import type { ElementSet, Table } from "../nft/ast/ruleset.ts";
+import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { clientLimitChain, clientLimitRefusal } from "./client-limits.ts";
 import { timeoutsFor } from "./connection-timeouts.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
+import { LISTS, limitSpecs, setSpecs, sourceRangesSpec } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** A feature of nft and the kernel that our transactions need. */
@@ -56,7 +57,7 @@ const CONTEXT: FamilyContext = {
   refusalLogSize: 0,
   // Needs no more than verdict maps and dnat do.
   answerPing: false,
-  // Not required: the kernel refuses Services with limits of clients if it cannot count connections.
+  // Not required: see clientLimitFeatures.
   maxLimitedClients: 0,
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
@@ -145,6 +146,27 @@ export function timeoutFeatures(): RequiredFeatures {
   const hint =
     "load or build the kernel module nft_ct with timeouts (CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_TIMEOUT)";
   return { whole, features: [{ name: "timeouts of connections", hint, transaction: whole }] };
+}
+
+/** The features for limits of clients. The daemon works without them if the kernel lacks them. */
+export function clientLimitFeatures(): RequiredFeatures {
+  const { family } = CONTEXT;
+  const limited = clientLimitChain(family, { connections: 1 });
+  const base = staticChains(CONTEXT).find(({ name }) => name === "nat-prerouting");
+  const chains: Chain[] = [
+    clientLimitRefusal(CONTEXT),
+    limited,
+    { name: "nat-prerouting", ...base, rules: [[{ jump: { target: limited.name } }]] },
+  ];
+  const specs = limitSpecs({ family, maxLimitedClients: 1 });
+  const whole = created({
+    ...{ family, name: PROBE_TABLE },
+    sets: new Map(specs.map((spec) => [spec.name, { spec, elements: new Map() }])),
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+  });
+  const hint =
+    "load or build the kernel modules nft_connlimit and nft_limit (CONFIG_NFT_CONNLIMIT, CONFIG_NFT_LIMIT)";
+  return { whole, features: [{ name: "limits of connections in sets", hint, transaction: whole }] };
 }
 
 /** A table with everything that Services can need. A set of source ranges needs only its declaration. */

@@ -2,7 +2,12 @@ import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { missingFeatures } from "../kernel/probe.ts";
-import { fastPathFeatures, type RequiredFeatures, timeoutFeatures } from "../ruleset/required-features.ts";
+import {
+  clientLimitFeatures,
+  fastPathFeatures,
+  type RequiredFeatures,
+  timeoutFeatures,
+} from "../ruleset/required-features.ts";
 
 /** An option that has no effect, because nft or the kernel lacks something. */
 export interface UnsupportedOption {
@@ -31,6 +36,12 @@ const OPTIONAL: readonly OptionalFeature[] = [
     features: timeoutFeatures,
     consequence: "--connection-timeouts has no effect: Services have the timeouts of the node",
     without: { connectionTimeouts: "off" },
+  },
+  {
+    isWanted: ({ maxLimitedClients }) => maxLimitedClients > 0,
+    features: clientLimitFeatures,
+    consequence: "--max-limited-clients has no effect: clients of Services have no limits",
+    without: { maxLimitedClients: 0 },
   },
 ];
 

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { NftProgram } from "../../src/kernel/nft.ts";
+import { missingFeatures } from "../../src/kernel/probe.ts";
 import { readRefusals } from "../../src/kernel/refused-set.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { ClientLimits } from "../../src/model/client-limits.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
+import { clientLimitFeatures } from "../../src/ruleset/required-features.ts";
 import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
 import { evaluateTables } from "../../src/trace/evaluate.ts";
 import {
@@ -332,4 +335,12 @@ test("clients of a deleted Service do not count for the next one", async () => {
   await node.follow(objects([next, { ports: [slicePort(7000)], endpoints: [localEndpoint(ENDPOINT.ip)] }]));
   expect(await outcome({ ...tcp, from: "pod3", to: "10.96.8.3" })).toBe("served");
   await closeAll(held);
+});
+
+test("the kernel supports limits, which a probe that changes nothing finds out", async () => {
+  expect(await missingFeatures(new NftProgram({ path: "nft" }), clientLimitFeatures())).toBeUndefined();
+  const lacking = new NftProgram({ path: "false" });
+  expect(await missingFeatures(lacking, clientLimitFeatures())).toMatchObject({
+    message: expect.stringContaining("limits of connections in sets"),
+  });
 });

@@ -44,6 +44,7 @@ beforeAll(async () => {
   const annotations = {
     "nft-proxy.io/port-ranges": "tcp-80=7777-8443",
     "nft-proxy.io/connection-timeouts": "tcp-established=2h",
+    "nft-proxy.io/max-connections-per-client": "100",
   };
   lab.cluster.put("services", { ...media, metadata: { ...media.metadata, annotations } });
   lab.cluster.put("endpointslices", apiSlice("media", ENDPOINTS));

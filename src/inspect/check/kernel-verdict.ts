@@ -7,8 +7,14 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { fastPathFeatures, requiredFeatures, timeoutFeatures } from "../../ruleset/required-features.ts";
+import {
+  clientLimitFeatures,
+  fastPathFeatures,
+  requiredFeatures,
+  timeoutFeatures,
+} from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { CLIENT_LIMITS } from "../../ruleset/sets.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
 /** The kernel's verdict on a ruleset. */
@@ -43,6 +49,9 @@ export async function askKernel(
     }
     if (Object.values(state.ruleset).some(({ timeouts }) => timeouts !== undefined)) {
       await probeFeatures(nft, timeoutFeatures());
+    }
+    if (Object.values(state.ruleset).some(({ sets }) => sets.has(CLIENT_LIMITS))) {
+      await probeFeatures(nft, clientLimitFeatures());
     }
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {
