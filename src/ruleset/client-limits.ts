@@ -1,5 +1,4 @@
 import { type ClientLimits, GREATEST_RATE, rateNumber, refillSeconds } from "../model/client-limits.ts";
-import type { Service } from "../model/service.ts";
 import { concat, masked, randomNumber, verdictMap } from "../nft/ast/expression.ts";
 import type { ElementStatement, Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
@@ -13,14 +12,6 @@ import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES } from "./sets.ts";
 
 /** The chain that refuses connections of clients beyond a limit. */
 export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal" satisfies StaticChainName;
-
-/** The limits of a Service's clients that are enforced; undefined for none. */
-export function enforcedLimits(
-  { clientLimits }: Pick<Service, "clientLimits">,
-  { maxLimitedClients }: Pick<FamilyContext, "maxLimitedClients">,
-): ClientLimits | undefined {
-  return maxLimitedClients === 0 ? undefined : clientLimits;
-}
 
 /** With session affinity, the bits of a list id that these are masked from are 0, too. */
 const SERVICE_PORT: Expression = masked(REGISTER, TO_CLUSTER_LIST);

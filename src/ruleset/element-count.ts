@@ -5,7 +5,6 @@ import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
-import { enforcedLimits } from "./client-limits.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { WATCH_SETS } from "./sets.ts";
@@ -83,7 +82,7 @@ function frontendElements(
   context: FamilyContext,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
-  const limits = enforcedLimits(service, context) === undefined ? 0 : 1;
+  const limits = service.clientLimits === undefined ? 0 : 1;
   const ofPort = 1 + limits + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
   if (!areRanged) return ofPort;
   // Explicit ports have another element. Each dividing range may split a range in two; two lists may be

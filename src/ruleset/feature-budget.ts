@@ -5,7 +5,6 @@ import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { clientLimitName } from "./chain-names.ts";
-import { enforcedLimits } from "./client-limits.ts";
 import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
@@ -51,10 +50,11 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     what: "watched endpoints in a family",
   },
   limits: {
-    amountOf: ({ service }, context) => (enforcedLimits(service, context) === undefined ? 0 : 1),
-    limitOf: ({ maxClientLimits }) => maxClientLimits,
+    amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
+    limitOf: ({ maxLimitedClients, maxClientLimits }) => (maxLimitedClients === 0 ? 0 : maxClientLimits),
     what: "different limits of clients in a family",
     sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
+    none: "the option --max-limited-clients is 0, or this node's kernel cannot count connections",
   },
   timeouts: {
     amountOf: ({ service }) => timedProtocols(service),

@@ -50,7 +50,7 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Whether addresses of Services with endpoints answer echo requests. */
   readonly answerPing: boolean;
-  /** Maximum number of clients, by service port, whose connections are counted; 0 for no limits of clients. */
+  /** Maximum number of clients, by service port, whose connections are counted; 0 if Services have no limits. */
   readonly maxLimitedClients: number;
   /** Whether to reset clients of TCP endpoints that left every EndpointSlice. */
   readonly resetVanished: boolean;

@@ -9,7 +9,6 @@ import {
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
-import { enforcedLimits } from "./client-limits.ts";
 import { portTimeouts } from "./connection-timeouts.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
@@ -73,7 +72,7 @@ export function renderServicePort(
   });
   const ranges = servedRanges(port, context);
   const isRanged = ranges.length > 0;
-  const limits = enforcedLimits(service, context);
+  const { clientLimits: limits } = service;
   const timeouts = portTimeouts(port, context);
   return {
     port,

@@ -27,8 +27,6 @@ export interface ServiceDetail {
   readonly defaultScheduler: Scheduler;
   /** Whether ranges of ports are only served at addresses that are not the node's own. */
   readonly areRangesVirtual: boolean;
-  /** Whether limits of clients are enforced. */
-  readonly areClientsLimited: boolean;
   /** Maximum timeout of session affinity. Seconds. */
   readonly maxAffinitySeconds: number;
   /** Undefined if connections are not counted. */
@@ -59,9 +57,9 @@ ${views.map((view) => portHtml(view, detail))}</article>
 function badges(
   service: Service,
   views: readonly ServicePortView[],
-  { defaultScheduler, maxAffinitySeconds, areClientsLimited }: ServiceDetail,
+  { defaultScheduler, maxAffinitySeconds }: ServiceDetail,
 ): Html[] {
-  const isLimited = areClientsLimited && views.every(({ port }) => port.service.clientLimits !== undefined);
+  const isLimited = views.every(({ port }) => port.service.clientLimits !== undefined);
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
   const sticky = isKept
     ? `sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`

@@ -86,7 +86,6 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
-      areClientsLimited: status.nodeContext[0]?.maxLimitedClients !== 0,
       areRangesVirtual: status.nodeContext[0]?.portRanges === "virtual",
       maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
       connections,

@@ -36,6 +36,9 @@ describe("the rules for limits of clients", () => {
     const objects = { services: [limited(BOTH)], slices: [SLICE] };
     const none = testNodeContext({ maxLimitedClients: 0 });
     expect(text(renderAll(objects, none))).toBe(text(renderAll({ ...objects, services: [plain] }, none)));
+    expect([...renderAll(objects, none).state.budgets.without("limits").values()]).toEqual([
+      expect.stringMatching(/^the option --max-limited-clients is 0/),
+    ]);
   });
 
   test("check after source ranges, the rate before the connections at a time", () => {

@@ -172,7 +172,7 @@ test("explain names the budget if older Services leave too few elements for a Se
   });
 });
 
-test("the limits of a Service's clients are a note, unless they are off", () => {
+test("a note gives the limits of a Service's clients, or the reason why they have none", () => {
   const notesOf = (context: ContextOptions) => {
     const of = inputOf(context);
     of.cache.putService(service({ clientLimits: { connections: 7 } }));
@@ -187,5 +187,7 @@ test("the limits of a Service's clients are a note, unless they are off", () => 
   expect(notesOf({})).toEqual([
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
   ]);
-  expect(notesOf({ maxLimitedClients: 0 })).toEqual([]);
+  expect(notesOf({ maxLimitedClients: 0 })).toEqual([
+    expect.stringMatching(/^served without limits of its clients:/),
+  ]);
 });
