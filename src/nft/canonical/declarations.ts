@@ -2,6 +2,7 @@ import { conntrackDefaults } from "../../base/conntrack-defaults.ts";
 import type { AnySet } from "../ast/any-table.ts";
 import type { BaseChain, DataType, Flowtable, SetSpec, TimeoutPolicy } from "../ast/ruleset.ts";
 import { type ConstantType, OUR_TYPES, typeOfName, typesOfKey } from "../data-types.ts";
+import { parseProtocol } from "./constant.ts";
 import { readElements } from "./elements.ts";
 import { readExpression } from "./expression.ts";
 import { readPassing } from "./rule.ts";
@@ -61,7 +62,7 @@ export function parseFlowtable(object: JsonObject): {
 export function parseTimeoutPolicy(object: JsonObject): TimeoutPolicy {
   const members = ["family", "name", "table", "handle", "protocol", "l3proto", "policy"];
   const { name, protocol, policy } = asObjectOf(object, members, "ct timeout");
-  const known = asText(protocol, "protocol");
+  const known = parseProtocol(protocol);
   const listed = Object.entries(asObject(policy ?? {}, "policy")).map(
     ([state, seconds]) => [state, asNumber(seconds, "timeout")] as const,
   );

@@ -145,6 +145,21 @@ describe("parseListing", () => {
     expect([...(table?.sets.get("s")?.elements.keys() ?? [])]).toEqual(["udp . 53", "sctp . 53"]);
   });
 
+  test.each(["udp", 17])("reads the protocol of timeouts, by name or as the number %s", (protocol) => {
+    const object = {
+      family: "ip",
+      table: "nft-proxy",
+      name: "timeouts-1",
+      protocol,
+      policy: { replied: 300 },
+    };
+    expect(parse({ "ct timeout": object })?.timeouts?.get("timeouts-1")).toEqual({
+      name: "timeouts-1",
+      protocol: "udp",
+      policy: { unreplied: 30, replied: 300 },
+    });
+  });
+
   const flowtable = {
     family: "ip",
     table: "nft-proxy",
