@@ -87,23 +87,10 @@ async function closeAll(held: readonly HeldConnection[]): Promise<void> {
 const tcp = { port: 80, proto: "tcp", n: 1 } as const;
 const udp = { port: 53, proto: "udp", n: 1 } as const;
 
-/** A new connection of a client while connections to the Service are held. */
-interface Row {
-  readonly shows: string;
-  readonly holds: readonly (readonly [from: MachineName, count: number, to?: string])[];
-  readonly probe: Omit<Probe, "id" | "from"> & { readonly from: MachineName };
-  readonly expected: "served" | "refused";
-}
-
-const row = (shows: string, holds: Row["holds"], probe: Row["probe"], expected: Row["expected"]): Row => ({
-  shows,
-  holds,
-  probe,
-  expected,
-});
+type Client = Omit<Probe, "id" | "from"> & { readonly from: MachineName };
 
 /** The outcome of one new connection; one that is served is answered. */
-async function outcome({ from, to, port: number, proto }: Row["probe"]): Promise<string> {
+async function outcome({ from, to, port: number, proto }: Client): Promise<string> {
   if (proto === "udp") {
     const { result } = await node.outcome({ from, to, port: number, proto, n: 1 });
     return result === "ok" ? "served" : result;
@@ -116,125 +103,80 @@ async function outcome({ from, to, port: number, proto }: Row["probe"]): Promise
   }
 }
 
-const ROWS: readonly Row[] = [
-  row("a client below the limit is served", [["pod3", 1]], { ...tcp, from: "pod3", to: IP }, "served"),
-  row("a client at the limit is reset", [["pod3", 2]], { ...tcp, from: "pod3", to: IP }, "refused"),
-  row(
-    "a client below the limit is served over IPv6",
-    [["pod3", 1, IP6]],
-    { ...tcp, from: "pod3", to: IP6 },
-    "served",
-  ),
-  row(
-    "a client at the limit is reset over IPv6",
-    [["pod3", 2, IP6]],
-    { ...tcp, from: "pod3", to: IP6 },
-    "refused",
-  ),
-  row(
-    "another client is served while one is at the limit",
-    [["pod3", 2]],
-    { ...tcp, from: "pod4", to: IP },
-    "served",
-  ),
-  row(
-    "connections to all addresses count",
-    [
-      ["pod3", 1],
-      ["pod3", 1, EXTERNAL],
-    ],
-    { ...tcp, from: "pod3", to: IP },
-    "refused",
-  ),
-  row(
-    "a NodePort has the same limit",
-    [["ext", 2, EXTERNAL]],
-    { ...tcp, from: "ext", to: "192.0.2.2", port: 30_080 },
-    "refused",
-  ),
-  row(
-    "a NodePort has the same limit over IPv6",
-    [["ext", 2, EXTERNAL6]],
-    { ...tcp, from: "ext", to: "fd00:c0::2", port: 30_080 },
-    "refused",
-  ),
-  row(
-    "a client from outside below the limit is served",
-    [["ext", 1, EXTERNAL]],
-    { ...tcp, from: "ext", to: EXTERNAL },
-    "served",
-  ),
-  row(
-    "an address with source ranges has the same limit",
-    [["ext", 2, EXTERNAL]],
-    { ...tcp, from: "ext", to: GUARDED },
-    "refused",
-  ),
-  row("the node is a client", [["node", 2]], { ...tcp, from: "node", to: IP }, "refused"),
-  row(
-    "a range of ports has the limit of its port",
-    [["pod3", 2]],
-    { ...tcp, from: "pod3", to: IP, port: 8080 },
-    "refused",
-  ),
-  row(
-    "a range of ports has the limit of its port from outside",
-    [["ext", 2, EXTERNAL]],
-    { ...tcp, from: "ext", to: EXTERNAL, port: 8081 },
-    "refused",
-  ),
-  row(
-    "another port of the Service has a limit of its own",
-    [["pod3", 2]],
-    { ...udp, from: "pod3", to: IP, n: 2 },
-    "served",
-  ),
-  row(
-    "a Service without limits is served",
-    [["pod3", 2]],
-    { ...tcp, from: "pod3", to: "10.96.8.2" },
-    "served",
-  ),
-  row(
-    "an endpoint that connects to itself is a client",
-    [["pod2", 2]],
-    { ...tcp, from: "pod2", to: IP },
-    "refused",
-  ),
+/** As many connections as a limit of two allows: by the client, to each of these addresses. */
+const HELD: readonly (readonly [from: MachineName, ...to: string[]])[] = [
+  ["pod3", IP, EXTERNAL],
+  ["pod3", IP6, IP6],
+  ["ext", EXTERNAL, EXTERNAL],
+  ["node", IP, IP],
+  ["pod2", IP, IP],
 ];
 
-/** The number of connections that the kernel counts for a client, as the evaluator needs it. */
-function counted(objectsOf: Objects, { holds, probe }: Row) {
-  const { ruleset } = renderAll(objectsOf).state;
-  return holds.map(([machine, count, address = IP]) => {
-    const family = address.includes(":") ? "ip6" : "ip";
-    const id = ruleset[family]?.sets.get(LISTS)?.elements.get(`${address} . tcp . 80`);
-    const { address: client } = packetOf({ ...probe, id: "", from: machine, to: address }).from;
-    const key = `${Math.floor(Number(id) / 4) * 4} . 2 . ${client}`;
-    return { family, map: CLIENT_CONNECTIONS, key, count } as const;
+/** Further connections, while the others are held. */
+const REFUSED_ROWS: readonly (readonly [shows: string, probe: Client])[] = [
+  ["by a pod, with connections to two addresses", { ...tcp, from: "pod3", to: IP }],
+  ["over IPv6", { ...tcp, from: "pod3", to: IP6 }],
+  ["by a client from outside", { ...tcp, from: "ext", to: EXTERNAL }],
+  ["to a NodePort", { ...tcp, from: "ext", to: "192.0.2.2", port: 30_080 }],
+  ["to a NodePort over IPv6", { ...tcp, from: "pod3", to: "fd00:c0::2", port: 30_080 }],
+  ["to an address with source ranges", { ...tcp, from: "ext", to: GUARDED }],
+  ["to a range of ports", { ...tcp, from: "pod3", to: IP, port: 8080 }],
+  ["to a range of ports from outside", { ...tcp, from: "ext", to: EXTERNAL, port: 8081 }],
+  ["by the node", { ...tcp, from: "node", to: IP }],
+  ["by an endpoint to itself", { ...tcp, from: "pod2", to: IP }],
+];
+
+const SERVED_ROWS: readonly (readonly [shows: string, probe: Client])[] = [
+  ["by another client", { ...tcp, from: "pod4", to: IP }],
+  ["to another port of the Service", { ...udp, n: 2, from: "pod3", to: IP }],
+  ["to a Service without limits", { ...tcp, from: "pod3", to: "10.96.8.2" }],
+];
+
+describe("beside the connections that a limit allows", () => {
+  const { ruleset } = renderAll(withLimits(LIMITS)).state;
+  let seen: ReadonlyMap<string, { readonly result: string }>;
+  let held: readonly HeldConnection[] = [];
+
+  beforeAll(async () => {
+    await node.program(withLimits(LIMITS));
+    const ends = HELD.flatMap(([from, ...addresses]) => addresses.map((to) => [from, to, 80] as const));
+    held = await HeldConnection.openAll(node.lab, ends);
+    seen = await node.lab.probe(REFUSED_ROWS.map(([id, probe]) => ({ id, ...probe })));
   });
-}
+  afterAll(() => closeAll(held));
 
-describe("a limit of two connections", () => {
-  beforeAll(() => node.program(withLimits(LIMITS)));
-
-  test.each(ROWS.map((one) => [one.shows, one] as const))("%s", async (_shows, one) => {
-    const { holds, probe, expected } = one;
-    const counts = new Map<string, number>();
-    const entries = counted(withLimits(LIMITS), one).map(({ count, ...entry }) => {
-      const sum = (counts.get(entry.key) ?? 0) + count;
-      counts.set(entry.key, sum);
-      return { ...entry, value: String(sum) };
+  /** The outcomes of a packet by the evaluator, after these connections. */
+  function evaluated(probe: Client): readonly string[] {
+    const entries = HELD.map(([from, to = "", ...others]) => {
+      const family = to.includes(":") ? "ip6" : "ip";
+      const id = Number(ruleset[family]?.sets.get(LISTS)?.elements.get(`${to} . tcp . 80`));
+      const client = packetOf({ ...tcp, id: "", from, to }).from.address;
+      const key = `${id - (id % 4)} . 2 . ${client}`;
+      return { family, map: CLIENT_CONNECTIONS, key, value: String(1 + others.length) } as const;
     });
-    const rules = Object.values(renderAll(withLimits(LIMITS)).state.ruleset);
     const packet = packetOf({ ...probe, id: "" });
-    const kinds = new Set(evaluateTables(rules, LAB_NODE, packet, entries).map(({ kind }) => kind));
-    expect([...kinds], "by the evaluator").toEqual([expected === "served" ? "delivered" : "refused"]);
-    const held: HeldConnection[] = [];
-    for (const [machine, count, address] of holds) held.push(...(await hold(machine, count, address)));
-    const seen = await outcome(probe);
-    await closeAll(held);
-    expect(seen, "in the kernel").toBe(expected);
+    return [
+      ...new Set(evaluateTables(Object.values(ruleset), LAB_NODE, packet, entries).map(({ kind }) => kind)),
+    ];
+  }
+
+  test.each(REFUSED_ROWS)("another one is reset %s", (shows, probe) => {
+    expect(evaluated(probe), "by the evaluator").toEqual(["refused"]);
+    expect(seen.get(shows)?.result, "in the kernel").toBe("refused");
+  });
+
+  test.each(SERVED_ROWS)("one is served %s", async (_shows, probe) => {
+    expect(evaluated(probe), "by the evaluator").toEqual(["delivered"]);
+    expect(await outcome(probe), "in the kernel").toBe("served");
+  });
+
+  test("a UDP flow is dropped when its client has two", async () => {
+    const probe = { ...udp, from: "pod5", to: IP } as const;
+    expect([await outcome(probe), await outcome(probe), await outcome(probe)]).toEqual([
+      "served",
+      "served",
+      "timeout",
+    ]);
   });
 });
 
