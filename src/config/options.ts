@@ -474,7 +474,17 @@ export const OPTIONS = {
     preset: false,
     flag: own(
       "reset-vanished",
-      "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence",
+      "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
+    ),
+    reload: "restart",
+  }),
+  /** Whether no Service may have connections reset, or UDP flows deleted, by annotations. */
+  ignoreServiceResets: boolean({
+    path: "nftProxy.ignoreServiceResets",
+    preset: false,
+    flag: own(
+      "ignore-service-resets",
+      "Ignore the annotations nft-proxy.io/on-endpoint-removed and nft-proxy.io/drain-timeout of Services",
     ),
     reload: "restart",
   }),

@@ -6,6 +6,7 @@ import type { Logger } from "../base/logger.ts";
 import type { Flow, FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
+import type { DrainingEndpoints } from "./draining-endpoints.ts";
 import {
   isStale,
   type NodeAddresses,
@@ -23,15 +24,24 @@ interface SyncedServices {
 }
 
 /**
- * Returns a subscriber that deletes stale UDP flows after each sync that changed a Service with a UDP port,
- * and after each full sync or repair: flows that began while rules were missing stay untranslated as long as
- * their clients keep sending.
+ * Returns a subscriber that deletes stale UDP flows after each sync that changed a Service with a UDP port, or
+ * before which a drain timeout was over, and after each full sync or repair: flows that began while rules were
+ * missing stay untranslated as long as their clients keep sending.
+ * @param now wall clock, as that of the draining endpoints
  */
-export function staleFlowSubscriber(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">) {
+export function staleFlowSubscriber(
+  ports: UdpServicePorts,
+  cleaner: Pick<StaleFlowCleaner, "clean">,
+  draining: Pick<DrainingEndpoints, "nextDueAfter">,
+  now: () => number,
+) {
+  let lastAt = Number.NEGATIVE_INFINITY;
   return {
     synced({ kind, rendered, repaired }: SyncedServices): void {
       const isChanged = ports.update(rendered);
-      if (isChanged || kind === "full" || repaired !== undefined) void cleaner.clean();
+      const dueAt = draining.nextDueAfter(lastAt) ?? Number.POSITIVE_INFINITY;
+      lastAt = now();
+      if (isChanged || dueAt <= lastAt || kind === "full" || repaired !== undefined) void cleaner.clean();
     },
   };
 }

@@ -218,13 +218,19 @@ export async function hostsWithoutRanges(
   return new Set(isAsked ? await ofHost() : []);
 }
 
+/** Whether an endpoint of a Service has terminated for longer than the Service allows. */
+type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
+
 /** Tracks the Services with UDP ports, so that changes of other Services cause no listing of flows. */
 export class UdpServicePorts {
   readonly #cache: ObjectCache;
+  readonly #drained: () => IsDrained;
   readonly #services = new Set<ServiceName>();
 
-  constructor(cache: ObjectCache) {
+  /** @param drained returns what tells which endpoints do not count, as they have terminated for too long */
+  constructor(cache: ObjectCache, drained: () => IsDrained = () => () => false) {
     this.#cache = cache;
+    this.#drained = drained;
   }
 
   /** Updates these Services. Returns true if one of them has or had a UDP port. */
@@ -244,6 +250,7 @@ export class UdpServicePorts {
    * first: those in quarantine have no rules, and come last.
    */
   ports(quarantine: Pick<ReadonlySet<ServicePortKey>, "has">): ServicePortEndpoints[] {
+    const isDrained = this.#drained();
     return [...this.#services]
       .flatMap((name) => {
         const service = this.#cache.service(name);
@@ -255,8 +262,9 @@ export class UdpServicePorts {
       )
       .map((port) => {
         if (quarantine.has(port.key)) return { port, endpoints: undefined };
-        const slices = this.#cache.slices(port.service.name);
-        return { port, endpoints: endpointsOf(slices, port, this.#cache.node.name) };
+        const { name } = port.service;
+        const endpoints = endpointsOf(this.#cache.slices(name), port, this.#cache.node.name);
+        return { port, endpoints: endpoints.filter((endpoint) => !isDrained(name, endpoint)) };
       });
   }
 }

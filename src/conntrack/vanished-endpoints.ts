@@ -1,14 +1,16 @@
 import type { Clock, Timer } from "../base/clock.ts";
+import { excessOver } from "../base/equal-shares.ts";
 import { AppError } from "../base/errors.ts";
 import { byFamily, FAMILIES, type Family } from "../base/family.ts";
+import { addToGroup, groupBy } from "../base/group-by.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { readEndingTargets } from "../kernel/vanished.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { ServiceName } from "../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Service } from "../model/service.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { joinParts } from "../nft/elements.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { parseId } from "../ruleset/list-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -20,16 +22,19 @@ import {
   VANISHED_MARGIN,
   VANISHED_SECONDS,
 } from "../ruleset/sets.ts";
+import { DrainingEndpoints, receivers, tcpTargets } from "./draining-endpoints.ts";
 
-/** A TCP endpoint that no EndpointSlice names any more. */
+/** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
 export interface VanishedEndpoint {
   readonly family: Family;
   /** `address . port` */
   readonly target: string;
   /** The Services that it left, in this order; none if an earlier process saw it leave. */
   readonly services: readonly ServiceName[];
-  /** The time at which it left, milliseconds since 1970. */
+  /** The time at which it left, or at which its drain timeouts were over, milliseconds since 1970. */
   readonly leftAt: number;
+  /** Set for one that EndpointSlices still name, as terminating. */
+  readonly isDrained?: true;
 }
 
 /** Parts of {@link VanishedEndpoints}. */
@@ -39,6 +44,8 @@ export interface VanishedEndpointsParts {
   readonly now: () => number;
   /** Time for which an endpoint must be gone before its connections are reset, milliseconds. */
   readonly delayMs: number;
+  /** Whether connections to endpoints that left a Service are reset unless it says otherwise. */
+  readonly byDefault: boolean;
 }
 
 /**
@@ -49,34 +56,95 @@ export const VANISHED_DELAY = 3000;
 
 const VANISHED_PERIOD = VANISHED_SECONDS * 1000;
 
+/** The Services that an endpoint left while others still name it. */
+interface Leaving {
+  /** In this order. */
+  readonly services: readonly ServiceName[];
+  /** Whether one of them wants to keep connections. */
+  readonly isKept: boolean;
+}
+
 /**
- * Tracks TCP endpoints that no EndpointSlice of any Service names any more. Neither the conditions of an
- * endpoint (ready, serving, terminating) nor its Service matter, only its address and port. The cost of an
- * update is proportional to the changed EndpointSlices.
+ * Tracks TCP endpoints whose connections are reset: those that no EndpointSlice of any Service names any more,
+ * if all Services that they left want this, and those that terminate for longer than all Services allow that
+ * name them. Tracks nothing while neither the default nor a Service asks for it.
  */
 export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
+  readonly draining: DrainingEndpoints;
+  /** What the Services want that say it. That of a deleted Service counts until its slices are gone, too. */
+  readonly #wishes = new Map<ServiceName, Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">>();
+  #isTracking = false;
   /** The counted EndpointSlices of each Service. */
-  readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
+  readonly #slices = new Map<ServiceName, EndpointSlice[]>();
   /** The number of EndpointSlices that name each target. */
   readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
-  /** For targets that other Services still name, the Services that they left, in this order. */
-  readonly #leaving: Readonly<Record<Family, Map<string, readonly ServiceName[]>>> = byFamily(
-    () => new Map(),
-  );
+  /** For targets that other Services still name. */
+  readonly #leaving: Readonly<Record<Family, Map<string, Leaving>>> = byFamily(() => new Map());
   /** Vanished endpoints by target, oldest first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
+
+  /** The endpoints that all Services which name them drain, each due at a time of its own. */
+  #candidates: readonly VanishedEndpoint[] = [];
+  /** Those of them that get no new connections, as of the last {@link VanishedEndpoints.putInto}. */
+  #drained: readonly VanishedEndpoint[] = [];
 
   /** When {@link VanishedEndpoints.putInto} was last called, milliseconds since 1970. */
   #putAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: VanishedEndpointsParts) {
     this.#parts = parts;
+    this.draining = new DrainingEndpoints(parts.cache, parts.now);
   }
 
-  /** Reads the current EndpointSlices of these Services. */
+  /**
+   * Reads these Services and their current EndpointSlices. The cost is that of the changed EndpointSlices, and
+   * of all of a Service with a drain timeout.
+   */
   update(services: Iterable<ServiceName>): void {
-    const left: Omit<VanishedEndpoint, "leftAt">[] = [];
+    const changed = [...services];
+    for (const service of changed) this.#readWish(service);
+    if (this.#isAsked() && !this.#isTracking) {
+      this.#isTracking = true;
+      for (const slice of this.#parts.cache.allSlices()) {
+        this.#name(slice);
+        addToGroup(this.#slices, slice.service, slice);
+      }
+    } else if (this.#isTracking) this.#compare(changed);
+    for (const service of changed) {
+      this.draining.update(service);
+      if (this.#parts.cache.service(service) === undefined && !this.#slices.has(service))
+        this.#wishes.delete(service);
+    }
+    if (this.#isTracking && !this.#isAsked()) this.#forget();
+  }
+
+  #readWish(name: ServiceName): void {
+    const service = this.#parts.cache.service(name);
+    if (service === undefined) return;
+    const { onEndpointRemoved, drainTimeoutMs } = service;
+    if (onEndpointRemoved === undefined && drainTimeoutMs === undefined) this.#wishes.delete(name);
+    else this.#wishes.set(name, service);
+  }
+
+  /** Whether the default or a Service asks for resets, or connections to an endpoint are or will be reset. */
+  #isAsked(): boolean {
+    if (this.#parts.byDefault) return true;
+    for (const { onEndpointRemoved, drainTimeoutMs } of this.#wishes.values())
+      if (onEndpointRemoved === "reset" || drainTimeoutMs !== undefined) return true;
+    const now = this.#parts.now();
+    return FAMILIES.some((family) => [...this.#gone[family].values()].some((one) => now < this.#end(one)));
+  }
+
+  #forget(): void {
+    this.#isTracking = false;
+    this.#slices.clear();
+    for (const family of FAMILIES)
+      for (const known of [this.#named, this.#leaving, this.#gone]) known[family].clear();
+  }
+
+  #compare(services: readonly ServiceName[]): void {
+    const left: Left[] = [];
     for (const service of services) {
       const before = new Set(this.#slices.get(service));
       const after = new Set(this.#parts.cache.slices(service));
@@ -84,11 +152,27 @@ export class VanishedEndpoints {
       else this.#slices.set(service, [...after]);
       const added = [...after].filter((slice) => !before.has(slice));
       for (const slice of added) this.#name(slice);
-      const kept = new Set(added.flatMap(targetsOf));
+      const kept = new Set(added.flatMap(tcpTargets));
       for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice, kept));
     }
-    const leftAt = this.#parts.now();
-    for (const one of left) if (!this.#named[one.family].has(one.target)) this.#add({ ...one, leftAt });
+    const drained = new Set(this.#drained.map(({ target }) => target));
+    const now = this.#parts.now();
+    for (const { family, target, services: those, isKept } of left) {
+      if (this.#named[family].has(target)) continue;
+      // One that is reset already goes on without a pause.
+      if (drained.has(target))
+        this.#add({ family, target, services: those, leftAt: now - this.#parts.delayMs });
+      else if (!isKept) this.#add({ family, target, services: those, leftAt: now });
+    }
+  }
+
+  #keepsConnections(service: ServiceName): boolean {
+    const wish = this.#wishes.get(service)?.onEndpointRemoved;
+    return wish === undefined ? !this.#parts.byDefault : wish === "keep";
+  }
+
+  #findCandidates(): readonly VanishedEndpoint[] {
+    return this.draining.drainedByAll((family, target) => this.#named[family].get(target) ?? 0);
   }
 
   /** Returns true if an EndpointSlice names a target. */
@@ -96,33 +180,54 @@ export class VanishedEndpoints {
     return this.#named[family].has(target);
   }
 
+  /** Of some targets, those that nothing names, or only Services that drain them. */
+  resettable(family: Family, targets: readonly string[]): ReadonlySet<string> {
+    if (!this.#isTracking) return new Set();
+    const draining = new Set(this.#findCandidates().map(({ target }) => target));
+    return new Set(targets.filter((target) => !this.isNamed(family, target) || draining.has(target)));
+  }
+
   /**
-   * Adopts an endpoint that an earlier process saw leave, unless it is known or named.
+   * Adopts an endpoint that an earlier process reset connections to, unless it is known, or named by a Service
+   * that does not drain it.
    * @param remaining the time for which its connections are still reset, milliseconds
    */
   adopt(family: Family, target: string, remaining: number): void {
     const { now, delayMs } = this.#parts;
     if (remaining <= 0) return;
-    const leftAt = now() - delayMs - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
-    this.#addMissed({ family, target, services: [], leftAt });
+    const begin = now() - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
+    if (this.isNamed(family, target)) this.draining.adopt(target, begin);
+    else this.#addMissed({ family, target, services: [], leftAt: begin - delayMs });
   }
 
-  /** Adds an endpoint that left while no process was running, unless it is known or named. */
+  /** Adds an endpoint that left while no process was running, unless it is known, named or kept. */
   addMissed(family: Family, target: string, services: readonly ServiceName[]): void {
-    this.#addMissed({ family, target, services, leftAt: this.#parts.now() });
+    const isKept =
+      services.length === 0 ? !this.#parts.byDefault : services.some((one) => this.#keepsConnections(one));
+    if (!isKept) this.#addMissed({ family, target, services, leftAt: this.#parts.now() });
   }
 
-  /** Returns the endpoints whose connections are reset, oldest first. */
+  /** Returns the endpoints whose connections are reset, oldest first in each family. */
   held(): VanishedEndpoint[] {
     const now = this.#parts.now();
     return FAMILIES.flatMap((family) =>
-      [...this.#gone[family].values()].filter((one) => this.#begin(one) <= now && now < this.#end(one)),
+      fairShare(
+        [...this.#gone[family].values(), ...this.#drained.filter((one) => one.family === family)]
+          .filter((one) => this.#isDue(one, now))
+          .sort((a, b) => this.#begin(a) - this.#begin(b)),
+      ),
     );
   }
 
   /** Puts the endpoints whose connections are reset into a desired state. */
-  putInto({ families }: Pick<RulesetState, "families">): void {
+  putInto(state: Pick<RulesetState, "families">): void {
+    const { families } = state;
     this.#putAt = this.#parts.now();
+    this.#candidates = this.#findCandidates();
+    const receives = receivers(this.#parts.cache, state);
+    this.#drained = this.#candidates.filter(
+      (one) => this.#isDue(one, this.#putAt) && !one.services.some((name) => receives(name, one.target)),
+    );
     const held = this.held();
     for (const family of FAMILIES) {
       const own = held.filter((one) => one.family === family);
@@ -135,18 +240,21 @@ export class VanishedEndpoints {
    * 1970. It may have passed already; undefined for never.
    */
   nextChangeAt(): number | undefined {
-    let next: number | undefined;
-    for (const family of FAMILIES) {
-      for (const one of this.#gone[family].values()) {
-        const at = [this.#begin(one), this.#end(one)].find((moment) => moment > this.#putAt);
-        if (at !== undefined && (next === undefined || at < next)) next = at;
-      }
+    let next = this.draining.nextDueAfter(this.#putAt);
+    const all = [...FAMILIES.flatMap((family) => [...this.#gone[family].values()]), ...this.#candidates];
+    for (const one of all) {
+      const at = [this.#begin(one), this.#end(one)].find((moment) => moment > this.#putAt);
+      if (at !== undefined && (next === undefined || at < next)) next = at;
     }
     return next;
   }
 
-  #begin({ leftAt }: VanishedEndpoint): number {
-    return leftAt + this.#parts.delayMs;
+  #isDue(endpoint: VanishedEndpoint, now: number): boolean {
+    return this.#begin(endpoint) <= now && now < this.#end(endpoint);
+  }
+
+  #begin({ leftAt, isDrained }: VanishedEndpoint): number {
+    return isDrained ? leftAt : leftAt + this.#parts.delayMs;
   }
 
   #end(endpoint: VanishedEndpoint): number {
@@ -155,7 +263,7 @@ export class VanishedEndpoints {
 
   #name(slice: EndpointSlice): void {
     const named = this.#named[slice.family];
-    for (const target of targetsOf(slice)) {
+    for (const target of tcpTargets(slice)) {
       named.set(target, (named.get(target) ?? 0) + 1);
       this.#gone[slice.family].delete(target);
     }
@@ -165,54 +273,82 @@ export class VanishedEndpoints {
    * Returns the targets that nothing names any more.
    * @param kept targets that the Service has in other slices
    */
-  #unname(slice: EndpointSlice, kept: ReadonlySet<string>): Omit<VanishedEndpoint, "leftAt">[] {
+  #unname(slice: EndpointSlice, kept: ReadonlySet<string>): Left[] {
     const { family, service } = slice;
     const [named, leaving] = [this.#named[family], this.#leaving[family]];
-    return targetsOf(slice).flatMap((target) => {
-      const services = [...(leaving.get(target) ?? []).filter((other) => other !== service), service];
+    const keeps = this.#keepsConnections(service);
+    return tcpTargets(slice).flatMap((target) => {
+      const before = leaving.get(target);
+      const services = [...(before?.services ?? []).filter((other) => other !== service), service];
+      const isKept = keeps || before?.isKept === true;
       const count = (named.get(target) ?? 0) - 1;
       if (count > 0) {
         named.set(target, count);
-        if (!kept.has(target)) leaving.set(target, services);
+        if (!kept.has(target)) leaving.set(target, { services, isKept });
         return [];
       }
       named.delete(target);
       leaving.delete(target);
-      return [{ family, target, services }];
+      return [{ family, target, services, isKept }];
     });
   }
 
-  /** Adds an endpoint, and deletes those whose time is over and, if there are too many, the oldest. */
+  /** Adds an endpoint, and deletes those whose time is over and, if there are far too many, the excess. */
   #add(endpoint: VanishedEndpoint): void {
     const gone = this.#gone[endpoint.family];
     gone.delete(endpoint.target);
     gone.set(endpoint.target, endpoint);
     const now = this.#parts.now();
     for (const [target, oldest] of gone) {
-      if (gone.size <= MOST_VANISHED && now < this.#end(oldest)) return;
+      if (now < this.#end(oldest)) break;
       gone.delete(target);
     }
+    if (gone.size <= 2 * MOST_VANISHED) return;
+    const left = fairShare([...gone.values()]);
+    gone.clear();
+    for (const one of left) gone.set(one.target, one);
   }
 
   #addMissed(endpoint: VanishedEndpoint): void {
     const { family, target } = endpoint;
-    if (!this.isNamed(family, target) && !this.#gone[family].has(target)) this.#add(endpoint);
+    if (this.#isTracking && !this.isNamed(family, target) && !this.#gone[family].has(target))
+      this.#add(endpoint);
   }
+}
+
+/** An endpoint that nothing names any more. */
+interface Left extends Leaving {
+  readonly family: Family;
+  readonly target: string;
+}
+
+/**
+ * Returns the endpoints that the set has room for. If there are too many, the namespaces with the most lose
+ * their oldest, so that no tenant displaces another's.
+ * @param endpoints oldest first
+ */
+function fairShare(endpoints: VanishedEndpoint[]): VanishedEndpoint[] {
+  if (endpoints.length <= MOST_VANISHED) return endpoints;
+  const groupOf = ({ services: [first] }: VanishedEndpoint) =>
+    first === undefined ? "" : namespaceOf(first);
+  const counts = new Map(Array.from(groupBy(endpoints, groupOf), ([name, all]) => [name, all.length]));
+  const excess = new Map(excessOver(counts, MOST_VANISHED));
+  return endpoints.filter((one) => {
+    const surplus = excess.get(groupOf(one)) ?? 0;
+    if (surplus > 0) excess.set(groupOf(one), surplus - 1);
+    return surplus === 0;
+  });
 }
 
 /**
  * Returns a tracker of all EndpointSlices of a cache, without a delay, for comparisons with the kernel.
  * @param now wall clock, milliseconds since 1970
+ * @param byDefault as {@link VanishedEndpointsParts.byDefault}
  */
-export function allSlicesOf(cache: ObjectCache, now: () => number): VanishedEndpoints {
-  const vanished = new VanishedEndpoints({ cache, now, delayMs: 0 });
-  vanished.update(new Set(cache.allSlices().map(({ service }) => service)));
+export function allSlicesOf(cache: ObjectCache, now: () => number, byDefault: boolean): VanishedEndpoints {
+  const vanished = new VanishedEndpoints({ cache, now, delayMs: 0, byDefault });
+  vanished.update(new Set([...cache.serviceNames(), ...cache.allSlices().map(({ service }) => service)]));
   return vanished;
-}
-
-function targetsOf({ ports, endpoints }: EndpointSlice): string[] {
-  const numbers = ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
-  return endpoints.flatMap(({ address }) => numbers.map((port) => joinParts(address, port)));
 }
 
 /**

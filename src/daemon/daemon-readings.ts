@@ -32,7 +32,7 @@ export interface Readings {
   readonly passiveHealth: PassiveHealth | undefined;
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if connections to vanished endpoints are not reset. */
+  /** Undefined if neither the option nor Services can have connections reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
 }
 
@@ -48,7 +48,8 @@ export function createReadings(
   events: EventRecorder,
 ): Readings {
   const { tables, system, logger, dryRun, options } = input;
-  const { reconciler, vanished } = proxier;
+  const { reconciler } = proxier;
+  const isResetting = options.resetVanished || !options.ignoreServiceResets;
   const isRefusalLogged = !dryRun && options.refusalLogSize > 0;
   const isCounting = options.serviceCounters !== "off";
   const state = () => reconciler.state;
@@ -58,7 +59,7 @@ export function createReadings(
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
     passiveHealth: dryRun ? undefined : passiveHealth(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
-    resetPackets: vanished && resetPackets(tables, families, system.clock, logger),
+    resetPackets: isResetting ? resetPackets(tables, state, system.clock, logger) : undefined,
   };
 }
 

@@ -74,7 +74,8 @@ export function daemonState(
     sources: source.states(),
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
-    vanished: vanished?.held(),
+    vanished: vanished.held(),
+    draining: vanished.draining.endpoints(),
     ejected: passiveHealth?.ejected ?? [],
   };
 }
@@ -131,13 +132,13 @@ async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
   return { own: memory.own(), container, programs };
 }
 
-async function vanishedStatus(
-  { vanished }: Proxier,
-  { resetPackets }: Readings,
-): Promise<VanishedStatus | undefined> {
-  if (vanished === undefined) return undefined;
+async function vanishedStatus({ vanished }: Proxier, { resetPackets }: Readings): Promise<VanishedStatus> {
   const packets = Object.values((await resetPackets?.()) ?? {});
-  return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
+  return {
+    held: vanished.held(),
+    draining: vanished.draining.endpoints(),
+    resetPackets: packets.reduce((sum, count) => sum + count, 0),
+  };
 }
 
 /**

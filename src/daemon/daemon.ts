@@ -184,7 +184,7 @@ function actors(
     ...(passiveHealth === undefined ? [] : [passiveHealth]),
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
-    ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
+    vanishedTimer(vanished, clock, () => loop.request()),
     ...(dryRun ? [] : [firstSync(() => startAffinityPoller(readings, clock))]),
   ];
 }

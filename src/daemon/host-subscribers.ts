@@ -135,7 +135,7 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler } = proxier;
+  const { cache, reconciler, vanished } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -145,11 +145,13 @@ export function hostServices(
       events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
   });
   const loopback = loopbackProxy(input, cache, metrics, events);
-  const udpPorts = new UdpServicePorts(cache);
+  const { draining } = vanished;
+  const udpPorts = new UdpServicePorts(cache, () => draining.drainedBy(state()));
+  const cleaner = staleFlowCleaner(udpPorts, proxier, metrics, system, logger);
   return {
     subscribers: [
       serviceHealthSubscriber(cache, health),
-      staleFlowSubscriber(udpPorts, staleFlowCleaner(udpPorts, proxier, metrics, system, logger)),
+      staleFlowSubscriber(udpPorts, cleaner, draining, () => clock.now()),
       loopbackNodePorts(loopback, state),
       silentPingLog(state, logger),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),

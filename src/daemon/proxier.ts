@@ -19,8 +19,7 @@ export interface Proxier {
   readonly cache: ObjectCache;
   readonly runner: BoundedFrequencyRunner;
   readonly nodeContext: NodeContextReader;
-  /** Undefined if connections to vanished endpoints are not reset. */
-  readonly vanished: VanishedEndpoints | undefined;
+  readonly vanished: VanishedEndpoints;
   readonly reconciler: Reconciler;
   readonly loop: SyncLoop;
 }
@@ -60,9 +59,13 @@ export function createProxier(
   const readHost = () => system.readHost(options());
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
-  const vanished = resetVanished
-    ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
-    : undefined;
+  const byDefault = resetVanished;
+  const vanished = new VanishedEndpoints({
+    cache,
+    now: () => clock.now(),
+    delayMs: VANISHED_DELAY,
+    byDefault,
+  });
   const reconciler = new Reconciler({ cache, nft, tables, vanished, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
   return { source, tracker, cache, runner, nodeContext, vanished, reconciler, loop };

@@ -11,6 +11,18 @@ const FEW = 32;
 /** The slices of one Service: a list, or a map by name if there are many. */
 type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
 
+/** What to ignore of Services: all of it counts by default. */
+interface CacheOptions {
+  /** False to ignore `spec.externalIPs`. */
+  readonly serviceExternalIPs?: boolean;
+  /** True to ignore the annotations about connections to endpoints that leave. */
+  readonly ignoreServiceResets?: boolean;
+}
+
+function withoutResets({ onEndpointRemoved: _, drainTimeoutMs: __, ...service }: Service): Service {
+  return service;
+}
+
 function listOf(slices: Slices): readonly EndpointSlice[] {
   return slices instanceof Map ? [...slices.values()] : slices;
 }
@@ -28,18 +40,12 @@ export class ObjectCache {
   #dirty = new Set<ServiceName>();
   readonly #ejected: ByFamily<Set<string>> = byFamily(() => new Set());
 
-  readonly #serviceExternalIPs: boolean;
+  readonly #options: CacheOptions;
 
-  /**
-   * @param nodeName the name of this Node, whose object may follow later or never
-   * @param options `serviceExternalIPs` is false to ignore `spec.externalIPs` of Services
-   */
-  constructor(
-    nodeName: string,
-    { serviceExternalIPs = true }: { readonly serviceExternalIPs?: boolean } = {},
-  ) {
+  /** @param nodeName the name of this Node, whose object may follow later or never */
+  constructor(nodeName: string, options: CacheOptions = {}) {
     this.#node = unknownNode(nodeName);
-    this.#serviceExternalIPs = serviceExternalIPs;
+    this.#options = options;
   }
 
   get node(): Node {
@@ -86,8 +92,9 @@ export class ObjectCache {
 
   /** Adds or replaces a Service. */
   putService(service: Service): void {
-    const stored = this.#serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
-    this.#services.set(service.name, stored);
+    const { serviceExternalIPs = true, ignoreServiceResets = false } = this.#options;
+    const known = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
+    this.#services.set(service.name, ignoreServiceResets ? withoutResets(known) : known);
     this.#dirty.add(service.name);
   }
 

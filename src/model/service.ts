@@ -1,5 +1,6 @@
 import { type ByFamily, FAMILIES } from "../base/family.ts";
 import type { ClientLimits } from "./client-limits.ts";
+import type { OnRemoved } from "./connection-life.ts";
 import type { ConnectionTimeouts } from "./connection-timeouts.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthCheck } from "./passive-health.ts";
@@ -75,6 +76,12 @@ export interface Service {
   readonly clientLimits?: ClientLimits;
   /** Which annotations of limits are ignored, and why; undefined if none is. */
   readonly invalidClientLimits?: string;
+  /** What becomes of TCP connections to endpoints that left; undefined for the proxy's default. */
+  readonly onEndpointRemoved?: OnRemoved;
+  /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
+  readonly drainTimeoutMs?: number;
+  /** Which annotations of the life of connections are ignored, and why; undefined if none is. */
+  readonly invalidConnectionLife?: string;
   /** From the annotation; undefined for the node's own. */
   readonly connectionTimeouts?: ConnectionTimeouts;
   /** Why the annotation of connection timeouts is ignored; undefined if it is not. */

@@ -1,3 +1,5 @@
+import { excessOver } from "../base/equal-shares.ts";
+
 /** Fill of the affinity map at which entries are deleted, and fill after that. Fractions of its size. */
 const NEARLY_FULL = 0.9;
 const ENOUGH_ROOM = 0.8;
@@ -13,17 +15,7 @@ export function excessEntries<Port>(
   counts: ReadonlyMap<Port, number>,
   size: number,
 ): ReadonlyMap<Port, number> {
-  const sorted = [...counts].sort(([, a], [, b]) => b - a);
-  const total = sorted.reduce((sum, [, count]) => sum + count, 0);
-  if (total <= NEARLY_FULL * size) return new Map();
-  // Starts with the smallest port: each may have an equal part of the remaining room.
-  let room = Math.floor(ENOUGH_ROOM * size);
-  const excess = new Map<Port, number>();
-  for (let ports = sorted.length; ports > 0; ports--) {
-    const [port, count] = sorted[ports - 1] as readonly [Port, number];
-    const granted = Math.min(count, Math.floor(room / ports));
-    room -= granted;
-    if (granted < count) excess.set(port, count - granted);
-  }
-  return excess;
+  let total = 0;
+  for (const count of counts.values()) total += count;
+  return total <= NEARLY_FULL * size ? new Map() : excessOver(counts, Math.floor(ENOUGH_ROOM * size));
 }

@@ -39,11 +39,13 @@ import {
   setSpecs,
   TIMEOUTS_SPEC,
   VANISHED,
+  vanishedSpecs,
   WATCH_SETS,
   watchSpecs,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { NO_FEATURES, staticChains, type UsedFeatures } from "./static-chains.ts";
+import { RESET_CHAINS } from "./vanished.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -124,11 +126,13 @@ export class FamilyState {
   }
 
   /**
-   * Replaces the endpoints whose connections are reset; does nothing if that is off.
+   * Replaces the endpoints whose connections are reset.
    * @param targets `address . port`
    */
   setVanished(targets: ReadonlySet<string>): void {
+    if (targets.size > 0) this.#declareResets(true);
     this.#setKeys(VANISHED, targets);
+    if (targets.size === 0) this.#declareResets(false);
   }
 
   /** Replaces the rules of a service port. Call {@link FamilyState.cutRanges} afterwards. */
@@ -424,6 +428,13 @@ export class FamilyState {
     if (isNeeded === this.#used.hasTimeouts) return;
     this.#used = { ...this.#used, hasTimeouts: isNeeded };
     this.#declare(isNeeded, [TIMEOUTS_SPEC], []);
+  }
+
+  /** Declares or deletes the set and chains that reset connections, unless the table always has them. */
+  #declareResets(areNeeded: boolean): void {
+    if (areNeeded === this.#used.isResetting || this.#context.resetVanished) return;
+    this.#used = { ...this.#used, isResetting: areNeeded };
+    this.#declare(areNeeded, vanishedSpecs(this.#context), RESET_CHAINS);
   }
 
   #declare(areNeeded: boolean, specs: readonly SetSpec[], chains: readonly string[]): void {

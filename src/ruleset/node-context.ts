@@ -52,7 +52,7 @@ export interface FamilyContext {
   readonly answerPing: boolean;
   /** Maximum number of clients, by service port, whose connections are counted; 0 if Services have no limits. */
   readonly maxLimitedClients: number;
-  /** Whether to reset clients of TCP endpoints that left every EndpointSlice. */
+  /** Whether the rules that reset clients of TCP endpoints are always there, else while one has such clients. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;

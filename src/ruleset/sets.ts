@@ -36,7 +36,7 @@ export const CLIENT_LIMITS = "client-limits";
 export const CLIENT_CONNECTIONS = "client-connections";
 /** Service port id, rate and client with new connections; filled by packets. */
 export const CLIENT_RATES = "client-rates";
-/** TCP endpoints (address and port) that recently left every EndpointSlice. */
+/** TCP endpoints (address and port) that recently left every EndpointSlice, or terminate for too long. */
 export const VANISHED = "vanished";
 
 /** TCP endpoints that are watched, with counters: new connections to them. */
@@ -210,7 +210,7 @@ export function setSpecs({
             size: refusalLogSize,
           } as const,
         ]),
-    ...(resetVanished ? [vanishedSpec(address)] : []),
+    ...(resetVanished ? vanishedSpecs({ family }) : []),
     { ...PLAIN, name: LISTS, key: frontend, value: ["classid"], counter: counters !== "off" },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {
@@ -290,13 +290,19 @@ export function sourceRangesSpec(
   return { ...PLAIN, name, key: [family === "ip" ? "ipv4_addr" : "ipv6_addr"], interval: true };
 }
 
-/** Holds twice the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints. */
-function vanishedSpec(address: DataType): NamedSetSpec {
-  return {
-    ...PLAIN,
-    name: VANISHED,
-    key: [address, "inet_service"],
-    size: 2 * MOST_VANISHED,
-    timeout: VANISHED_SECONDS + VANISHED_MARGIN,
-  };
+/**
+ * The set of one family that always exists with `--reset-vanished`, else while it has elements. It holds twice
+ * the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints.
+ */
+export function vanishedSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
+  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  return [
+    {
+      ...PLAIN,
+      name: VANISHED,
+      key: [address, "inet_service"],
+      size: 2 * MOST_VANISHED,
+      timeout: VANISHED_SECONDS + VANISHED_MARGIN,
+    },
+  ];
 }

@@ -51,6 +51,8 @@ export interface UsedFeatures {
   readonly isLimiting: boolean;
   /** Whether a service port has timeouts. */
   readonly hasTimeouts: boolean;
+  /** Whether connections to an endpoint are reset. */
+  readonly isResetting: boolean;
 }
 
 /** The features of a table without Services. */
@@ -59,11 +61,13 @@ export const NO_FEATURES: UsedFeatures = {
   isWatching: false,
   isLimiting: false,
   hasTimeouts: false,
+  isResetting: false,
 };
 
 /** The chains of a family that do not depend on single Services: their number is constant. */
-export function staticChains(context: FamilyContext, used: UsedFeatures = NO_FEATURES): StaticChain[] {
-  const { kinds, isWatching, isLimiting } = used;
+export function staticChains(given: FamilyContext, used: UsedFeatures = NO_FEATURES): StaticChain[] {
+  const { kinds, isWatching, isLimiting, isResetting } = used;
+  const context = { ...given, resetVanished: given.resetVanished || isResetting };
   const watchContext = { ...context, isWatching };
   return [
     ...baseChains(watchContext),

@@ -13,8 +13,15 @@ import { VANISHED } from "./sets.ts";
 /** The chain that resets connections to vanished endpoints. */
 export const VANISHED_CHECK = "vanished-endpoints-check" satisfies StaticChainName;
 
+/** The chains that a table has only while connections may be reset. */
+export const RESET_CHAINS = [
+  "filter-prerouting-pre-dnat",
+  "filter-output-pre-dnat",
+  VANISHED_CHECK,
+] as const satisfies readonly StaticChainName[];
+
 /**
- * Resets TCP connections whose packets reach a frontend without endpoints; no rules unless enabled. The
+ * Resets TCP connections whose packets reach a frontend without endpoints; no rules unless they are needed. The
  * kernel forgets masqueraded connections when their outgoing interface is deleted, as with a pod. Later
  * packets then start a new connection. If there are other endpoints, one of them gets the packet and resets
  * it.
@@ -28,7 +35,7 @@ export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "res
 }
 
 /**
- * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless enabled. It comes before
+ * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless they are needed. It comes before
  * the translation, so that the reset has the address that the client knows: bridges that call these hooks
  * (br_netfilter) send resets past connection tracking, which would translate it. Later hooks may never see
  * the packet, as the kernel drops it if the endpoint's route is gone.
@@ -39,7 +46,7 @@ export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "res
 }
 
 /**
- * The chain that resets a client's connection if its endpoint has vanished. Before the translation, the
+ * The chain that resets a client's connection if its endpoint has vanished or drained. Before the translation, the
  * endpoint is known as the source of replies.
  */
 export function vanishedCheck({

@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { DrainingEndpoint } from "../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../conntrack/vanished-endpoints.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
@@ -140,8 +141,10 @@ export interface DaemonState {
   readonly sync: DaemonSyncState;
   /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
-  /** Endpoints whose clients are reset, those that left first first; absent where that is off. */
+  /** Endpoints whose clients are reset, those that left first first; absent from older daemons. */
   readonly vanished?: readonly VanishedEndpoint[] | undefined;
+  /** Terminating endpoints of Services with a drain timeout; absent from older daemons. */
+  readonly draining?: readonly DrainingEndpoint[];
   /** Endpoints that get no new connections because they do not answer this node; absent from older daemons. */
   readonly ejected?: readonly EjectedEndpoint[];
 }

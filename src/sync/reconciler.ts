@@ -35,7 +35,7 @@ export interface ReconcilerParts {
   readonly chunkSize?: number;
   /** The most elements that one sync changes if more wait; {@link PORTION} if absent. */
   readonly portion?: number;
-  /** Endpoints whose connections are reset; absent if that is off. */
+  /** Endpoints whose connections are reset; absent in tests without any. */
   readonly vanished?: VanishedEndpoints | undefined;
   /** Whether passive health checks run: then endpoints that an earlier process ejected stay ejected. */
   readonly checksHealth?: boolean;

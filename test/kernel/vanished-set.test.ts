@@ -3,9 +3,18 @@ import { beforeEach, expect, test } from "vitest";
 import { VanishedEndpoints } from "../../src/conntrack/vanished-endpoints.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
+import type { SliceEndpoint } from "../../src/model/endpoint-slice.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
-import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
+import {
+  cacheOf,
+  DRAINING,
+  endpoint,
+  type ServiceOptions,
+  service,
+  slice,
+  testNodeContext,
+} from "../support/build.ts";
 
 // The set of vanished endpoints in the real kernel. The kernel must not refuse a sync, whatever the state of
 // the set.
@@ -13,15 +22,18 @@ import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 const nft = new NftProgram({ path: "nft" });
 const [A, B] = ["10.244.2.11", "10.244.2.12"] as const;
 
-function start() {
-  const cache = cacheOf({ services: [service()], slices: [slice({ endpoints: [A, B] })] });
+/** @param own options of the Service; with some, it decides instead of the option */
+function start(own: ServiceOptions = {}) {
+  const cache = cacheOf({ services: [service(own)], slices: [slice({ endpoints: [A, B] })] });
+  const byDefault = Object.keys(own).length === 0;
   const clock = { now: 1_000_000 };
-  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0 });
+  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0, byDefault });
   const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), vanished });
-  const nodeContext = testNodeContext({ resetVanished: true });
+  const nodeContext = testNodeContext({ resetVanished: byDefault });
   const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
-  const serve = (...endpoints: readonly string[]) => cache.putSlice(slice({ endpoints, family: "ip" }));
-  return { clock, sync, serve };
+  const serve = (...endpoints: readonly (SliceEndpoint | string)[]) =>
+    cache.putSlice(slice({ endpoints, family: "ip" }));
+  return { clock, sync, serve, reconciler };
 }
 
 const change = (command: string, elements: string) =>
@@ -67,4 +79,28 @@ test("a set that other programs filled is cleaned up, and the sync succeeds", as
   serve(B);
   expect(await sync()).toMatchObject({ kind: "full", refused: [] });
   expect(inKernel()).toEqual([`${A} . 8080`]);
+});
+
+test("set, chains and rules come with the first endpoint that a Service drains, and go after the last", async () => {
+  const { clock, sync, serve, reconciler } = start({ drainTimeoutMs: 1000 });
+  const tables = () => execaSync("nft", ["-t", "list", "ruleset"]).stdout;
+  await sync();
+  expect(tables()).not.toContain("vanished");
+  for (let round = 0; round < 2; round++) {
+    serve(endpoint(A, DRAINING), B);
+    await sync();
+    clock.now += 1000;
+    expect(await sync()).toMatchObject({ kind: "partial" });
+    expect(inKernel()).toEqual([`${A} . 8080`]);
+    expect(tables().match(/jump vanished-endpoints-check/g)).toHaveLength(2);
+    serve(A, B);
+    expect(await sync()).toMatchObject({ kind: "partial" });
+    expect(inKernel(), "at once, before the chains go").toEqual([]);
+    // In the first round they are needed again before they were deleted.
+    if (round === 1) await reconciler.deleteStaleChains();
+  }
+  expect(tables()).not.toContain("vanished");
+  expect(tables()).not.toContain("pre-dnat");
+  reconciler.requestFullSync("periodic");
+  expect((await sync()).deltas).toEqual([]);
 });

@@ -120,7 +120,7 @@ describe("clients of endpoints that left every EndpointSlice", () => {
       .poll(() => reset.map(({ brokenBy }) => brokenBy), PATIENCE)
       .toEqual(reset.map(() => "ECONNRESET"));
     await Promise.all(kept.map((one) => one.stillAnswered()));
-    const story = `  reset: the endpoint ${POD1}:7000 left Service shop/gone port tcp-7000 (7000/tcp)`;
+    const story = `  reset: the endpoint ${POD1}:7000 left Service shop/gone port tcp-7000 (7000/tcp), or terminated for too long`;
     await expect.poll(() => traced, PATIENCE).toContain(story);
     tracing.kill("SIGINT");
     const explained = await lab.lab.exec([process.execPath, bundle, "explain", "--live", "10.96.8.1:7000"]);

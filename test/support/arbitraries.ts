@@ -113,12 +113,20 @@ const anyService: fc.Arbitrary<Service> = fc
     external: policy,
     scheduler: fc.oneof({ arbitrary: fc.constant(null), weight: 7 }, fc.constantFrom(...SCHEDULERS)),
     clientLimits: fc.constantFrom(null, null, null, ...CLIENT_LIMITS),
+    connectionLife: fc.constantFrom(
+      {},
+      {},
+      { drainTimeoutMs: 60_000 },
+      { onEndpointRemoved: "reset" as const },
+      { onEndpointRemoved: "keep" as const },
+    ),
     passiveHealthCheck: fc.constantFrom(null, null, null, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
     connectionTimeouts: fc.constantFrom<ConnectionTimeouts | null>(null, null, null, ...TIMEOUTS),
   })
-  .map(({ scheduler, passiveHealthCheck, clientLimits, connectionTimeouts, ...options }) =>
+  .map(({ scheduler, passiveHealthCheck, clientLimits, connectionTimeouts, connectionLife, ...options }) =>
     service({
       ...options,
+      ...connectionLife,
       ...(scheduler === null ? {} : { scheduler }),
       ...(clientLimits === null ? {} : { clientLimits }),
       ...(passiveHealthCheck === null ? {} : { passiveHealthCheck }),

@@ -1,5 +1,6 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import { type ClientLimits, MOST_CLIENT_LIMITS } from "../../src/model/client-limits.ts";
+import type { OnRemoved } from "../../src/model/connection-life.ts";
 import { type ConnectionTimeouts, KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
@@ -41,6 +42,8 @@ export interface ServiceOptions {
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
   readonly clientLimits?: ClientLimits;
   readonly connectionTimeouts?: ConnectionTimeouts;
+  readonly onEndpointRemoved?: OnRemoved;
+  readonly drainTimeoutMs?: number;
 }
 
 /** Returns the {@link ServiceName} of `namespace/name`, or of a bare name in the namespace `default`. */
@@ -70,6 +73,8 @@ export function service(options: ServiceOptions = {}): Service {
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
     ...(options.clientLimits === undefined ? {} : { clientLimits: options.clientLimits }),
     ...(options.connectionTimeouts === undefined ? {} : { connectionTimeouts: options.connectionTimeouts }),
+    ...(options.onEndpointRemoved === undefined ? {} : { onEndpointRemoved: options.onEndpointRemoved }),
+    ...(options.drainTimeoutMs === undefined ? {} : { drainTimeoutMs: options.drainTimeoutMs }),
     ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
   };
 }

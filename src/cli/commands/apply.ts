@@ -33,8 +33,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
- * gets no rules, the others get theirs, and the exit code is 1. With `--reset-vanished`, connections to
- * endpoints that the kernel has and the files lack are reset at once. Without `--force` it refuses while a
+ * gets no rules, the others get theirs, and the exit code is 1. Where `--reset-vanished` or the Service asks for
+ * it, connections to endpoints that the kernel has and the files lack are reset at once. Without `--force` it refuses while a
  * daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -77,9 +77,8 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
   const reader = await openTables(nft, systemClock);
-  const adopt = options.resetVanished
-    ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), reader.tables, kernel, state)
-    : undefined;
+  const vanished = allSlicesOf(cache, Date.now, options.resetVanished);
+  const adopt = (kernel: Ruleset) => adoptVanished(vanished, reader.tables, kernel, state);
   const desiredTables = await tablesOfHost(state.ruleset);
   const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>
     reader.close(),

@@ -199,6 +199,12 @@ export function invalidTimeoutsEvent(service: EventSubject, reason: string): Eve
   return { ...warning(service, "InvalidConnectionTimeouts", "Sync", note), clusterKey: note };
 }
 
+/** Annotations of the life of connections are ignored. @param reason which, and why */
+export function invalidConnectionLifeEvent(service: EventSubject, reason: string): EventNote {
+  const note = `${reason}: it is ignored`;
+  return { ...warning(service, "InvalidConnectionLife", "Sync", note), clusterKey: note };
+}
+
 /** The annotation of a Service has ranges of ports, but the option is off. */
 export function portRangesOffEvent(service: EventSubject): EventNote {
   const note = `${PORT_RANGES_ANNOTATION} is ignored: --port-ranges is off`;

@@ -16,6 +16,7 @@ import {
   type EventSubject,
   failedSyncEvent,
   invalidClientLimitsEvent,
+  invalidConnectionLifeEvent,
   invalidPassiveHealthEvent,
   invalidPortRangesEvent,
   invalidTimeoutsEvent,
@@ -71,6 +72,7 @@ const ANNOTATIONS: readonly (readonly [
   [({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck, invalidPassiveHealthEvent],
   [({ invalidClientLimits }) => invalidClientLimits, invalidClientLimitsEvent],
   [({ invalidConnectionTimeouts }) => invalidConnectionTimeouts, invalidTimeoutsEvent],
+  [({ invalidConnectionLife }) => invalidConnectionLife, invalidConnectionLifeEvent],
 ];
 
 /** Records an Event for each error in an annotation of a Service, once until the error changes. */

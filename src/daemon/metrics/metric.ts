@@ -68,7 +68,7 @@ export interface ScrapedParts {
   readonly memory: MemoryUsage;
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if connections to vanished endpoints are not reset. */
+  /** Undefined if neither the option nor Services can have connections reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   readonly affinity: Pick<AffinityPoller, "entries" | "limitedClients">;
   /** Undefined in a dry run. */

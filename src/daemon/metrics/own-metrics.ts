@@ -317,7 +317,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_reset_packets_total: {
     kind: "counter",
-    help: "Packets to endpoints that left every EndpointSlice, answered with a TCP reset",
+    help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; since the rules for it were made",
     labels: ["ip_family"],
     needs: "resetPackets",
     scrape: async ({ resetPackets }) => {

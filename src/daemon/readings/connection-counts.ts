@@ -10,7 +10,7 @@ import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind } from "../../ruleset/sets.ts";
+import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, VANISHED } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
 /** Number of new connections that a map element has counted since it was created. */
@@ -56,10 +56,13 @@ export function connectionCounts(
   return cachedReading(first, () => readConnectionCounts(tables, state()), COUNTERS_MAX_AGE, clock, failures);
 }
 
-/** Returns a reader of packets to endpoints that left every EndpointSlice, with a cache. It never rejects. */
+/**
+ * Returns a reader of packets to endpoints that left or drained, with a cache. It never rejects. Tables without
+ * rules for this are not read, which takes long.
+ */
 export function resetPackets(
   tables: TableReader,
-  families: readonly Family[],
+  state: () => RulesetState,
   clock: Clock,
   logger: Logger,
 ): () => Promise<ResetPackets> {
@@ -71,7 +74,12 @@ export function resetPackets(
   );
   const read = async (): Promise<ResetPackets> =>
     Object.fromEntries(
-      await Promise.all(families.map(async (family) => [family, await readResetPackets(tables, family)])),
+      await Promise.all(
+        Object.values(state().families).map(async ({ table: { family, sets } }) => [
+          family,
+          sets.has(VANISHED) ? await readResetPackets(tables, family) : 0,
+        ]),
+      ),
     );
   return cachedReading<ResetPackets>({}, read, COUNTERS_MAX_AGE, clock, failures);
 }

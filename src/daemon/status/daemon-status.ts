@@ -1,5 +1,6 @@
 import type { ByFamily } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
+import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
@@ -24,6 +25,8 @@ import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 export interface VanishedStatus {
   /** In the order in which they left. */
   readonly held: readonly VanishedEndpoint[];
+  /** Terminating endpoints of Services with a drain timeout. */
+  readonly draining: readonly DrainingEndpoint[];
   /** Since the rules were created. */
   readonly resetPackets: number;
 }
@@ -48,8 +51,7 @@ export interface DaemonStatus {
   readonly timeline: readonly TimelineMinute[];
   /** Absent if refusals are not recorded, and until they are first read. */
   readonly refusals?: RecentRefusals | undefined;
-  /** Absent if connections to vanished endpoints are not reset. */
-  readonly vanished?: VanishedStatus | undefined;
+  readonly vanished?: VanishedStatus;
   /** Absent in a dry run. */
   readonly passiveHealth?: Pick<PassiveHealth, "watchedCount" | "ejected"> | undefined;
   /** Number of network interfaces between which connections take the fast path; absent if none does. */

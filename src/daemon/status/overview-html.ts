@@ -108,16 +108,20 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** Lists the newest first. Empty if connections to them are not reset. */
-function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
+/** Lists the newest first. Empty where no connection is reset, or will be. */
+function vanishedCard({ vanished, nodeContext, now }: DaemonStatus): Html | undefined {
   if (vanished === undefined) return undefined;
-  const { held, resetPackets } = vanished;
-  const lineOf = ({ target, services, leftAt }: VanishedEndpoint) => {
+  const { held, draining, resetPackets } = vanished;
+  const isDefault = nodeContext.some(({ resetVanished }) => resetVanished);
+  if (!isDefault && held.length + draining.length === 0) return undefined;
+  const lineOf = ({ target, services, leftAt, isDrained }: VanishedEndpoint) => {
     const from = services.length === 0 ? "" : ` ${listText(services)}`;
-    return `${targetText(target)} left${from} ${durationWords(now - leftAt)} ago`;
+    const what = isDrained ? "exceeded the drain timeout of" : "left";
+    return `${targetText(target)} ${what}${from} ${durationWords(now - leftAt)} ago`;
   };
   return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
     `${counted(resetPackets, "packet")} of their clients reset`,
+    ...(draining.length === 0 ? [] : [`${counted(draining.length, "endpoint")} of Services draining`]),
     ...listed(held.toReversed(), lineOf),
   ]);
 }

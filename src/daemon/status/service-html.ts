@@ -1,3 +1,4 @@
+import { formatDuration } from "../../base/duration.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
@@ -68,11 +69,19 @@ function badges(
     ...schedulerWords(service, defaultScheduler),
     ...(service.affinitySeconds > 0 ? [sticky] : []),
     ...(isLimited && service.clientLimits ? [clientLimitsText(service.clientLimits)] : []),
+    ...connectionLifeWords(service),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),
   ];
   return words.map((word) => html` <span class="badge">${word}</span>`);
+}
+
+function connectionLifeWords({ onEndpointRemoved, drainTimeoutMs }: Service): string[] {
+  return [
+    ...(onEndpointRemoved === undefined ? [] : [`on removal: ${onEndpointRemoved}`]),
+    ...(drainTimeoutMs === undefined ? [] : [`drain timeout ${formatDuration(drainTimeoutMs)}`]),
+  ];
 }
 
 /** Empty if nobody asks for another scheduler than random. */

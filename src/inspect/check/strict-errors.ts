@@ -14,6 +14,7 @@ import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
+import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
@@ -82,6 +83,8 @@ const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
     MAX_CONNECTIONS_ANNOTATION,
     NEW_CONNECTIONS_ANNOTATION,
     CONNECTION_TIMEOUTS_ANNOTATION,
+    ON_REMOVED_ANNOTATION,
+    DRAIN_TIMEOUT_ANNOTATION,
   ],
   EndpointSlice: [WEIGHT_ANNOTATION],
   Node: [],

@@ -1,3 +1,4 @@
+import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
@@ -27,7 +28,7 @@ export interface ExplainInput {
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
-  /** The endpoints whose clients are reset; absent without a daemon, and if resets are off. */
+  /** The endpoints whose clients are reset, or may be soon; absent without a daemon. */
   readonly vanished?: KnownVanished | undefined;
   /** The endpoints that the daemon ejected; absent without one. */
   readonly ejected?: KnownEjected | undefined;
@@ -35,9 +36,11 @@ export interface ExplainInput {
   readonly live?: LiveRules | undefined;
 }
 
-/** Endpoints that are in no EndpointSlice any more, in the order in which they left. */
+/** Endpoints whose clients are reset, in the order in which they left. */
 export interface KnownVanished {
   readonly endpoints: readonly VanishedEndpoint[];
+  /** Terminating endpoints of Services with a drain timeout. */
+  readonly draining: readonly DrainingEndpoint[];
   /** The time of this reading, milliseconds since 1970. */
   readonly now: number;
 }

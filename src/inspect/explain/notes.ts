@@ -2,6 +2,7 @@ import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
+import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
@@ -304,17 +305,35 @@ function vanishedNotes(connection: Connection, match: Match | undefined, input: 
   return kernelNotes(familyOf(connection.to), match, live);
 }
 
-/** Lists the endpoints that left last first. */
-function daemonNotes({ port }: Match, { endpoints, now }: KnownVanished): Note[] {
+/** Lists the endpoints that left last first, then those that terminate. */
+function daemonNotes({ port }: Match, { endpoints, draining, now }: KnownVanished): Note[] {
   const own = endpoints.filter(
     ({ family, services }) => family === port.family && services.includes(port.service.name),
   );
-  const notes = own.toReversed().map(({ target, leftAt }) => {
-    const since = durationText(Math.max(Math.floor((now - leftAt) / 1000), 0));
-    return `the endpoint ${targetText(target)} left ${portText(port)} ${since} ago; clients that are still connected to it are reset`;
+  const reset = own.toReversed().map(({ target, leftAt, isDrained }) => {
+    const what = isDrained ? "exceeded the drain timeout of" : "left";
+    return `the endpoint ${targetText(target)} ${what} ${portText(port)} ${timeBetween(leftAt, now)} ago; clients that are still connected to it are reset`;
   });
+  const drained = new Set(own.flatMap(({ target, isDrained }) => (isDrained ? [splitParts(target)[0]] : [])));
+  const ending = draining.filter(
+    ({ family, service, address }) =>
+      family === port.family && service === port.service.name && !drained.has(address),
+  );
+  const notes = [...reset, ...ending.map((one) => drainText(one, now))];
   const more = notes.length > MOST ? [`and ${notes.length - MOST} more`] : [];
   return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
+}
+
+/** Several things keep the connections of an endpoint after its drain timeout: see docs/connection-life.md. */
+function drainText({ address, since, dueAt }: DrainingEndpoint, now: number): string {
+  const what = `the endpoint ${address} has been terminating for ${timeBetween(since, now)}`;
+  if (dueAt > now) return `${what}; its drain timeout is over in ${timeBetween(now, dueAt)}`;
+  const over = timeBetween(dueAt, now);
+  return `${what}, and its drain timeout was over ${over} ago; connections to it stay only while it gets new ones, or another Service names it and does not drain it`;
+}
+
+function timeBetween(from: number, to: number): string {
+  return durationText(Math.max(Math.floor((to - from) / 1000), 0));
 }
 
 /**
@@ -332,7 +351,7 @@ function kernelNotes(family: Family, match: Match | undefined, { ruleset }: Live
   return [
     {
       topic: "reset",
-      message: `clients that are still connected to endpoints without an EndpointSlice are reset: ${names}; only the daemon knows the Services of these endpoints`,
+      message: `clients that are still connected to endpoints that left or terminated for too long are reset: ${names}; only the daemon knows the Services of these endpoints`,
     },
   ];
 }

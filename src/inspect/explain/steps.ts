@@ -230,7 +230,7 @@ function effectWords(
 function resetWords({ chain }: RuleEffects): string {
   if (chain === CLIENT_LIMIT_REFUSAL) return "reset: the client is beyond a limit";
   return chain === VANISHED_CHECK
-    ? "reset: the connection's endpoint left every EndpointSlice"
+    ? "reset: the connection's endpoint left every EndpointSlice, or terminated for too long"
     : "reset: a packet within an unknown connection";
 }
 

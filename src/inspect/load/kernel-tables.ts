@@ -78,17 +78,20 @@ export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFile
 }
 
 /**
- * Copies the kernel's vanished endpoints into a desired state, except those that an EndpointSlice names
- * again. Objects do not say which endpoints left; only the daemon has seen it.
+ * Copies the kernel's vanished endpoints into a desired state, except those to which no connection may be
+ * reset by now. Objects do not say which endpoints left, or since when they terminate; only the daemon knows.
  */
-export function keepVanished({ cache, state }: Pick<Desired, "cache" | "state">, kernel: Ruleset): void {
+export function keepVanished(
+  { cache, state, options }: Pick<Desired, "cache" | "state" | "options">,
+  kernel: Ruleset,
+): void {
   const found = Object.values(kernel).map(({ family, sets }) => ({
     family,
     targets: [...(sets.get(VANISHED)?.elements.keys() ?? [])],
   }));
   if (found.every(({ targets }) => targets.length === 0)) return;
-  const slices = allSlicesOf(cache, () => 0);
+  const vanished = allSlicesOf(cache, () => 0, options.resetVanished);
   for (const { family, targets } of found) {
-    state.families[family]?.setVanished(new Set(targets.filter((target) => !slices.isNamed(family, target))));
+    state.families[family]?.setVanished(vanished.resettable(family, targets));
   }
 }

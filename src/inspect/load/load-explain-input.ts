@@ -80,10 +80,10 @@ export async function loadExplainInput(
 }
 
 function knownByDaemon(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished" | "ejected"> {
-  const { vanished, ejected, now } = daemon?.state ?? {};
+  const { vanished, draining = [], ejected, now } = daemon?.state ?? {};
   if (now === undefined) return {};
   return {
-    vanished: vanished && { endpoints: vanished, now },
+    vanished: vanished && { endpoints: vanished, draining, now },
     ejected: ejected && { endpoints: ejected, now },
   };
 }

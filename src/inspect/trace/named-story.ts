@@ -193,7 +193,7 @@ function drawn(expression: Expression): KnownEffect[] {
 function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
   const which =
     endpoint === undefined ? "its endpoint" : `the endpoint ${socketText(endpoint.address, endpoint.port)}`;
-  return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}`;
+  return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}, or terminated for too long`;
 }
 
 /** @param destination the destination after translation; undefined if it was not translated */
@@ -240,7 +240,7 @@ function ownerText(table: string): string {
   return OWNERS.find(([pattern]) => pattern.test(table))?.[1] ?? "which is not nft-proxy's";
 }
 
-/** Whether a packet was reset because the endpoint of its connection left every EndpointSlice. */
+/** Whether a packet was reset because the endpoint of its connection left every EndpointSlice or drained. */
 function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
   return end.kind === "rejected" && end.table === TABLE_NAME && end.chain === VANISHED_CHECK;
 }

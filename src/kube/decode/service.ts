@@ -7,6 +7,7 @@ import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/sc
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
 import { clientLimitsOf } from "./client-limits.ts";
+import { connectionLifeOf } from "./connection-life.ts";
 import { connectionTimeoutsOf } from "./connection-timeouts.ts";
 import {
   type Decoded,
@@ -93,6 +94,7 @@ function serviceOf(
     ...schedulerOf(metadata, diagnostics),
     ...passiveHealthCheckOf(metadata, ports, diagnostics),
     ...clientLimitsOf(metadata, diagnostics),
+    ...connectionLifeOf(metadata, diagnostics),
     ...connectionTimeoutsOf(metadata, ports, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",

@@ -72,6 +72,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
   ["nftProxy.answerPing", "true", { answerPing: true }],
   ["nftProxy.resetVanished", "true", { resetVanished: true }],
+  ["nftProxy.ignoreServiceResets", "true", { ignoreServiceResets: true }],
   ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
   ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],
   ["nftables.masqueradeAll", "true", { masqueradeAll: true }],

@@ -50,6 +50,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
   ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],
   ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
+  ["ignore-service-resets", "", { ignoreServiceResets: true }],
   ["iptables-masquerade-bit", "20", { masqueradeBit: 20 }],
   ["iptables-min-sync-period", "0s", { minSyncPeriodMs: 0 }],
   ["iptables-sync-period", "1m", { syncPeriodMs: 60_000 }],

@@ -70,6 +70,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   acceptEmptyLists: fc.boolean(),
   answerPing: fc.boolean(),
   resetVanished: fc.boolean(),
+  ignoreServiceResets: fc.boolean(),
   fastPath: fc.boolean(),
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
@@ -163,6 +164,7 @@ describe("a printed configuration", () => {
         fastPathAfter: 20
         fastPathInterfaces: []
         fullResyncPeriod: 1h0m0s
+        ignoreServiceResets: false
         master: ""
         maxAffinityTimeout: 24h0m0s
         maxElements: 1000000

@@ -35,6 +35,7 @@ const NEW: ProxyOptions = {
   acceptEmptyLists: true,
   answerPing: true,
   resetVanished: true,
+  ignoreServiceResets: true,
   fastPath: true,
   fastPathAfter: 1,
   fastPathInterfaces: ["eth0"],

@@ -45,6 +45,7 @@ describe("options from flags alone", () => {
         acceptEmptyLists: false,
         answerPing: false,
         resetVanished: false,
+        ignoreServiceResets: false,
         fastPath: false,
         fastPathAfter: 20,
         fastPathInterfaces: [],

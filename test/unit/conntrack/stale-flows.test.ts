@@ -434,6 +434,26 @@ describe("UdpServicePorts", () => {
     expect(view.update([named("dns")])).toBe(false);
   });
 
+  test("does not count endpoints that have terminated for too long", () => {
+    const cache = cacheOf({
+      services: [udp("dns", "10.96.0.53", 1)],
+      slices: [
+        slice({
+          service: "dns",
+          ports: [{ name: "", protocol: "udp", port: 53 }],
+          endpoints: ["10.244.2.11", "10.244.2.12"],
+        }),
+      ],
+    });
+    const view = new UdpServicePorts(
+      cache,
+      () => (service, endpoint) => service === "default/dns" && endpoint.address === "10.244.2.11",
+    );
+    view.update([named("dns")]);
+    const targets = view.ports(new Set()).map(({ endpoints }) => endpoints?.map(({ target }) => target));
+    expect(targets).toEqual([["10.244.2.12 . 53"]]);
+  });
+
   test("gives only UDP ports, the older Service first, with the endpoints of their family", () => {
     const cache = cacheOf({
       services: [udp("young", "10.96.0.53", 9), udp("old", "10.96.0.54", 1)],

@@ -34,7 +34,7 @@ const PERIOD = VANISHED_SECONDS * 1000;
 function tracking(...slices: readonly EndpointSlice[]) {
   const cache = cacheOf({ slices });
   const clock = { now: 1_000_000 };
-  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: DELAY });
+  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: DELAY, byDefault: true });
   vanished.update(cache.takeDirty());
   const known = new Map(slices.map((one) => [one.name, one]));
   /** Puts a slice, and takes the change over. */
@@ -192,7 +192,7 @@ describe("endpoints that an earlier process held", () => {
 });
 
 test("allSlicesOf knows the endpoints of a whole cache at once, also of Services that do not exist", () => {
-  const all = allSlicesOf(cacheOf({ slices: [slice({ service: "nobody", endpoints: [A] })] }), () => 0);
+  const all = allSlicesOf(cacheOf({ slices: [slice({ service: "nobody", endpoints: [A] })] }), () => 0, true);
   expect([all.isNamed("ip", `${A} . 8080`), all.isNamed("ip", `${B} . 8080`)]).toEqual([true, false]);
 });
 
@@ -203,7 +203,7 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints, family: "ip" })] });
   const clock = { now: 1_000_000 };
   const vanished = resetVanished
-    ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY })
+    ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY, byDefault: true })
     : undefined;
   const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
   const sync = () =>

@@ -23,11 +23,12 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
     services: [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })],
   });
   let cleanings = 0;
-  const subscriber = staleFlowSubscriber(new UdpServicePorts(cache), {
-    clean: async () => {
-      cleanings++;
-    },
-  });
+  const clean = async () => {
+    cleanings++;
+  };
+  let now = 0;
+  const draining = { nextDueAfter: (moment: number) => (moment < 5 ? 5 : undefined) };
+  const subscriber = staleFlowSubscriber(new UdpServicePorts(cache), { clean }, draining, () => now);
   const after = (kind: "partial" | "full", ...rendered: readonly string[]) => {
     subscriber.synced(syncReport({ kind, rendered: new Set(rendered.map(named)) }));
     return cleanings;
@@ -35,6 +36,9 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   expect(after("partial", "web")).toBe(0);
   expect(after("partial", "web", "dns")).toBe(1);
   expect(after("full"), "rules that were missing let flows pass untranslated").toBe(2);
+  now = 5;
+  expect(after("partial"), "a drain timeout is over").toBe(3);
+  expect(after("partial")).toBe(3);
 });
 
 test("the loopback proxy is notified when a NodePort, its owner or its endpoints change, and of nothing else", () => {

@@ -27,6 +27,12 @@ describe("the object cache", () => {
     expect(name && cache.service(name)?.externalIPs).toEqual({ ip: [], ip6: [] });
   });
 
+  test("has no annotations of the life of connections if they are ignored", () => {
+    const cache = new ObjectCache(HERE.name, { ignoreServiceResets: true });
+    cache.putService(service({ onEndpointRemoved: "reset", drainTimeoutMs: 1000 }));
+    expect(cache.service(named("web"))).toEqual(service());
+  });
+
   test("marks nothing dirty for deletions of what it never had", () => {
     const cache = quiet();
     cache.deleteService(named("a"));

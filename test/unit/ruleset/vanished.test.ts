@@ -10,6 +10,7 @@ import {
   type ContextOptions,
   familyContext,
   renderAll,
+  type ServiceOptions,
   service,
   slice,
   testNodeContext,
@@ -41,6 +42,13 @@ describe("the rules for vanished endpoints", () => {
     expect(differing).toEqual(["reject-chain"]);
   });
 
+  test("are not made by what Services say alone: the tables have the same bytes", () => {
+    const tables = (options: ServiceOptions) =>
+      renderAll({ services: [service(options)], slices: [slice({ endpoints: ["10.244.2.11"] })] }).state
+        .ruleset;
+    expect(tables({ drainTimeoutMs: 1000, onEndpointRemoved: "reset" })).toEqual(tables({}));
+  });
+
   test.each(["ip", "ip6"] as const)(
     "find a connection by the source of its replies, before the translation (%s)",
     (family) => {
@@ -62,7 +70,7 @@ describe("the rules for vanished endpoints", () => {
   });
 });
 
-describe("a packet of a connection", () => {
+describe.each([true, false])("a packet of a connection (--reset-vanished %s)", (resetVanished) => {
   const ENDPOINT = { address: "10.244.2.11", port: 8080 };
   const SIX = { address: "fd00:244:2::11", port: 8080 };
   const { state } = renderAll(
@@ -70,7 +78,7 @@ describe("a packet of a connection", () => {
       services: [service({ clusterIPs: ["10.96.0.10", "fd00:10:96::10"] })],
       slices: [slice({ endpoints: ["10.244.2.12"] }), slice({ endpoints: ["fd00:244:2::12"] })],
     },
-    testNodeContext({ resetVanished: true }),
+    testNodeContext({ resetVanished }),
   );
   state.families.ip?.setVanished(new Set([`${ENDPOINT.address} . ${ENDPOINT.port}`]));
   state.families.ip6?.setVanished(new Set([`${SIX.address} . ${SIX.port}`]));

@@ -63,6 +63,17 @@ test("timeouts that are ignored are reported with the reason", () => {
   ]);
 });
 
+test("an ignored annotation of the life of connections is reported", () => {
+  const cache = cacheOf({});
+  const notes: EventNote[] = [];
+  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
+  cache.putService({ ...service({}), invalidConnectionLife: "nft-proxy.io/x must be y" });
+  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
+  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
+    "InvalidConnectionLife: nft-proxy.io/x must be y: it is ignored",
+  ]);
+});
+
 test("ranges of ports that this node does not serve are reported once for each Service, mode and version", async () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];

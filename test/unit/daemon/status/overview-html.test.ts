@@ -79,8 +79,19 @@ describe("the card Vanished endpoints", () => {
       leftAt: NOW - 4000,
     } as const;
     expect(text({})).not.toContain("Vanished endpoints");
-    expect(text({ vanished: { held: [], resetPackets: 0 } })).toContain("Vanished endpoints 0 0 packets of");
-    expect(text({ vanished: { held: [older, newer], resetPackets: 7 } })).toContain(
+    const none = { held: [], draining: [], resetPackets: 0 };
+    expect(text({ vanished: none })).not.toContain("Vanished endpoints");
+    expect(text({ vanished: none, nodeContext: testNodeContext({ resetVanished: true }) })).toContain(
+      "Vanished endpoints 0 0 packets of",
+    );
+    const drained = { ...older, services: [named("web")], isDrained: true } as const;
+    const address = { service: named("web"), address: "10.244.1.5", since: NOW - 1000, dueAt: NOW } as const;
+    expect(
+      text({ vanished: { held: [drained], draining: [{ family: "ip", ...address }], resetPackets: 0 } }),
+    ).toContain(
+      "1 endpoint of Services draining 10.244.1.5:8080 exceeded the drain timeout of default/web 5 min ago",
+    );
+    expect(text({ vanished: { ...none, held: [older, newer], resetPackets: 7 } })).toContain(
       "Vanished endpoints 2 7 packets of their clients reset [fd00::5]:8080 left default/web 4 s ago 10.244.1.5:8080 left 5 min ago",
     );
   });

@@ -89,6 +89,7 @@ describe("the status page has less than 500 kB", () => {
     const left = { family: "ip", target: "10.244.1.5 . 8080", leftAt: NOW } as const;
     const vanished = {
       resetPackets: 7,
+      draining: [],
       held: upTo(1000, () => ({ ...left, services: upTo(500, (i) => named(longName(i))) })),
     };
     const states = [

@@ -92,6 +92,8 @@ describe("an unknown annotation", () => {
     ["ignore-check.nft-proxy.io/duplicate-prt", "names no diagnostic: did you mean duplicate-port?"],
     ["ignore-check.nft-proxy.io/no-endpoints", undefined],
     ["nft-proxy.io/scheduler", undefined],
+    ["nft-proxy.io/on-endpoint-removed", undefined],
+    ["nft-proxy.io/drain-timeout", undefined],
     ["example.org/schedular", undefined],
   ])("%s is a warning if nft-proxy could have meant it", async (name, reason) => {
     const text = service(PORT).replace("namespace: shop", `annotations: {${name}: random}`);

@@ -6,7 +6,7 @@ import {
   type KnownVanished,
 } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
-import type { Protocol } from "../../../../src/model/ids.ts";
+import type { Protocol, ServiceName } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import type { RulesetState } from "../../../../src/ruleset/ruleset-state.ts";
@@ -77,8 +77,32 @@ describe("the notes on vanished endpoints", () => {
   test("come from the daemon if it answers", () => {
     const services = input([]).cache.serviceNames();
     const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
-    expect(resets(input(["172.31.0.9 . 8080"], { endpoints: [left], now: 5000 }))).toEqual([
+    const known = { endpoints: [left], draining: [], now: 5000 };
+    expect(resets(input(["172.31.0.9 . 8080"], known))).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 left \S+ port .* 5s ago/),
+    ]);
+  });
+
+  test("name the endpoints that terminate, and say when or whether their connections are reset", () => {
+    const [name] = input([]).cache.serviceNames() as [ServiceName];
+    const draining = [
+      ["172.31.0.7", 90_000],
+      ["172.31.0.8", 50_000],
+      ["172.31.0.9", 40_000],
+    ] as const;
+    const known = {
+      endpoints: [
+        { family: "ip", target: "172.31.0.9 . 8080", services: [name], leftAt: 40_000, isDrained: true },
+      ],
+      draining: draining.map(([address, dueAt]) => {
+        return { family: "ip", service: name, address, since: 20_000, dueAt } as const;
+      }),
+      now: 60_000,
+    } as const;
+    expect(resets(input([], known))).toEqual([
+      expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 exceeded the drain timeout of \S+ .* 20s ago/),
+      "the endpoint 172.31.0.7 has been terminating for 40s; its drain timeout is over in 30s",
+      expect.stringMatching(/^the endpoint 172\.31\.0\.8 has been .* was over 10s ago; connections .* only/),
     ]);
   });
 

@@ -44,12 +44,14 @@ const says = async (one: PacketStory, connections: typeof tracked | typeof faili
 
 test("trace finds the endpoint of a reset packet in connection tracking, and names the Service that it left", async () => {
   expect(await says(story())).toBe(
-    "reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp",
+    "reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp, or terminated for too long",
   );
 });
 
 test("trace reports a reset packet without its endpoint if connection tracking fails", async () => {
-  expect(await says(story(), failing)).toBe("reset: its endpoint left Service default/web port 80/tcp");
+  expect(await says(story(), failing)).toBe(
+    "reset: its endpoint left Service default/web port 80/tcp, or terminated for too long",
+  );
 });
 
 test("trace lists no connections for packets that were not reset", async () => {

@@ -1,0 +1,23 @@
+/**
+ * Computes by how much groups exceed a common room. The largest are cut to a common maximum, so that no
+ * smaller one loses anything.
+ * @param counts the size of each group, in any order
+ * @param room maximum size of all of them together
+ * @returns how much to take from each group; none if all have room
+ */
+export function excessOver<Group>(
+  counts: ReadonlyMap<Group, number>,
+  room: number,
+): ReadonlyMap<Group, number> {
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  // Starts with the smallest group: each may have an equal part of the remaining room.
+  let left = room;
+  const excess = new Map<Group, number>();
+  for (let groups = sorted.length; groups > 0; groups--) {
+    const [group, count] = sorted[groups - 1] as readonly [Group, number];
+    const granted = Math.min(count, Math.floor(left / groups));
+    left -= granted;
+    if (granted < count) excess.set(group, count - granted);
+  }
+  return excess;
+}

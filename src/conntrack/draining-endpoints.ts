@@ -1,0 +1,221 @@
+import type { Family } from "../base/family.ts";
+import type { Endpoint } from "../model/endpoint.ts";
+import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
+import type { ServiceName } from "../model/ids.ts";
+import { familyOf } from "../model/ip.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { servicePortsOf } from "../model/service-port.ts";
+import { joinParts, splitParts } from "../nft/elements.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+
+/** An address whose endpoints of a Service terminate, and that Service has a drain timeout. */
+export interface DrainingEndpoint {
+  readonly family: Family;
+  readonly service: ServiceName;
+  readonly address: string;
+  /** When this process first saw it terminate, milliseconds since 1970. */
+  readonly since: number;
+  /** When its drain timeout is over, milliseconds since 1970. */
+  readonly dueAt: number;
+}
+
+/** A TCP target that all Services which name it drain. */
+export interface DrainedTarget {
+  readonly family: Family;
+  /** `address . port` */
+  readonly target: string;
+  readonly services: readonly ServiceName[];
+  /** When the last of their drain timeouts is over, milliseconds since 1970. */
+  readonly leftAt: number;
+  readonly isDrained: true;
+}
+
+/** {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. */
+interface Draining extends DrainingEndpoint {
+  readonly targets: ReadonlyMap<string, number>;
+}
+
+/**
+ * Remembers since when the endpoints of Services with a drain timeout terminate. EndpointSlices have no such
+ * time. An address terminates if all entries of the Service that name it do.
+ */
+export class DrainingEndpoints {
+  readonly #cache: ObjectCache;
+  readonly #now: () => number;
+  /** By Service and address; only Services with such addresses. */
+  readonly #services = new Map<ServiceName, ReadonlyMap<string, Draining>>();
+
+  /** @param now wall clock, milliseconds since 1970 */
+  constructor(cache: ObjectCache, now: () => number) {
+    this.#cache = cache;
+    this.#now = now;
+  }
+
+  /** Reads the current EndpointSlices of a Service. */
+  update(service: ServiceName): void {
+    const timeout = this.#cache.service(service)?.drainTimeoutMs;
+    const before = this.#services.get(service);
+    this.#services.delete(service);
+    if (timeout === undefined) return;
+    const now = this.#now();
+    const after = new Map<string, Draining>();
+    for (const [address, targets] of terminating(this.#cache.slices(service))) {
+      const since = before?.get(address)?.since ?? now;
+      after.set(address, {
+        family: familyOf(address),
+        service,
+        address,
+        since,
+        dueAt: since + timeout,
+        targets,
+      });
+    }
+    if (after.size > 0) this.#services.set(service, after);
+  }
+
+  /** All of them, by Service. */
+  endpoints(): DrainingEndpoint[] {
+    return Array.from(this.#all(), ({ targets: _, ...endpoint }) => endpoint);
+  }
+
+  *#all(): Generator<Draining> {
+    for (const addresses of this.#services.values()) yield* addresses.values();
+  }
+
+  /**
+   * Returns the TCP targets that all Services which name them drain. Services that this node does not serve,
+   * such as headless ones, have no connections to protect.
+   * @param timesNamed returns how many entries of all EndpointSlices name a target
+   */
+  drainedByAll(timesNamed: (family: Family, target: string) => number): DrainedTarget[] {
+    const found = new Map<string, DrainedTarget & { entries: number }>();
+    for (const { family, service, dueAt, targets } of this.#all()) {
+      for (const [target, entries] of targets) {
+        const known = found.get(target);
+        found.set(target, {
+          family,
+          target,
+          services: [...(known?.services ?? []), service],
+          leftAt: Math.max(dueAt, known?.leftAt ?? 0),
+          isDrained: true,
+          entries: entries + (known?.entries ?? 0),
+        });
+      }
+    }
+    const all = [...found.values()];
+    const isWhole = ({ family, target, entries }: (typeof all)[number]) =>
+      entries === timesNamed(family, target);
+    if (!all.every(isWhole)) this.#countUnserved(found);
+    return all.filter(isWhole).map(({ entries: _, ...target }) => target);
+  }
+
+  /** Adds the entries of Services that this node does not serve. */
+  #countUnserved(found: ReadonlyMap<string, { entries: number }>): void {
+    const counts = new Map(Array.from(found.keys(), (target) => [splitParts(target)[0] ?? "", new Map()]));
+    for (const slice of this.#cache.allSlices())
+      if (this.#cache.service(slice.service) === undefined) countTargets(slice, counts);
+    for (const ofAddress of counts.values()) {
+      for (const [target, entries] of ofAddress) {
+        const known = found.get(target);
+        if (known !== undefined) known.entries += entries;
+      }
+    }
+  }
+
+  /** Takes over from an earlier process that the time of a target was over. @param dueAt when that was */
+  adopt(target: string, dueAt: number): void {
+    for (const [service, addresses] of this.#services) {
+      const timeout = this.#cache.service(service)?.drainTimeoutMs ?? 0;
+      const earlier = [...addresses.values()]
+        .filter((one) => one.targets.has(target))
+        .map((one): [string, Draining] => [one.address, { ...one, since: dueAt - timeout, dueAt }]);
+      if (earlier.length > 0) this.#services.set(service, new Map([...addresses, ...earlier]));
+    }
+  }
+
+  /**
+   * Returns a function that tells whether the time of an endpoint of a Service is over, and rules send it no
+   * new connections.
+   */
+  drainedBy(state: Pick<RulesetState, "families">) {
+    const receives = receivers(this.#cache, state);
+    return (service: ServiceName, { address, target }: Pick<Endpoint, "address" | "target">): boolean => {
+      const dueAt = this.#services.get(service)?.get(address)?.dueAt;
+      return dueAt !== undefined && dueAt <= this.#now() && !receives(service, target);
+    };
+  }
+
+  /** The next time after a moment at which the time of one is over; undefined for none. */
+  nextDueAfter(moment: number): number | undefined {
+    let next: number | undefined;
+    for (const { dueAt } of this.#all()) {
+      if (dueAt > moment && (next === undefined || dueAt < next)) next = dueAt;
+    }
+    return next;
+  }
+}
+
+/**
+ * Returns a function that tells whether rules send new connections to a target of a Service: then its
+ * connections stay, as no other endpoint is there to take them.
+ */
+export function receivers(
+  cache: ObjectCache,
+  { families }: Pick<RulesetState, "families">,
+): (service: ServiceName, target: string) => boolean {
+  const known = new Map<ServiceName, ReadonlySet<string>>();
+  const targetsOf = (name: ServiceName): ReadonlySet<string> => {
+    const service = cache.service(name);
+    const ports = service === undefined ? [] : servicePortsOf(service);
+    return new Set(
+      ports.flatMap(({ family, key }) => {
+        const { cluster, local } = families[family]?.servicePortRules(key)?.lists ?? {};
+        return [...(cluster?.targets ?? []), ...(local?.targets ?? [])];
+      }),
+    );
+  };
+  return (service, target) => {
+    const targets = known.get(service) ?? targetsOf(service);
+    known.set(service, targets);
+    return targets.has(target);
+  };
+}
+
+/** Returns the addresses that terminate in all of their entries, with the number of entries of each target. */
+function terminating(slices: readonly EndpointSlice[]): ReadonlyMap<string, Map<string, number>> {
+  const found = new Map<string, Map<string, number>>();
+  for (const { endpoints } of slices) {
+    for (const { address, terminating: isEnding } of endpoints) if (isEnding) found.set(address, new Map());
+  }
+  if (found.size === 0) return found;
+  for (const { endpoints } of slices) {
+    for (const { address, terminating: isEnding } of endpoints) if (!isEnding) found.delete(address);
+  }
+  for (const slice of slices) countTargets(slice, found);
+  return found;
+}
+
+/** Counts how many entries of a slice name each target of some addresses. */
+function countTargets(
+  { ports, endpoints }: EndpointSlice,
+  counts: ReadonlyMap<string, Map<string, number>>,
+): void {
+  const named = endpoints.filter(({ address }) => counts.has(address));
+  for (const { address } of named) {
+    const ofAddress = counts.get(address);
+    for (const target of tcpTargets({ ports, endpoints: [{ address }] }))
+      ofAddress?.set(target, (ofAddress.get(target) ?? 0) + 1);
+  }
+}
+
+/** The TCP targets (`address . port`) of a slice, one for each entry and port. */
+export function tcpTargets({
+  ports,
+  endpoints,
+}: {
+  readonly ports: EndpointSlice["ports"];
+  readonly endpoints: readonly Pick<SliceEndpoint, "address">[];
+}): string[] {
+  const numbers = ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
+  return endpoints.flatMap(({ address }) => numbers.map((port) => joinParts(address, port)));
+}

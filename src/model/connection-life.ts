@@ -1,0 +1,41 @@
+import { durationText, parseDuration } from "../base/duration.ts";
+import { quoted } from "../base/text.ts";
+
+/** The annotation of a Service that says what becomes of TCP connections to an endpoint that left it. */
+export const ON_REMOVED_ANNOTATION = "nft-proxy.io/on-endpoint-removed";
+
+/** The annotation of a Service that limits how long a terminating endpoint keeps its connections: `60s`. */
+export const DRAIN_TIMEOUT_ANNOTATION = "nft-proxy.io/drain-timeout";
+
+/** Whether clients of endpoints that are gone wait (`keep`) or get a reset. */
+export const ON_REMOVED = ["keep", "reset"] as const;
+
+/** One of {@link ON_REMOVED}. */
+export type OnRemoved = (typeof ON_REMOVED)[number];
+
+const SHORTEST_DRAIN = 1000;
+const LONGEST_DRAIN = 3_600_000;
+
+/** Parses `keep` or `reset`. @returns the value, or why there is none: the predicate of a sentence */
+export function parseOnRemoved(
+  text: string,
+): { readonly onEndpointRemoved: OnRemoved } | { readonly reason: string } {
+  const onEndpointRemoved = ON_REMOVED.find((word) => word === text.trim());
+  return onEndpointRemoved === undefined
+    ? { reason: `must be ${ON_REMOVED.join(" or ")}, not ${quoted(text)}` }
+    : { onEndpointRemoved };
+}
+
+/**
+ * Parses a drain timeout, 1s to 1h in Go's format.
+ * @returns milliseconds, or why there is none: the predicate of a sentence
+ */
+export function parseDrainTimeout(
+  text: string,
+): { readonly drainTimeoutMs: number } | { readonly reason: string } {
+  const drainTimeoutMs = parseDuration(text.trim());
+  if (drainTimeoutMs !== undefined && drainTimeoutMs >= SHORTEST_DRAIN && drainTimeoutMs <= LONGEST_DRAIN)
+    return { drainTimeoutMs };
+  const [least, most] = [SHORTEST_DRAIN, LONGEST_DRAIN].map((each) => durationText(each / 1000));
+  return { reason: `must be a duration from ${least} to ${most} such as "60s", not ${quoted(text)}` };
+}
