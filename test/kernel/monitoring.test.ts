@@ -29,6 +29,8 @@ beforeAll(async () => {
   await enterContainer();
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
+  // The daemon counts limited clients first 5 s after its start, and then only once a minute.
+  limitClients();
   const socket = `--daemon-socket=${await lab.file("placeholder", "")}.d/daemon.sock`;
   daemon = lab.start(["--service-counters=services", socket]);
   await daemon.saying("full sync");
@@ -46,6 +48,13 @@ afterAll(async () => {
   await lab?.close();
   rmSync(group, { recursive: true });
 });
+
+/** Adds a Service with limits of clients. */
+function limitClients(): void {
+  const limited = apiService("limited", { clusterIP: "10.96.7.9" });
+  const annotations = { "nft-proxy.io/max-connections-per-client": "10" };
+  lab.cluster.put("services", { ...limited, metadata: { ...limited.metadata, annotations } });
+}
 
 /** This test and its programs have their own mount namespace. */
 async function enterContainer(): Promise<void> {
