@@ -115,7 +115,8 @@ const RANGES: readonly Probe[] = [
  * Connects over TCP without a pause during `change`: to cluster IPs, one of them sticky, and to a NodePort.
  */
 async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promise<readonly string[]> {
-  const seen: string[] = [];
+  let answered = 0;
+  const faultyRounds: string[] = [];
   let changing = true;
   const changed = change().finally(() => {
     changing = false;
@@ -123,11 +124,14 @@ async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promis
   // A failure is thrown below, after the end of the current round.
   changed.catch(() => {});
   do {
-    for (const [id, { result }] of await lab.lab.probe(probes)) seen.push(`${id} ${result}`);
+    const outcomes = [...(await lab.lab.probe(probes))];
+    const faults = outcomes.filter(([, { result }]) => result !== "ok");
+    answered += outcomes.length - faults.length;
+    if (faults.length > 0) faultyRounds.push(faults.map(([id, { result }]) => `${id} ${result}`).join(", "));
   } while (changing);
   await changed;
-  expect(seen.length).toBeGreaterThan(2 * probes.length);
-  return seen.filter((each) => !each.endsWith(" ok"));
+  expect(answered).toBeGreaterThan(2 * probes.length);
+  return faultyRounds;
 }
 
 test("connections survive an upgrade and a rollback, and clients are sticky after each", async () => {
@@ -155,8 +159,8 @@ test("connections survive an upgrade and a rollback, and clients are sticky afte
 test("new connections never fail while this version replaces the earlier one, and rarely in the other direction", async () => {
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle)), "upgrade").toEqual([]);
-    // The earlier version replaces all chains in one step, and a packet may pass between the old and the new
-    // ones.
+    // The earlier version replaces all chains in one step. The packets of one round may pass between the old
+    // chains and the new ones.
     expect((await faultsDuring(() => replaceDaemon(oldBundle))).length, "rollback").toBeLessThan(2);
   }
   for (const connection of held) await connection.stillAnswered();
@@ -172,11 +176,11 @@ test("port ranges are served while this version replaces one that split them at 
   await vi.waitFor(serves, PATIENCE);
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle), [...PORTS, ...RANGES]), "upgrade").toEqual([]);
-    // As above, that version replaces chains and ranges in one step. On a busy machine it takes longer.
+    // As above, that version replaces chains and ranges in one step.
     expect(
       (await faultsDuring(() => replaceDaemon(cutting), [...PORTS, ...RANGES])).length,
       "rollback",
-    ).toBeLessThan(5);
+    ).toBeLessThan(2);
   }
 }, 120_000);
 
