@@ -9,7 +9,7 @@ import {
   unansweredText,
 } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { PORT_RANGES_ANNOTATION, type Service } from "../../model/service.ts";
 import { targetText } from "../../nft/elements.ts";
 import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -175,34 +175,35 @@ export function unknownSchedulerEvent(service: EventSubject, given: string): Eve
   return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
 }
 
-/** The annotation of a Service has invalid ranges of ports. @param reason the predicate of a sentence */
-export function invalidPortRangesEvent(service: EventSubject, reason: string): EventNote {
-  const note = `${PORT_RANGES_ANNOTATION} ${reason}: no range is served`;
-  return { ...warning(service, "InvalidPortRanges", "Sync", note), clusterKey: note };
-}
+/** The annotations that may be invalid: the reason of the Event, the beginning of its note, and the end. */
+const INVALID_ANNOTATIONS = {
+  invalidPortRanges: ["InvalidPortRanges", `${PORT_RANGES_ANNOTATION} `, "no range is served"],
+  invalidPassiveHealthCheck: ["InvalidPassiveHealthCheck", `${PASSIVE_HEALTH_ANNOTATION} `, "it is ignored"],
+  // Without a subject, what is wrong begins with the names of annotations.
+  invalidClientLimits: ["InvalidClientLimits", "", "it is ignored"],
+  invalidConnectionTimeouts: [
+    "InvalidConnectionTimeouts",
+    `${CONNECTION_TIMEOUTS_ANNOTATION} `,
+    "it is ignored",
+  ],
+  invalidConnectionLife: ["InvalidConnectionLife", "", "it is ignored"],
+} as const satisfies Partial<Record<keyof Service, readonly [reason: string, subject: string, so: string]>>;
 
-/** The annotation of passive health checks is ignored. `reason` is the predicate of a sentence. */
-export function invalidPassiveHealthEvent(service: EventSubject, reason: string): EventNote {
-  const note = `${PASSIVE_HEALTH_ANNOTATION} ${reason}: it is ignored`;
-  return { ...warning(service, "InvalidPassiveHealthCheck", "Sync", note), clusterKey: note };
-}
+/** A field of a Service that says what is wrong with one of its annotations. */
+export type InvalidAnnotation = keyof typeof INVALID_ANNOTATIONS;
 
-/** Annotations of limits of clients are ignored. @param reason which, and why */
-export function invalidClientLimitsEvent(service: EventSubject, reason: string): EventNote {
-  const note = `${reason}: it is ignored`;
-  return { ...warning(service, "InvalidClientLimits", "Sync", note), clusterKey: note };
-}
+/** Every {@link InvalidAnnotation}. */
+export const ANNOTATION_ERRORS = Object.keys(INVALID_ANNOTATIONS) as readonly InvalidAnnotation[];
 
-/** The annotation of connection timeouts is ignored. `reason` is the predicate of a sentence. */
-export function invalidTimeoutsEvent(service: EventSubject, reason: string): EventNote {
-  const note = `${CONNECTION_TIMEOUTS_ANNOTATION} ${reason}: it is ignored`;
-  return { ...warning(service, "InvalidConnectionTimeouts", "Sync", note), clusterKey: note };
-}
-
-/** Annotations of the life of connections are ignored. @param reason which, and why */
-export function invalidConnectionLifeEvent(service: EventSubject, reason: string): EventNote {
-  const note = `${reason}: it is ignored`;
-  return { ...warning(service, "InvalidConnectionLife", "Sync", note), clusterKey: note };
+/** An annotation of a Service is invalid. @param wrong the field's text */
+export function invalidAnnotationEvent(
+  service: EventSubject,
+  field: InvalidAnnotation,
+  wrong: string,
+): EventNote {
+  const [reason, subject, consequence] = INVALID_ANNOTATIONS[field];
+  const note = `${subject}${wrong}: ${consequence}`;
+  return { ...warning(service, reason, "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

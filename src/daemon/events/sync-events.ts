@@ -9,17 +9,14 @@ import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
+  ANNOTATION_ERRORS,
   contestedEvent,
   contestedServiceEvent,
   driftRepairedEvent,
   type EventNote,
   type EventSubject,
   failedSyncEvent,
-  invalidClientLimitsEvent,
-  invalidConnectionLifeEvent,
-  invalidPassiveHealthEvent,
-  invalidPortRangesEvent,
-  invalidTimeoutsEvent,
+  invalidAnnotationEvent,
   localPortRangesEvent,
   nodeSubject,
   portRangesOffEvent,
@@ -68,11 +65,13 @@ const ANNOTATIONS: readonly (readonly [
   eventOf: (subject: EventSubject, wrong: string) => EventNote,
 ])[] = [
   [({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent],
-  [({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent],
-  [({ invalidPassiveHealthCheck }) => invalidPassiveHealthCheck, invalidPassiveHealthEvent],
-  [({ invalidClientLimits }) => invalidClientLimits, invalidClientLimitsEvent],
-  [({ invalidConnectionTimeouts }) => invalidConnectionTimeouts, invalidTimeoutsEvent],
-  [({ invalidConnectionLife }) => invalidConnectionLife, invalidConnectionLifeEvent],
+  ...ANNOTATION_ERRORS.map(
+    (field) =>
+      [
+        (service: Service) => service[field],
+        (subject: EventSubject, wrong: string) => invalidAnnotationEvent(subject, field, wrong),
+      ] as const,
+  ),
 ];
 
 /** Records an Event for each error in an annotation of a Service, once until the error changes. */

@@ -10,9 +10,9 @@ import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import type { RawService } from "./raw-service.ts";
 
 /**
- * Decodes the annotation of connection timeouts. One with any mistake is ignored as a whole, as is one without
- * a value for the protocol of any port.
- * @param diagnostics takes a warning about these, and about values and ports that have no effect on each other
+ * Decodes the annotation of connection timeouts. With any mistake it is ignored as a whole, and also if it
+ * has no value for the protocol of any port.
+ * @param diagnostics takes a warning about that, and about values and ports that do not concern each other
  */
 export function connectionTimeoutsOf(
   { annotations }: RawService["metadata"],

@@ -8,7 +8,7 @@ import {
   failedHealthPortEvent,
   failedServerEvent,
   failedSyncEvent,
-  invalidPortRangesEvent,
+  invalidAnnotationEvent,
   quarantineEvent,
   refusedEvent,
   startingEvent,
@@ -153,7 +153,7 @@ describe("EventRecorder", () => {
   test.each([
     [() => contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
     [() => unknownSchedulerEvent(WEB, "least-conn"), 1],
-    [() => invalidPortRangesEvent(WEB, "can have 100 ranges, and has 101"), 1],
+    [() => invalidAnnotationEvent(WEB, "invalidPortRanges", "can have 100 ranges, and has 101"), 1],
     [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(
