@@ -24,10 +24,10 @@ interface SyncedServices {
 }
 
 /**
- * Returns a subscriber that deletes stale UDP flows after each sync that changed a Service with a UDP port, or
- * before which a drain timeout was over, and after each full sync or repair: flows that began while rules were
+ * Returns a subscriber that deletes stale UDP flows: after each sync that changed a Service with a UDP port,
+ * after each end of a drain timeout, and after each full sync or repair. Flows that began while rules were
  * missing stay untranslated as long as their clients keep sending.
- * @param now wall clock, as that of the draining endpoints
+ * @param now the wall clock of the draining endpoints
  */
 export function staleFlowSubscriber(
   ports: UdpServicePorts,

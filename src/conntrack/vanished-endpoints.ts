@@ -33,7 +33,7 @@ export interface VanishedEndpoint {
   readonly services: readonly ServiceName[];
   /** The time at which it left, or at which its drain timeouts were over, milliseconds since 1970. */
   readonly leftAt: number;
-  /** Set for one that EndpointSlices still name, as terminating. */
+  /** Set if EndpointSlices still name the endpoint, as terminating. */
   readonly isDrained?: true;
 }
 
@@ -65,14 +65,16 @@ interface Leaving {
 }
 
 /**
- * Tracks TCP endpoints whose connections are reset: those that no EndpointSlice of any Service names any more,
- * if all Services that they left want this, and those that terminate for longer than all Services allow that
- * name them. Tracks nothing while neither the default nor a Service asks for it.
+ * Tracks TCP endpoints whose connections are reset. An endpoint that left every EndpointSlice is one of them
+ * if all Services that it left want that. A terminating endpoint is one if the drain timeouts of all Services
+ * that name it are over. Tracks nothing while neither the default nor a Service asks for it.
  */
 export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
   readonly draining: DrainingEndpoints;
-  /** What the Services want that say it. That of a deleted Service counts until its slices are gone, too. */
+  /**
+   * By Service with such annotations, what they say. A deleted Service has a say until its slices are gone.
+   */
   readonly #wishes = new Map<ServiceName, Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">>();
   #isTracking = false;
   /** The counted EndpointSlices of each Service. */
@@ -98,8 +100,8 @@ export class VanishedEndpoints {
   }
 
   /**
-   * Reads these Services and their current EndpointSlices. The cost is that of the changed EndpointSlices, and
-   * of all of a Service with a drain timeout.
+   * Reads these Services and their current EndpointSlices. The cost grows with the EndpointSlices that
+   * changed. A Service with a drain timeout costs all of its EndpointSlices.
    */
   update(services: Iterable<ServiceName>): void {
     const changed = [...services];
@@ -175,12 +177,19 @@ export class VanishedEndpoints {
     return this.draining.drainedByAll((family, target) => this.#named[family].get(target) ?? 0);
   }
 
+  /** Whether the default or a Service asks for resets, so that endpoints are tracked. */
+  get isTracking(): boolean {
+    return this.#isTracking;
+  }
+
   /** Returns true if an EndpointSlice names a target. */
   isNamed(family: Family, target: string): boolean {
     return this.#named[family].has(target);
   }
 
-  /** Of some targets, those that nothing names, or only Services that drain them. */
+  /**
+   * Selects the targets to which connections may be reset: only Services that drain them name them, or none.
+   */
   resettable(family: Family, targets: readonly string[]): ReadonlySet<string> {
     if (!this.#isTracking) return new Set();
     const draining = new Set(this.#findCandidates().map(({ target }) => target));
@@ -188,8 +197,8 @@ export class VanishedEndpoints {
   }
 
   /**
-   * Adopts an endpoint that an earlier process reset connections to, unless it is known, or named by a Service
-   * that does not drain it.
+   * Adopts an endpoint that an earlier process reset connections to, unless it is known, or named by a
+   * Service that does not drain it.
    * @param remaining the time for which its connections are still reset, milliseconds
    */
   adopt(family: Family, target: string, remaining: number): void {
@@ -363,7 +372,8 @@ export async function adoptVanished(
   kernel: Ruleset,
   state: RulesetState,
 ): Promise<void> {
-  for (const table of Object.values(kernel)) {
+  const adopted = vanished.isTracking ? Object.values(kernel) : [];
+  for (const table of adopted) {
     for (const { target, expires } of await remembered(tables, table)) {
       vanished.adopt(table.family, target, 1000 * (expires - VANISHED_MARGIN));
     }

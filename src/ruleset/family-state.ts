@@ -69,7 +69,7 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The service ports with limits of clients, and those with timeouts, whether or not they have a frontend. */
+  /** The service ports with limits of clients, and those with timeouts, even those without a frontend. */
   readonly #limited = new Set<ServicePortKey>();
   readonly #timed = new Set<ServicePortKey>();
   readonly #nodePorts = new Set<string>();
@@ -108,6 +108,11 @@ export class FamilyState {
   /** The ids of service ports that went, of which the kernel may remember clients. */
   get heldIds(): ReadonlySet<number> {
     return this.#lists.ids.held;
+  }
+
+  /** Whether there are {@link FamilyState.heldIds}. */
+  get holdsIds(): boolean {
+    return this.#lists.ids.holdsAny;
   }
 
   /** Frees ids for whose clients the kernel has no entries left. */

@@ -249,6 +249,11 @@ export class ListIds {
     return new Set([...this.#sticky.held, ...this.#plain.held]);
   }
 
+  /** Whether there are {@link ListIds.held} ids. */
+  get holdsAny(): boolean {
+    return this.#sticky.held.size + this.#plain.held.size > 0;
+  }
+
   /** Frees held ids: the kernel has no entries of clients for them any longer. */
   forgotten(ids: readonly number[]): void {
     for (const pool of [this.#sticky, this.#plain]) pool.forgotten(ids);

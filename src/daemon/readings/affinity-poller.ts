@@ -128,8 +128,7 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   #pause(took: number): number {
-    const isUrgent =
-      this.#isUnfinished || FAMILIES.some((family) => (this.#state(family)?.heldIds.size ?? 0) > 0);
+    const isUrgent = this.#isUnfinished || FAMILIES.some((family) => this.#state(family)?.holdsIds);
     return Math.max(isUrgent ? SHORT_PAUSE : LONG_PAUSE, PAUSE_RATIO * took);
   }
 

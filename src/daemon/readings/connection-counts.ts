@@ -57,8 +57,8 @@ export function connectionCounts(
 }
 
 /**
- * Returns a reader of packets to endpoints that left or drained, with a cache. It never rejects. Tables without
- * rules for this are not read, which takes long.
+ * Returns a reader of packets to endpoints that left or drained, with a cache. It never rejects. It does not
+ * read tables without rules for this, because a listing takes long.
  */
 export function resetPackets(
   tables: TableReader,
