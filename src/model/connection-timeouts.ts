@@ -8,7 +8,7 @@ import type { Protocol } from "./ids.ts";
 /** The annotation of a Service that sets how long conntrack remembers its idle connections. */
 export const CONNECTION_TIMEOUTS_ANNOTATION = "nft-proxy.io/connection-timeouts";
 
-/** A state of conntrack with a timeout. The kernel also has those of SCTP, but nft (1.1.7) cannot set them. */
+/** A state of conntrack with a timeout. The kernel also has those of SCTP, which nft (1.1.7) cannot set. */
 interface TimedState {
   readonly protocol: Extract<Protocol, "tcp" | "udp">;
   /** nft's word. */
@@ -52,14 +52,14 @@ export const TIMEOUT_NAMES = Object.keys(TIMED_STATES) as readonly TimeoutName[]
 export type ConnectionTimeouts = Readonly<Partial<Record<TimeoutName, number>>>;
 
 /**
- * Maximum number of different lists of a protocol's timeouts in one family; one namespace may have half of them.
+ * Maximum number of different lists of a protocol's timeouts in one family, half of it for one namespace.
  * With 1,000, a change of one element takes nft 5.7 ms of CPU instead of 4.4; with 10,000 it takes 10 ms.
  */
 export const MOST_TIMEOUT_LISTS = 1000;
 
 /**
- * Parses a list such as `tcp-established=2h,udp-stream=5m`. Values are whole seconds from 1: the kernel ends a
- * connection with a timeout of 0 at once.
+ * Parses a list such as `tcp-established=2h,udp-stream=5m`. Values are whole seconds from 1: the kernel ends
+ * a connection with a timeout of 0 at once.
  * @returns the timeouts in the order of {@link TIMEOUT_NAMES}, or why there are none: the predicate of a
  * sentence
  */

@@ -6,7 +6,10 @@ import type { Branded } from "../base/text.ts";
 /** `namespace/name` of a Service. */
 export type ServiceName = Branded<"ServiceName">;
 
-/** `namespace/name:port/protocol`, or `namespace/name/protocol` for a nameless port; unique among the ports of all Services. */
+/**
+ * `namespace/name:port/protocol`, or `namespace/name/protocol` for a nameless port; unique among the ports of
+ * all Services.
+ */
 export type ServicePortName = Branded<"ServicePortName">;
 
 /** A service port in one family: `ip namespace/name:port/protocol`. The unit of rendering. */

@@ -73,7 +73,7 @@ export interface Service {
   /** Why the annotation of passive health checks is ignored; undefined if it is not. */
   readonly invalidPassiveHealthCheck?: string;
   /** From the annotations; undefined for none. */
-  readonly clientLimits?: ClientLimits;
+  readonly clientLimits?: ClientLimits | undefined;
   /** Which annotations of limits are ignored, and why; undefined if none is. */
   readonly invalidClientLimits?: string;
   /** What becomes of TCP connections to endpoints that left; undefined for the proxy's default. */
@@ -83,7 +83,7 @@ export interface Service {
   /** Which annotations of the life of connections are ignored, and why; undefined if none is. */
   readonly invalidConnectionLife?: string;
   /** From the annotation; undefined for the node's own. */
-  readonly connectionTimeouts?: ConnectionTimeouts;
+  readonly connectionTimeouts?: ConnectionTimeouts | undefined;
   /** Why the annotation of connection timeouts is ignored; undefined if it is not. */
   readonly invalidConnectionTimeouts?: string;
   readonly internalPolicyLocal: boolean;

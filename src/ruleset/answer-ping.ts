@@ -59,7 +59,7 @@ export function pingChains(context: FamilyContext): readonly StaticChain[] {
 }
 
 /**
- * The families in which Services have addresses that would answer, but the node has no address to answer with.
+ * The families in which addresses of Services would answer, but the node has no address to answer with.
  * @param ruleset the desired tables
  */
 export function silentFamilies(nodeContext: NodeContext, ruleset: Ruleset): readonly Family[] {

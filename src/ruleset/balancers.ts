@@ -20,7 +20,14 @@ import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
-import { CLIENTS_OF, FIRST_STICKY_NUMBER, type ListName, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
+import {
+  CLIENTS_OF,
+  FIRST_STICKY_NUMBER,
+  type ListName,
+  MEMBERSHIP,
+  STICKY_MASK,
+  TO_CLUSTER_LIST,
+} from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_IDS, ENDPOINTS, type FrontendKind, RANGES } from "./sets.ts";
 
@@ -33,6 +40,12 @@ export function balancerChain(family: Family, balancer: Balancer): Chain {
 
 /** Holds an id for one packet: `meta priority` is as wide as an id. */
 export const REGISTER: Expression = meta("priority");
+
+/**
+ * The id of the service port that has the list or external way in the register. With session affinity, the
+ * bits that are masked here are 0 anyway.
+ */
+export const SERVICE_PORT_ID: Expression = masked(REGISTER, TO_CLUSTER_LIST);
 
 /** Sends a packet to the chain that balances over the list in the register. */
 export function toBalancer({ balancers }: FrontendKind): Statement {

@@ -1,11 +1,10 @@
 import { type ClientLimits, GREATEST_RATE, rateNumber, refillSeconds } from "../model/client-limits.ts";
-import { concat, masked, randomNumber, verdictMap } from "../nft/ast/expression.ts";
-import type { ElementStatement, Expression, Rule, Statement } from "../nft/ast/json.ts";
+import { concat, randomNumber, verdictMap } from "../nft/ast/expression.ts";
+import type { ElementStatement, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { REGISTER } from "./balancers.ts";
+import { SERVICE_PORT_ID } from "./balancers.ts";
 import { clientLimitName, type StaticChain, type StaticChainName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
-import { TO_CLUSTER_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { recordingRules } from "./refusal-rules.ts";
 import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES } from "./sets.ts";
@@ -13,11 +12,8 @@ import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES } from "./sets.ts";
 /** The chain that refuses connections of clients beyond a limit. */
 export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal" satisfies StaticChainName;
 
-/** With session affinity, the bits of a list id that these are masked from are 0, too. */
-const SERVICE_PORT: Expression = masked(REGISTER, TO_CLUSTER_LIST);
-
 /** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
-export const CHECK_CLIENT_LIMITS: Rule = [verdictMap(SERVICE_PORT, CLIENT_LIMITS)];
+export const CHECK_CLIENT_LIMITS: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIMITS)];
 
 /**
  * The chain that enforces limits. Each rule ends if the client is within its limit, and if the set is full.
@@ -27,7 +23,7 @@ export function clientLimitChain(family: FamilyContext["family"], limits: Client
   const { connections, rate = GREATEST_RATE } = limits;
   const refuse: Statement = { goto: { target: CLIENT_LIMIT_REFUSAL } };
   // The limit is a part of the key: an element keeps the limit that it was made with.
-  const key = (limit: number) => concat(SERVICE_PORT, randomNumber(1, limit), sourceAddress(family));
+  const key = (limit: number) => concat(SERVICE_PORT_ID, randomNumber(1, limit), sourceAddress(family));
   const { amount, per, burst } = rate;
   const timed = { elem: { val: key(rateNumber(rate)), timeout: refillSeconds(rate) } };
   const beyondRate: ElementStatement = { limit: { rate: amount, per, burst, inv: true } };
@@ -42,7 +38,10 @@ export function clientLimitChain(family: FamilyContext["family"], limits: Client
   return { name: clientLimitName(limits), rules };
 }
 
-/** Records, and resets TCP or drops. It comes before the translation, so the reset has the Service's address. */
+/**
+ * Records a connection, and resets or drops it. Nothing is translated yet: the reset has the Service's
+ * address.
+ */
 export function clientLimitRefusal(context: FamilyContext): StaticChain {
   return {
     name: CLIENT_LIMIT_REFUSAL,

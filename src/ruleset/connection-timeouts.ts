@@ -8,12 +8,11 @@ import {
 } from "../model/connection-timeouts.ts";
 import type { Protocol } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import { masked, verdictMap } from "../nft/ast/expression.ts";
+import { verdictMap } from "../nft/ast/expression.ts";
 import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, TimeoutPolicy } from "../nft/ast/ruleset.ts";
-import { REGISTER } from "./balancers.ts";
+import { SERVICE_PORT_ID } from "./balancers.ts";
 import { type TimeoutsName, timeoutsName } from "./chain-names.ts";
-import { TO_CLUSTER_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { TIMEOUTS } from "./sets.ts";
 
@@ -39,8 +38,8 @@ export function portTimeouts(
 }
 
 /**
- * The object and chain for some timeouts of a protocol. nft fills in defaults of its own, so the object has all
- * states.
+ * The object and chain for some timeouts of a protocol. The object has all states, because nft would fill in
+ * defaults of its own.
  * @param ofNode the timeouts of the states that `own` does not name
  */
 export function timeoutsFor(
@@ -61,7 +60,7 @@ export function timeoutsFor(
 
 /**
  * Sends a packet with the id of a list or external way in the register to the chain with its service port's
- * timeouts. All ways of a service port share one element. Only the first packet of a connection gets here, the
- * only one at which the kernel takes timeouts.
+ * timeouts. All ways of a service port share one element. Only the first packet of a connection gets here,
+ * and the kernel takes timeouts with no other.
  */
-export const TO_TIMEOUTS: Rule = [verdictMap(masked(REGISTER, TO_CLUSTER_LIST), TIMEOUTS)];
+export const TO_TIMEOUTS: Rule = [verdictMap(SERVICE_PORT_ID, TIMEOUTS)];

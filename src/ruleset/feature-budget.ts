@@ -8,7 +8,7 @@ import { clientLimitName } from "./chain-names.ts";
 import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 
-/** Features with a limited budget. A Service is served without one if older Services leave too little of it. */
+/** Features with a budget. A Service is served without a feature if older Services leave too little of it. */
 export const FEATURES = ["affinity", "ranges", "watching", "limits", "timeouts"] as const;
 
 export type Feature = (typeof FEATURES)[number];

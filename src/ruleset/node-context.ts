@@ -50,9 +50,9 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Whether addresses of Services with endpoints answer echo requests. */
   readonly answerPing: boolean;
-  /** Maximum number of clients, by service port, whose connections are counted; 0 if Services have no limits. */
+  /** Maximum number of clients, by service port, whose connections are counted; 0 switches limits off. */
   readonly maxLimitedClients: number;
-  /** Whether the rules that reset clients of TCP endpoints are always there, else while one has such clients. */
+  /** Whether tables always have the rules that reset clients; otherwise only while an endpoint needs them. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;

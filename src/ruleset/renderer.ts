@@ -170,7 +170,9 @@ export class Renderer {
     }
   }
 
-  /** Whether the rules that are to come for a Service have other ranges than those that it has, or may have. */
+  /**
+   * Whether the rules that are to come for a Service have other ranges than those that it has, or may have.
+   */
   #changesRanges(name: ServiceName, excluded: Excluded): boolean {
     const { ports } = this.#wanted(name, excluded);
     const knownOf = ({ family, key }: ServicePort) =>

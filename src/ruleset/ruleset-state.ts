@@ -137,7 +137,7 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
 export interface ElementOwners {
   /** The owners of an element: one, several of a shared one, none of the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
-  /** The service ports that a chain or set of source ranges, or a chain of timeouts, is for; none for others. */
+  /** The service ports with these source ranges (chain or set) or timeouts (chain); none for other names. */
   ofPart(name: string): readonly ServicePort[];
 }
 

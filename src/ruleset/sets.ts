@@ -291,8 +291,8 @@ export function sourceRangesSpec(
 }
 
 /**
- * The set of one family that always exists with `--reset-vanished`, else while it has elements. It holds twice
- * the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints.
+ * The set of one family that always exists with `--reset-vanished`, else while it has elements. It holds
+ * twice the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints.
  */
 export function vanishedSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";

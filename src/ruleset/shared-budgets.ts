@@ -125,7 +125,9 @@ export class SharedBudgets {
     const reduced = byFamily((family) => {
       if (!REDUCING.some((feature) => isShort(feature, family))) return service;
       return {
-        ...reducedService(service, (feature) => isShort(feature, family)),
+        ...service,
+        ...(isShort("limits", family) && { clientLimits: undefined }),
+        ...(isShort("timeouts", family) && { connectionTimeouts: undefined }),
         ...(isShort("affinity", family) && { affinitySeconds: 0 }),
         ...(isShort("watching", family) && { passiveHealthCheck: "off" as const }),
       };
@@ -152,16 +154,6 @@ export interface Served {
 
 /** The features that belong to Services; the others belong to their ports. */
 const REDUCING: readonly Feature[] = ["affinity", "watching", "limits", "timeouts"];
-
-/** A Service without the annotations of features that it loses. */
-function reducedService(service: Service, isShort: (feature: Feature) => boolean): Service {
-  const { clientLimits, connectionTimeouts, ...rest } = service;
-  return {
-    ...rest,
-    ...(clientLimits !== undefined && !isShort("limits") && { clientLimits }),
-    ...(connectionTimeouts !== undefined && !isShort("timeouts") && { connectionTimeouts }),
-  };
-}
 
 function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec {
   return spec;

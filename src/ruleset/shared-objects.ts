@@ -6,7 +6,7 @@ import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
 import type { SourceRanges } from "./source-ranges.ts";
 
-/** The chains, sets, timeouts and elements that several service ports share. They exist while one uses them. */
+/** The chains, sets, timeouts and elements that service ports share. They exist while one uses them. */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
   /** Number of users of a chain or element besides the first; only for those with several. */
@@ -44,12 +44,10 @@ export class SharedObjects {
 
   /** Adds a service port with timeouts. */
   addTimeouts({ object, chain }: PortTimeouts): void {
-    if (this.#tracker.table.chains.has(chain.name)) {
-      this.#addUser(`chain ${chain.name}`);
-      return;
-    }
-    this.#tracker.putTimeouts(object);
-    this.#tracker.putChain(chain);
+    this.addChain(chain.name, () => {
+      this.#tracker.putTimeouts(object);
+      return chain;
+    });
   }
 
   /** Removes a service port with timeouts, and with the last one their chain and object. */

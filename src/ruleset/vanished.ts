@@ -21,10 +21,9 @@ export const RESET_CHAINS = [
 ] as const satisfies readonly StaticChainName[];
 
 /**
- * Resets TCP connections whose packets reach a frontend without endpoints; no rules unless they are needed. The
- * kernel forgets masqueraded connections when their outgoing interface is deleted, as with a pod. Later
- * packets then start a new connection. If there are other endpoints, one of them gets the packet and resets
- * it.
+ * Resets TCP connections whose packets reach a frontend without endpoints; no rules unless needed. The kernel
+ * forgets masqueraded connections when their outgoing interface is deleted, as with a pod. Later packets then
+ * start a new connection. If there are other endpoints, one of them gets the packet and resets it.
  */
 export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "resetVanished">): Rule[] {
   if (!resetVanished) return [];
@@ -35,7 +34,7 @@ export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "res
 }
 
 /**
- * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless they are needed. It comes before
+ * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless needed. It comes before
  * the translation, so that the reset has the address that the client knows: bridges that call these hooks
  * (br_netfilter) send resets past connection tracking, which would translate it. Later hooks may never see
  * the packet, as the kernel drops it if the endpoint's route is gone.
@@ -46,8 +45,8 @@ export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "res
 }
 
 /**
- * The chain that resets a client's connection if its endpoint has vanished or drained. Before the translation, the
- * endpoint is known as the source of replies.
+ * The chain that resets a client's connection if its endpoint has vanished or drained. Before the
+ * translation, the endpoint is known as the source of replies.
  */
 export function vanishedCheck({
   family,

@@ -45,7 +45,8 @@ const ROWS: readonly Row<ProxyTraces>[] = (
       action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
     },
     {
-      // kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks at.
+      // kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks
+      // at.
       level: "warning",
       when: ({ legacyTables }) => legacyTables.includes("nat"),
       found: ({ legacyTables }) => `legacy iptables has tables: ${legacyTables.join(", ")}`,

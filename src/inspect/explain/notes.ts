@@ -41,8 +41,8 @@ interface NotedOutcomes {
 }
 
 /**
- * Further facts about a connection: source address, affinity, source ranges, conflicts, hints. An echo request
- * has none.
+ * Further facts about a connection: source address, affinity, source ranges, conflicts, hints. An echo
+ * request has none.
  */
 export function explainNotes(
   connection: Connection,
@@ -305,7 +305,7 @@ function vanishedNotes(connection: Connection, match: Match | undefined, input: 
   return kernelNotes(familyOf(connection.to), match, live);
 }
 
-/** Lists the endpoints that left last first, then those that terminate. */
+/** Lists the endpoints that left, the last one first, and then those that terminate. */
 function daemonNotes({ port }: Match, { endpoints, draining, now }: KnownVanished): Note[] {
   const own = endpoints.filter(
     ({ family, services }) => family === port.family && services.includes(port.service.name),
@@ -324,7 +324,7 @@ function daemonNotes({ port }: Match, { endpoints, draining, now }: KnownVanishe
   return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
 }
 
-/** Several things keep the connections of an endpoint after its drain timeout: see docs/connection-life.md. */
+/** Why connections may stay after the drain timeout is explained in docs/connection-life.md. */
 function drainText({ address, since, dueAt }: DrainingEndpoint, now: number): string {
   const what = `the endpoint ${address} has been terminating for ${timeBetween(since, now)}`;
   if (dueAt > now) return `${what}; its drain timeout is over in ${timeBetween(now, dueAt)}`;

@@ -99,7 +99,9 @@ function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView)
   return outcome !== "served" || owner?.key !== port.key;
 }
 
-/** The port to ask for: of a range, the first that is not an explicit port of its Service, which would win. */
+/**
+ * The port to ask for: of a range, the first that is not an explicit port of its Service, which would win.
+ */
 function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: ServicePort): number {
   const isExplicit = (number: number) =>
     service.ports.some((own) => own.port === number && own.protocol === spec.protocol);

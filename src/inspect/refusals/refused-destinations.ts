@@ -157,13 +157,12 @@ function limitedVerdict(entry: RefusalEntry, { state }: ExplainInput): Verdict |
   const limits = port && reason === "client-limits" ? limitsAt(ofFamily, port) : undefined;
   if (port === undefined || limits === undefined) return undefined;
   const { service } = port;
-  const [namespace, name] = service.name.split("/");
   return {
     result: "varies",
     cause: "client-limits",
     message: `a client of Service ${service.name} can have ${clientLimitsText(limits)}, and ${entry.client} had more`,
     action: `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}, ${NEW_CONNECTIONS_ANNOTATION}`,
-    commands: [`nft-proxy connections --service ${namespace}/${name} --client ${entry.client}`],
+    commands: [`nft-proxy connections --service ${service.name} --client ${entry.client}`],
   };
 }
 

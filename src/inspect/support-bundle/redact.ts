@@ -100,8 +100,8 @@ const PUBLIC: ReadonlySet<string> = new Set([
 
 /**
  * An IPv4 address, also at the end of an IPv6 address; or text that may be an IPv6 address, also with a port
- * as Node prints it: `fd00::1:32020`. {@link addressPseudonym} decides. The version of socat has four numbers,
- * too, and stays.
+ * as Node prints it: `fd00::1:32020`. {@link addressPseudonym} decides. The version of socat has four
+ * numbers, too, and stays.
  */
 const ADDRESS =
   /(?<![\w:.])[\da-f]*(?::[\da-f]*){2,}(?![\w:]|\.\d)|(?<!\bsocat\W{1,4})\b\d{1,3}(?:\.\d{1,3}){3}\b/gi;

@@ -5,9 +5,10 @@ import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
 import { assign, matches, meta, payload } from "../../nft/ast/expression.ts";
 import type { Command, Expression, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
+import { protocolNumber } from "../../nft/canonical/constant.ts";
 import { declaringExpression } from "../../nft/data-types.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
-import { echoRequest } from "../../ruleset/answer-ping.ts";
+import { ECHO_PROTOCOLS, echoRequest } from "../../ruleset/answer-ping.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
@@ -45,9 +46,6 @@ export const HOOK_ENDS = {
 
 /** After address translation (-100 and 100) and the helpers of connection tracking (300). */
 const LAST_PRIORITY = 400;
-
-/** The numbers of ICMP and ICMPv6. nft only knows their names by the database of the host. */
-const ECHO_NUMBERS = { ip: 1, ip6: 58 } as const;
 
 /**
  * Marks a table as in use until its trace is enabled, for traces and daemons in other containers. No packet
@@ -105,7 +103,8 @@ function selectionRule(selection: PacketSelection): Statement[] {
   const { family, source, destination, protocol, destinationPort, lastPort } = selection;
   const isPing = protocol === "icmp";
   return [
-    // First, as nft does not accept a header's field behind a protocol of which it only knows the set (1.1.3).
+    // This comes first: behind a set of protocols, nft does not accept a field of one of their headers
+    // (1.1.3).
     ...(isPing ? [echoRequest(family)] : []),
     matches(meta("l4proto"), `@${ACTIVE_SET}`),
     ...(source === undefined ? [] : [matches(payload(family, "saddr"), source)]),
@@ -136,8 +135,11 @@ export function armTransaction(
   seconds: number,
 ): Transaction {
   const arePings = selections.some(({ protocol }) => protocol === "icmp");
+  // nft knows the names of ICMP and ICMPv6 only by the host's database.
   const elem = (family: Family) =>
-    (arePings ? [ECHO_NUMBERS[family]] : PROTOCOLS).map((val) => ({ elem: { val, timeout: seconds } }));
+    (arePings ? [protocolNumber(ECHO_PROTOCOLS[family])] : PROTOCOLS).map((val) => ({
+      elem: { val, timeout: seconds },
+    }));
   return {
     nftables: familiesOf(selections).map((family) => ({
       add: { element: { family, table, name: ACTIVE_SET, elem: elem(family) } },
