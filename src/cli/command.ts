@@ -4,7 +4,9 @@ import type { CommandResult } from "./output.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
 import type { Progress } from "./terminal.ts";
 
-/** The arguments of a command: its flags by name, and its positional argument by the name in {@link Command}. */
+/**
+ * The arguments of a command: its flags by name, and its positional argument by the name in {@link Command}.
+ */
 export type Argv = ParsedArguments["values"];
 
 /** Runs a command. @throws AppError */

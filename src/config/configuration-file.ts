@@ -74,7 +74,10 @@ function documentIn(text: string, name: string): unknown {
   return parseOne(String(data[key]), `${name}, data[${JSON.stringify(key)}]`);
 }
 
-/** Returns the key of a ConfigMap's data that has the configuration: a usual one, or the only one with such a text. */
+/**
+ * Returns the key of a ConfigMap's data that has the configuration: a usual one, or the only one with such a
+ * text.
+ */
 function configurationKey(data: Readonly<Record<string, unknown>>, name: string): string {
   const usual = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
   if (usual !== undefined) return usual;

@@ -38,7 +38,10 @@ function isGiven(value: unknown, { isUnset }: Field): boolean {
   return value !== undefined && value !== null && !isUnset?.(value);
 }
 
-/** Converts a complete configuration, which must be valid by `schemaViolations` and `dependencyViolations`, to options. */
+/**
+ * Converts a complete configuration, which must be valid by `schemaViolations` and `dependencyViolations`, to
+ * options.
+ */
 export function toOptions(configuration: Document): ProxyOptions {
   let options: Document = {};
   for (const [name, { fields, parse }] of NAMED_OPTIONS) {

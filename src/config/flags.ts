@@ -3,7 +3,10 @@ import { IGNORED_FLAGS } from "./ignored-settings.ts";
 import type { Flag, FlagType, FlagValue } from "./option.ts";
 import { FIELDS } from "./options.ts";
 
-/** The flags of the configuration, sorted by name: those that set a field, and those of kube-proxy that are ignored. */
+/**
+ * The flags of the configuration, sorted by name: those that set a field, and those of kube-proxy that are
+ * ignored.
+ */
 export const CONFIG_FLAGS: readonly Flag[] = [...FIELDS.flatMap(({ flags }) => flags), ...IGNORED_FLAGS].sort(
   (a, b) => (a.name < b.name ? -1 : 1),
 );

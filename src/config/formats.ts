@@ -25,7 +25,10 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The kernel's timeouts are seconds in 31 bits. */
 const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
 
-/** A Service's `timeoutSeconds` is at most a day. Source: ValidateService in pkg/apis/core/validation, Kubernetes 1.36 */
+/**
+ * A Service's `timeoutSeconds` is at most a day. Source: ValidateService in pkg/apis/core/validation,
+ * Kubernetes 1.36
+ */
 const LONGEST_AFFINITY_MS = 86_400_000;
 
 const DURATION = 'must be a duration such as "30s" or "1h30m"';

@@ -9,7 +9,10 @@ interface IgnoredSetting {
   readonly flag?: readonly [name: string, type: FlagType];
   /** The reason, as a clause. */
   readonly reason: string;
-  /** Values besides the zero value that need no warning: kube-proxy's defaults, and the behaviour of nft-proxy. */
+  /**
+   * Values besides the zero value that need no warning: kube-proxy's defaults, and the behaviour of
+   * nft-proxy.
+   */
   readonly harmless?: readonly unknown[];
 }
 
@@ -120,7 +123,10 @@ export function ignoredFieldWarnings(document: Document): ConfigWarning[] {
   }).map(({ path, reason }) => ignoredWarning(path, reason));
 }
 
-/** Returns true for Go's zero values, including durations and quantities, and for objects and lists of such values. */
+/**
+ * Returns true for Go's zero values, including durations and quantities, and for objects and lists of such
+ * values.
+ */
 function isZero(value: unknown): boolean {
   if (typeof value === "object" && value !== null) return Object.values(value).every(isZero);
   if (typeof value === "string") return value === "" || parseDuration(value) === 0;

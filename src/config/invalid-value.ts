@@ -2,7 +2,9 @@ import { AppError, type ErrorCode } from "../base/errors.ts";
 
 /** An invalid value. */
 export interface InvalidValue {
-  /** The flag (`--cluster-cidr`), or the field's path in the file (`conntrack.min`, `nodePortAddresses[1]`). */
+  /**
+   * The flag (`--cluster-cidr`), or the field's path in the file (`conntrack.min`, `nodePortAddresses[1]`).
+   */
   readonly subject: string;
   /** The reason, as the predicate of a sentence about the subject: `must be a CIDR`. */
   readonly reason: string;

@@ -42,12 +42,13 @@ const MOST_32_BITS = 2 ** 32 - 1;
 const MOST_ELEMENTS = 12_000_000;
 
 /**
- * The options of nft-proxy: a row for each, with its field of KubeProxyConfiguration v1alpha1 or of our section
- * `nftProxy`, its default, flag, valid values and when a change of it takes effect. Types, schema, defaults, flags, help,
- * completion, printing, hot reload and deploy/reference.md are made of these rows. A change takes effect at once where
- * it only concerns the ruleset or the pace of syncs; the other options are bound to something that is made at the start.
- * Source of the defaults: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/defaults.go,
- * of the flags: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/options.go
+ * The options of nft-proxy: a row for each, with its field of KubeProxyConfiguration v1alpha1 or of our
+ * section `nftProxy`, its default, flag, valid values and when a change of it takes effect. Types, schema,
+ * defaults, flags, help, completion, printing, hot reload and deploy/reference.md are made of these rows. A
+ * change takes effect at once where it only concerns the ruleset or the pace of syncs; the other options are
+ * bound to something that is made at the start. Source of the defaults:
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/defaults.go, of the
+ * flags: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/options.go
  */
 export const OPTIONS = {
   /** The name of our Node, lower case; "" for the host's own name. */
@@ -59,7 +60,10 @@ export const OPTIONS = {
     flag: overriding("hostname-override", "Name of this Node, instead of the host's name"),
     reload: "restart",
   }),
-  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen address. */
+  /**
+   * The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen
+   * address.
+   */
   bindAddress: text({
     path: "bindAddress",
     format: "ip-or-empty",
@@ -308,7 +312,9 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Watching whether endpoints answer, for Services without the annotation; `never` ignores the annotation. */
+  /**
+   * Watching whether endpoints answer, for Services without the annotation; `never` ignores the annotation.
+   */
   passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
     {
       path: "nftProxy.passiveHealthCheck",
@@ -378,7 +384,9 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of clients by Service port whose connections are counted, for each family; 0 for no limits. */
+  /**
+   * Maximum number of clients of a family, by Service port, whose connections are counted; 0 for no limits.
+   */
   maxLimitedClients: integer({
     path: "nftProxy.maxLimitedClients",
     between: [0, MOST_32_BITS],
@@ -558,8 +566,8 @@ type ValuesOf<Table> = {
 };
 
 /**
- * The validated options of nft-proxy. Durations are in milliseconds (fractions possible), addresses and CIDRs canonical.
- * Names and meanings are those of KubeProxyConfiguration v1alpha1 where it has such a field.
+ * The validated options of nft-proxy. Durations are in milliseconds (fractions possible), addresses and CIDRs
+ * canonical. Names and meanings are those of KubeProxyConfiguration v1alpha1 where it has such a field.
  */
 export type ProxyOptions = ValuesOf<typeof OPTIONS>;
 

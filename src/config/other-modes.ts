@@ -117,7 +117,10 @@ export function sameScheduler(ipvs: string): Scheduler | undefined {
   return Object.hasOwn(SAME, ipvs) ? SAME[ipvs] : undefined;
 }
 
-/** Returns the scheduler that a configuration for kube-proxy's ipvs mode asks for, `random` where it has no equivalent. */
+/**
+ * Returns the scheduler that a configuration for kube-proxy's ipvs mode asks for, `random` where it has no
+ * equivalent.
+ */
 export function presetScheduler({ mode, ipvs }: ModeSettings): Scheduler {
   return mode === "ipvs" ? (sameScheduler(ipvs?.scheduler || DEFAULT_SCHEDULER) ?? "random") : "random";
 }

@@ -24,8 +24,8 @@ export interface ResolvedOptions {
 }
 
 /**
- * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of kube-proxy count
- * only where they override it in kube-proxy, too; there is a warning for each of the others.
+ * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of
+ * kube-proxy count only where they override it in kube-proxy, too; there is a warning for each of the others.
  * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every one
  */
 export function resolveOptions({
@@ -49,7 +49,9 @@ export function resolveOptions({
   };
 }
 
-/** Whether a flag is one of kube-proxy's other modes, or one on which the effect of these depends, and valid. */
+/**
+ * Whether a flag is one of kube-proxy's other modes, or one on which the effect of these depends, and valid.
+ */
 function decidesDefaults({ flag: { target, refuse }, value }: GivenFlag): boolean {
   return target.kind === "field" && isModeField(target.path) && refuse?.(String(value)) === undefined;
 }

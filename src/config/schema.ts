@@ -63,7 +63,10 @@ export function featureGateWarnings(document: object): ConfigWarning[] {
   );
 }
 
-/** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
+/**
+ * Returns a warning for each field that the schema does not list, and none for the fields within such a
+ * field.
+ */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
   return unknownFields(document, configurationSchema() as SchemaPart, "");
 }

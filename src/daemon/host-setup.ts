@@ -29,8 +29,8 @@ export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logge
 }
 
 /**
- * Checks for the features that the rules need, and for those that options need. Logs a warning for each option
- * without effect, and returns these.
+ * Checks whether nft and the kernel have the features of the rules and of optional functions. Logs a warning
+ * for each option that has no effect without them, and returns these options.
  * @throws AppError as {@link probeFeatures}
  */
 export async function probeHost(

@@ -183,7 +183,9 @@ function loopbackProxy(
   });
 }
 
-/** Makes the loopback proxy serve NodePorts with endpoints after each sync. @param desired the desired state */
+/**
+ * Makes the loopback proxy serve NodePorts with endpoints after each sync. @param desired the desired state
+ */
 export function loopbackNodePorts(
   loopback: Pick<LoopbackProxy, "sync">,
   desired: () => RulesetState,

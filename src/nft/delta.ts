@@ -175,8 +175,8 @@ export function unexplained<Delta extends TableDelta>(
 }
 
 /**
- * The differences in both of two comparisons, as the later one found them. A table that must be created is one
- * of them if either comparison found any difference in it.
+ * The differences in both of two comparisons, as the later one found them. A table that must be created is
+ * one of them if either comparison found any difference in it.
  */
 export function inBoth<Delta extends TableDelta>(
   later: readonly Delta[],
@@ -237,8 +237,8 @@ function partOf(elements: ElementsDelta, isWanted: (key: string) => boolean): El
 
 /**
  * Maximum number of intervals to delete one by one, and fewer if others come in the same transaction; for
- * more, the map is replaced. Of 10,000 intervals, the kernel deletes one in 7 ms and replaces one in 21 ms. It
- * makes a map of them in 120 ms (6.18), twice for packets under way. All of this grows with their number.
+ * more, the map is replaced. Of 10,000 intervals, the kernel deletes one in 7 ms and replaces one in 21 ms.
+ * It makes a map of them in 120 ms (6.18), twice for packets under way. All of this grows with their number.
  */
 const MOST_DELETED_INTERVALS = 40;
 const MOST_REPLACED_INTERVALS = 13;
@@ -295,8 +295,8 @@ export function isEmptyDelta(delta: TableDelta): boolean {
 }
 
 /**
- * Whether no set is declared anew, no object with timeouts gets others, and no chain becomes or ceases to be a
- * base chain.
+ * Whether no set is declared anew, no object with timeouts gets others, and no chain becomes or ceases to be
+ * a base chain.
  */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   for (const { spec } of desired.sets.values()) {

@@ -49,8 +49,8 @@ export class SetComparison {
   }
 
   /**
-   * The changes that make the set as desired, after all elements were listed; none if it is. Sorted by key, as
-   * the kernel's order changes between readings.
+   * The changes that make the set as desired, after all elements were listed; none if it is. Sorted by key,
+   * as the kernel's order changes between readings.
    */
   result(): SetDelta[] {
     for (const key of this.#missing) {

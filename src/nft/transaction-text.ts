@@ -37,8 +37,8 @@ function deletesTimeouts(command: Command): boolean {
 /**
  * Writes a command that empties or deletes an object in nft's own language. nft reads that after JSON failed,
  * and its JSON cannot delete a `ct timeout`: it would delete a chain without a name (1.1.3 and 1.1.7,
- * `json_parse_cmd_add_object` passes NFT_OBJECT_CT_TIMEOUT as the kind of a command's object). The schema holds
- * names to letters, digits and a few signs.
+ * `json_parse_cmd_add_object` passes NFT_OBJECT_CT_TIMEOUT as the kind of a command's object). The schema
+ * holds names to letters, digits and a few signs.
  */
 function deletionLine(command: Command): string {
   const [[verb, object] = []] = Object.entries(command) as [string, Record<string, NamedObject>][];

@@ -145,7 +145,9 @@ export interface DaemonState {
   readonly vanished?: readonly VanishedEndpoint[] | undefined;
   /** Terminating endpoints of Services with a drain timeout; absent from older daemons. */
   readonly draining?: readonly DrainingEndpoint[];
-  /** Endpoints that get no new connections because they do not answer this node; absent from older daemons. */
+  /**
+   * Endpoints that get no new connections because they do not answer this node; absent from older daemons.
+   */
   readonly ejected?: readonly EjectedEndpoint[];
 }
 

@@ -18,7 +18,9 @@ export interface KernelEventsParts {
 export interface KernelReports {
   /** Called for each commit that changed our tables. */
   readonly onCommit: (commit: Commit) => void;
-  /** Whether elements of our own commits are needed. Reading 130,000 takes 0.13 s, at the start of the daemon. */
+  /**
+   * Whether elements of our own commits are needed. Reading 130,000 takes 0.13 s, at the start of the daemon.
+   */
   readonly needsOwnElements: () => boolean;
   /** Called when listening begins: changes may have been missed until now. */
   readonly onBegun: () => void;

@@ -85,8 +85,8 @@ function isAddress(value: Value | typeof UNKNOWN): value is string {
 }
 
 /**
- * Whether a hash is like a random number: over the source port, which is unknown, over the address of a client that was
- * assumed, or without a seed.
+ * Whether a hash is like a random number: over the source port, which is unknown, over the address of a
+ * client that was assumed, or without a seed.
  */
 export function isRandomHash({ expr, seed }: AnyJhash, { from }: Pick<Packet, "from">): boolean {
   if (seed === undefined) return true;

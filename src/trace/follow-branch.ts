@@ -182,7 +182,10 @@ interface RandomNumber {
 /** Maximum number of values to follow one by one. */
 const MOST_CHOICES = 65_536;
 
-/** The random numbers of statements, for clients that were given and for assumed ones, whose hash is not known. */
+/**
+ * The random numbers of statements, for clients that were given and for assumed ones, whose hash is not
+ * known.
+ */
 const known = {
   given: new WeakMap<AnyStatement, RandomNumber | null>(),
   assumed: new WeakMap<AnyStatement, RandomNumber | null>(),

@@ -4,7 +4,10 @@ interface DeadNodeFailures {
   readonly with: readonly number[];
 }
 
-/** What the plot shows of it, seconds: before the death, until Kubernetes takes the endpoints out, and after that. */
+/**
+ * What the plot shows of it, seconds: before the death, until Kubernetes takes the endpoints out, and after
+ * that.
+ */
 interface DeadNodeTimes {
   readonly before: number;
   readonly noticed: number;

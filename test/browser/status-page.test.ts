@@ -114,7 +114,10 @@ function troubled() {
   });
 }
 
-/** The page that docs/status-page.png shows: a small shop, a rollout half done, one Service without an endpoint. */
+/**
+ * The page that docs/status-page.png shows: a small shop, a rollout half done, one Service without an
+ * endpoint.
+ */
 function demo() {
   const http = [port(80, { name: "http" })];
   const pods = (service: string, ...addresses: string[]) =>

@@ -1,5 +1,6 @@
 // The image without a container engine: the daemon as the DaemonSet starts it, in the root file system that
-// scripts/make-image-root.sh made (the argument), beside a pretended API server that serves the recorded town.
+// scripts/make-image-root.sh made (the argument), beside a pretended API server that serves the recorded
+// town.
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pod } from "../support/container.ts";

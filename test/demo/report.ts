@@ -1,6 +1,9 @@
 import type { Tally } from "../support/lab/outcome.ts";
 
-/** Who answered a probe's connections, one line each with a bar, at most 80 columns: `  10.244.1.11:8080   21  ====`. */
+/**
+ * Who answered a probe's connections, one line each with a bar, at most 80 columns:
+ * `  10.244.1.11:8080   21  ====`.
+ */
 export function answerLines(tally: Tally): readonly string[] {
   const byEndpoint = new Map<string, number>();
   for (const [answer, count] of Object.entries(tally)) {

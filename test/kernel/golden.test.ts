@@ -115,8 +115,8 @@ describe("the golden transaction", () => {
     expect(complaint([])).toBe("");
   });
 
-  // Other tests read this transaction, and the listings that nft 1.1.3 gives for it. If it changed, record the
-  // listings again, in test/fixtures/town by `scripts/in-namespace.sh sh`:
+  // Other tests read this transaction, and the listings that nft 1.1.3 gives for it. If it changed, record
+  // the listings again, in test/fixtures/town by `scripts/in-namespace.sh sh`:
   //   nft -j -f transaction.json
   //   nft -j list table ip nft-proxy >listed.ip.json (the same for ip6)
   //   nft list table ip nft-proxy >listed.ip.nft

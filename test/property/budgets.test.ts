@@ -32,7 +32,9 @@ const outcomeOf = ({ state, excess }: Renderer) => ({
 
 type AllObjects = Required<Objects>;
 
-/** Puts everything that is in `after` and deletes all else, in an order by `ranks`, with updates in between. */
+/**
+ * Puts everything that is in `after` and deletes all else, in an order by `ranks`, with updates in between.
+ */
 function change(
   renderer: Renderer,
   cache: ReturnType<typeof cacheOf>,

@@ -66,7 +66,10 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
 
 const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS, TIMEOUTS];
 
-/** The first range of ports, watched endpoint, limit or timeout, and the last one, change the chains that packets pass: that comes at once. */
+/**
+ * The first range of ports, watched endpoint, limit or timeout, and the last one, change the chains that
+ * packets pass: that comes at once.
+ */
 function changesStaticChains(deltas: readonly TableDelta[]): boolean {
   return deltas.some((one) =>
     [...one.addedSets, ...one.deletedSets].some(({ name }) => ON_DEMAND.includes(name)),
@@ -141,12 +144,15 @@ const WAY: readonly (readonly string[])[] = [
   [PORTS.endpoints, RANGES.endpoints],
 ];
 
-/** The ids of endpoints after a change, for the last rule of a balancing chain: it is met after an earlier one has missed. */
+/**
+ * The ids of endpoints after a change, for the last rule of a balancing chain: it is met after an earlier one
+ * has missed.
+ */
 const LATER_IDS = "later-ids";
 
 /**
- * What a packet meets over which a transaction comes into force: the rules that its hook had before, of which new chains have
- * none, and from one of its lookups on the elements that there are after it.
+ * What a packet meets over which a transaction comes into force: the rules that its hook had before, of which
+ * new chains have none, and from one of its lookups on the elements that there are after it.
  */
 function underWay(before: Ruleset, after: Ruleset, from: number): Ruleset {
   const early = new Set(WAY.slice(0, from).flat());
@@ -176,7 +182,9 @@ function withSecondMap(table: Table): Table {
   return { ...table, sets: new Map([...table.sets, [RANGES.lists, { ...first, elements }]]) };
 }
 
-/** The ids of the lists to which a packet is led: by its destination, that as a NodePort, and ranges of ports. */
+/**
+ * The ids of the lists to which a packet is led: by its destination, that as a NodePort, and ranges of ports.
+ */
 function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly (ParsedId | undefined)[] {
   const table = ruleset[familyOf(to)];
   return table === undefined
@@ -223,7 +231,8 @@ test("a packet in flight while a change takes effect is served if it is served b
         for (const packet of packets) {
           const [earlier = [], later = []] = [last, next].map((ruleset) => listsOf(ruleset, packet));
           const isSame = isDeepStrictEqual(earlier, later);
-          // A frontend that gets another list is served, but not one in whose place comes a range of another Service.
+          // A frontend that gets another list is served, but not one in whose place comes a range of another
+          // Service.
           const isThere = [0, 1].every((key) => (earlier[key] === undefined) === (later[key] === undefined));
           if (!isSame && !(isThere && !changesStaticChains(deltas))) continue;
           const ends = [last, next].map((ruleset) => targetsOf(ruleset, packet));

@@ -75,7 +75,9 @@ test(
   SLOW,
 );
 
-/** Reads a text that may be anything: it gives a result or an AppError, and all that is wrong has its place. */
+/**
+ * Reads a text that may be anything: it gives a result or an AppError, and all that is wrong has its place.
+ */
 async function survives(name: string, text: string | Uint8Array): Promise<FilesResult | AppError> {
   const file = join(directory, name);
   writeFileSync(file, text);

@@ -82,7 +82,10 @@ function eventsBetween(before: AllObjects, after: AllObjects): Event[] {
   ];
 }
 
-/** One stretch of a life: where it leads, in which order, where it is split, and whether the kernel hears of it. */
+/**
+ * One stretch of a life: where it leads, in which order, where it is split, and whether the kernel hears of
+ * it.
+ */
 const stretch = fc.record({
   objects: anyObjects,
   nodeContext: fc.option(anyContexts, { freq: 1 }),
@@ -108,8 +111,9 @@ function live(
 }
 
 /**
- * Tells the kernel what is pending, chains that fell out of use last, as some kernels before 6.2 need it. A packet that is
- * under way meanwhile may have read a list id before and look its endpoints up after it: no id changes hands in between.
+ * Tells the kernel what is pending, chains that fell out of use last, as some kernels before 6.2 need it. A
+ * packet that is under way meanwhile may have read a list id before and look its endpoints up after it: no id
+ * changes hands in between.
  */
 function commit(kernel: FakeKernel, renderer: Renderer, owners: Map<string, string | undefined>): void {
   const { main, deletions } = withoutChainDeletions(renderer.state.pending());
@@ -233,7 +237,10 @@ test("an equal object put into the cache again leaves nothing pending", () => {
 
 const anyEndpoints = fc.uniqueArray(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 40 });
 
-/** A Service with all kinds of lists: cluster IP, NodePort and load-balancer IP, the last two with a short cut. */
+/**
+ * A Service with all kinds of lists: cluster IP, NodePort and load-balancer IP, the last two with a short
+ * cut.
+ */
 function placedService(numbers: readonly number[], affinitySeconds: number): AllObjects {
   const options = {
     loadBalancerIPs: ["203.0.113.1"],

@@ -10,7 +10,9 @@ import { kubeProxyTable } from "../support/kube-proxy-tables.ts";
 
 const host = { localAddresses: new Set(["192.0.2.2", "198.51.100.2", "fd00:c0::2"]) };
 
-/** The frontends that several service ports want: of these kube-proxy takes any, and nft-proxy the oldest one. */
+/**
+ * The frontends that several service ports want: of these kube-proxy takes any, and nft-proxy the oldest one.
+ */
 function contested({ services }: Required<Objects>): ReadonlySet<string> {
   const wanted = new Map<string, number>();
   for (const { service, spec, family } of services.flatMap(servicePortsOf)) {
@@ -29,8 +31,8 @@ function contested({ services }: Required<Objects>): ReadonlySet<string> {
 }
 
 /**
- * The objects with other conditions: endpoints that drain, start or are gone, in turn as `conditions` says. Without
- * schedulers, weights and ranges of ports, which kube-proxy does not have.
+ * The objects with other conditions: endpoints that drain, start or are gone, in turn as `conditions` says.
+ * Without schedulers, weights and ranges of ports, which kube-proxy does not have.
  */
 function withConditions(objects: Required<Objects>, conditions: readonly object[]): Required<Objects> {
   let next = 0;

@@ -185,7 +185,9 @@ describe("elements as the kernel has them", () => {
 
   const keyOf = ({ key, keyEnd, isEnd }: EncodedElement) => ({ key, keyEnd, isEnd });
 
-  /** The elements of an answer of the kernel, made of the request for these elements: it has the same layout. */
+  /**
+   * The elements of an answer of the kernel, made of the request for these elements: it has the same layout.
+   */
   function throughMessages(
     family: Family,
     { spec }: ElementSet,

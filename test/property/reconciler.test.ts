@@ -165,7 +165,9 @@ class Node {
     }
   }
 
-  /** One sync, after which the kernel has the desired state unless it failed. @param refused what nft refuses */
+  /**
+   * One sync, after which the kernel has the desired state unless it failed. @param refused what nft refuses
+   */
   async sync(refused = ""): Promise<void> {
     this.isReported = false;
     const report = await this.reconciler.sync({

@@ -25,9 +25,9 @@ export interface Harm {
 }
 
 /**
- * Milliseconds after the repair in which a connection of the time before may still fail: clients wait 3 s for a
- * connection; stale UDP flows are deleted after the repair; TCP sends what got lost again after doubling times, and a
- * long-lived connection counts as silent after 15 s.
+ * Milliseconds after the repair in which a connection of the time before may still fail: clients wait 3 s for
+ * a connection; stale UDP flows are deleted after the repair; TCP sends what got lost again after doubling
+ * times, and a long-lived connection counts as silent after 15 s.
  */
 const AFTERMATH: Readonly<Record<Target["kind"], number>> = {
   "cluster-ip": 4000,

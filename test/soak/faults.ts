@@ -25,7 +25,9 @@ export interface Injected {
 /** One step of a fault. @param random draws what is left to chance */
 type Step = (stage: Stage, random: () => number) => Promise<Injected>;
 
-/** Something that goes wrong, in one step or several. The daemon has to be over each of them before the next. */
+/**
+ * Something that goes wrong, in one step or several. The daemon has to be over each of them before the next.
+ */
 export interface Fault {
   readonly name: string;
   readonly steps: readonly Step[];
@@ -229,7 +231,10 @@ function hostileFault(name: string, make: () => HostileObjects): Fault {
   return { name, steps: [come, go] };
 }
 
-/** Whether connections of some families are answered, one to each target but for those that hear nothing at first. */
+/**
+ * Whether connections of some families are answered, one to each target but for those that hear nothing at
+ * first.
+ */
 function isServed(stage: Stage, families: readonly Family[]): Promise<boolean> {
   const targets = TARGETS.filter(({ kind, family }) => kind !== "held" && families.includes(family));
   return stage.isAnswered(targets.map(probeOf));

@@ -12,8 +12,8 @@ const REST = 40_000;
 const SHOWN = 5;
 
 /**
- * Compares our tables, once nothing changes any more, with what `dump` says that they should be: its transaction is
- * loaded in another network namespace and listed there.
+ * Compares our tables, once nothing changes any more, with what `dump` says that they should be: its
+ * transaction is loaded in another network namespace and listed there.
  * @returns the first lines that differ, `-` for those that are missing; empty when the tables are right
  */
 export async function finalDifferences(stage: Stage): Promise<readonly string[]> {

@@ -10,7 +10,10 @@ import {
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { ECHO_PORT, TARGETS } from "./targets.ts";
 
-/** How large the objects are: as large as the budgets of `src/model/service-budget.ts` allow, each in its own way. */
+/**
+ * How large the objects are: as large as the budgets of `src/model/service-budget.ts` allow, each in its own
+ * way.
+ */
 const SIZES = {
   sourceRanges: 20_000,
   addresses: 2000,

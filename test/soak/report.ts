@@ -14,7 +14,10 @@ export interface FaultTally {
   injected: number;
   /** How long each of its steps took to be repaired, milliseconds. */
   readonly repairs: number[];
-  /** For how long what it deleted was missing in the kernel, milliseconds; empty for faults that delete nothing. */
+  /**
+   * For how long what it deleted was missing in the kernel, milliseconds; empty for faults that delete
+   * nothing.
+   */
   readonly absences: number[];
 }
 

@@ -1,5 +1,6 @@
-// npm run soak [-- --minutes N] [--seed N] [--faults TEXT] [--save]: an hour of everything, or so many minutes, or of the
-// faults whose names contain a text. Ends with tables and, if asked to, writes them to RESULTS.md. Exit code 1: see the last lines; 2: it could not run.
+// npm run soak [-- --minutes N] [--seed N] [--faults TEXT] [--save]: an hour of everything, or so many
+// minutes, or of the faults whose names contain a text. Ends with tables and, if asked to, writes them to
+// RESULTS.md. Exit code 1: see the last lines; 2: it could not run.
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { messageOf } from "../../src/base/errors.ts";
@@ -40,7 +41,10 @@ class Soak {
     this.#seed = seed;
   }
 
-  /** Injects all of some faults in random order, and again, until it is `until`; each of them once in the run at least. */
+  /**
+   * Injects all of some faults in random order, and again, until it is `until`; each of them once in the run
+   * at least.
+   */
   async inject(stage: Stage, clients: Clients, faults: readonly Fault[], until: number): Promise<void> {
     while (now() < until) {
       const shuffled = seededRandom(this.#seed + this.#injected);
@@ -99,8 +103,9 @@ class Soak {
   }
 
   /**
-   * Waits until a fault is repaired: first while objects change, which is noted when it takes too long, then without
-   * changes. What is not repaired then is a problem; the rules are made anew, so that the next fault is judged by itself.
+   * Waits until a fault is repaired: first while objects change, which is noted when it takes too long, then
+   * without changes. What is not repaired then is a problem; the rules are made anew, so that the next fault
+   * is judged by itself.
    */
   async #repaired(stage: Stage, name: string, isRepaired: () => Promise<boolean>): Promise<void> {
     if (await stage.until(isRepaired, PATIENCE)) return;
@@ -125,7 +130,8 @@ async function run(minutes: number, seed: number, faults: readonly Fault[], save
     const began = now();
     const clients = new Clients(stage.lab.lab);
     const start = await measureVitals(stage);
-    // A daemon that is killed leaks nothing: it is one process from a third on, which by the middle has done most things once.
+    // A daemon that is killed leaks nothing: it is one process from a third on, which by the middle has done
+    // most things once.
     const gentle = faults.filter(({ restarts }) => restarts !== true);
     await soak.inject(stage, clients, faults, began + minutes * 20_000);
     await soak.inject(stage, clients, gentle, began + minutes * 30_000);

@@ -37,7 +37,10 @@ export function now(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** All that faults are injected into: a node with the daemon, an API server with objects that change, other machines. */
+/**
+ * All that faults are injected into: a node with the daemon, an API server with objects that change, other
+ * machines.
+ */
 export class Stage {
   readonly lab: DaemonLab;
   /** The objects of the API server, also while it is away. */
@@ -129,12 +132,18 @@ export class Stage {
     await daemon?.ended;
   }
 
-  /** Sets the daemon's wall clock, and that of each daemon to come. @param offset milliseconds that it is ahead */
+  /**
+   * Sets the daemon's wall clock, and that of each daemon to come. @param offset milliseconds that it is
+   * ahead
+   */
   async setClock(offset: number): Promise<void> {
     await writeFile(join(FOLDER, "clock-offset"), String(offset));
   }
 
-  /** Has the daemon collect its garbage. @returns what its memory is then; `anonymous`: resident without a file, bytes */
+  /**
+   * Has the daemon collect its garbage. @returns what its memory is then; `anonymous`: resident without a
+   * file, bytes
+   */
   async collectGarbage(): Promise<NodeJS.MemoryUsage & { readonly anonymous: number }> {
     const file = join(FOLDER, "heap");
     await rm(file, { force: true });
@@ -152,8 +161,8 @@ export class Stage {
   }
 
   /**
-   * Whether connections are answered now. This is asked by connecting, not by listing: while the rules change all the
-   * time, nft does not come to the end of a long map (1.1.3).
+   * Whether connections are answered now. This is asked by connecting, not by listing: while the rules change
+   * all the time, nft does not come to the end of a long map (1.1.3).
    */
   async isAnswered(probes: readonly Probe[]): Promise<boolean> {
     const tallies = await this.lab.lab.observe(probes);
@@ -164,7 +173,10 @@ export class Stage {
     });
   }
 
-  /** Whether a fault is over for good: a Service made now gets its rules within a time, and the daemon is healthy. */
+  /**
+   * Whether a fault is over for good: a Service made now gets its rules within a time, and the daemon is
+   * healthy.
+   */
   async isServing(patienceMs: number): Promise<boolean> {
     const number = this.#canaries++;
     const clusterIP = `10.96.21.${1 + (number % 250)}`;

@@ -54,8 +54,8 @@ export const ECHOING = ["pod1", "pod3", "pod4", "node2"] as const;
 const PODS = [...(["pod1", "pod3", "pod4"] as const).map(addressesOf), ...remotePods];
 
 /**
- * Gives a target endpoints, two or more, which all answer at any time: while they come and go, every connection has an
- * answer whether the kernel has the newest ones or not.
+ * Gives a target endpoints, two or more, which all answer at any time: while they come and go, every
+ * connection has an answer whether the kernel has the newest ones or not.
  */
 export function putEndpoints(cluster: StubCluster, target: Target, random: () => number): void {
   const [first = 0, second = 1] = PODS.map((_, index) => index).sort(() => random() - 0.5);

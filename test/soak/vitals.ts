@@ -9,11 +9,14 @@ export interface Vitals {
   /** After a collection of all garbage, bytes. */
   readonly resident: number;
   /**
-   * What it keeps of that, bytes: without the program's own file, whose pages come and go, and what the engine holds in
-   * reserve, 1 to 8 MB for young objects alone, as its last collections went.
+   * What it keeps of that, bytes: without the program's own file, whose pages come and go, and what the
+   * engine holds in reserve, 1 to 8 MB for young objects alone, as its last collections went.
    */
   readonly kept: number;
-  /** Bytes of its heap that are in use then, those that the engine has reserved for it, and those of buffers outside of it. */
+  /**
+   * Bytes of its heap that are in use then, those that the engine has reserved for it, and those of buffers
+   * outside of it.
+   */
   readonly heap: number;
   readonly reserved: number;
   readonly buffers: number;
@@ -23,7 +26,9 @@ export interface Vitals {
   readonly descriptors: number;
 }
 
-/** Work that is under way ends in this time, and idle connections to the API server are closed, milliseconds. */
+/**
+ * Work that is under way ends in this time, and idle connections to the API server are closed, milliseconds.
+ */
 const REST = 15_000;
 /** Samples, each after a collection: pages go back to the system at any time. */
 const SAMPLES = 3;
@@ -31,12 +36,15 @@ const SAMPLES = 3;
 /** How much more than in the middle the daemon may take at the end. */
 const GROWTH = 1.05;
 
-/** Descriptors that come and go: a connection to the API server that is not used any more, an nft that waits. */
+/**
+ * Descriptors that come and go: a connection to the API server that is not used any more, an nft that waits.
+ */
 const PASSING_DESCRIPTORS = 3;
 
 /**
- * Gives all Services what they had at first, waits until nothing happens and has the daemon collect its garbage: what it
- * takes then is what it needs, wherever its heap was between two collections. The least of some samples counts.
+ * Gives all Services what they had at first, waits until nothing happens and has the daemon collect its
+ * garbage: what it takes then is what it needs, wherever its heap was between two collections. The least of
+ * some samples counts.
  */
 export async function measureVitals(stage: Stage): Promise<Vitals> {
   stage.churn.pause();

@@ -33,9 +33,9 @@ import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
- * gets no rules, the others get theirs, and the exit code is 1. Where `--reset-vanished` or the Service asks for
- * it, connections to endpoints that the kernel has and the files lack are reset at once. Without `--force` it refuses while a
- * daemon runs.
+ * gets no rules, the others get theirs, and the exit code is 1. Connections to endpoints that the kernel has
+ * and the files lack are reset at once, if `--reset-vanished` or the Service asks for it. Without `--force`
+ * it refuses while a daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const command = await supportedCommand(commandOptions(argv));

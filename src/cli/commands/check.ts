@@ -25,7 +25,10 @@ import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 
-/** `check`: reports everything that is wrong with objects, for CI. Asks the kernel if it can, and changes nothing. */
+/**
+ * `check`: reports everything that is wrong with objects, for CI. Asks the kernel if it can, and changes
+ * nothing.
+ */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
@@ -111,7 +114,10 @@ const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
   timeouts: joinPath("metadata.annotations", CONNECTION_TIMEOUTS_ANNOTATION),
 };
 
-/** Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each reason. */
+/**
+ * Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each
+ * reason.
+ */
 function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
   const found = (

@@ -66,7 +66,9 @@ function readHost(text: string): string {
   throw badArgument(`${quoted(text)} is not an IP address${zone}`);
 }
 
-/** An address in canonical form. Applications log IPv4 connections to dual-stack sockets as `::ffff:10.0.0.1`. */
+/**
+ * An address in canonical form. Applications log IPv4 connections to dual-stack sockets as `::ffff:10.0.0.1`.
+ */
 function addressOf(text: string): string | undefined {
   return canonicalAddress(text.replace(/^::ffff:(?=[\d.]+$)/i, ""));
 }

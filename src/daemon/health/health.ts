@@ -166,8 +166,8 @@ export class HealthTracker implements SyncSubscriber {
   }
 
   /**
-   * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before the
-   * first sync they always are, even if no sync has been requested: the first lists are not complete.
+   * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
+   * the first sync they always are, even if no sync has been requested: the first lists are not complete.
    */
   get pendingSince(): number | undefined {
     const { pendingSince } = this.#watched.runner;

@@ -145,7 +145,10 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     needs: "passiveHealth",
     scrape: ({ passiveHealth }) => one(passiveHealth?.ejected.length ?? 0),
   },
-  /** For `fleet`, which finds endpoints that most nodes eject. The first ones only, as a node may lose its network. */
+  /**
+   * For `fleet`, which finds endpoints that most nodes eject. The first ones only, as a node may lose its
+   * network.
+   */
   nft_proxy_endpoint_ejected: {
     kind: "gauge",
     help: "1 for each of the 100 endpoints ejected first, with one of its Services",

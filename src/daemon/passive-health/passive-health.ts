@@ -36,7 +36,9 @@ export interface PassiveHealthParts {
   readonly onEjected: (endpoint: EjectedEndpoint) => void;
 }
 
-/** Shortest time between two readings of the counters, milliseconds, and its ratio to the time of a reading. */
+/**
+ * Shortest time between two readings of the counters, milliseconds, and its ratio to the time of a reading.
+ */
 const SHORTEST_PAUSE = 1000;
 const PAUSE_RATIO = 10;
 
@@ -97,8 +99,8 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /**
-   * Watches the endpoints that the sync rendered. One that left all lists is forgotten, so it is served at once
-   * when it returns.
+   * Watches the endpoints that the sync rendered. An endpoint that left all lists is forgotten. So when it
+   * returns, it is served at once.
    */
   synced(report: Pick<SyncReport, "rendered" | "nodeContext" | "startedAt">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);

@@ -31,8 +31,8 @@ export function inputName(file: string): string {
 }
 
 /**
- * Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. Only one that cannot be read has
- * a cause.
+ * Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. A cause is given only if it
+ * cannot be read.
  */
 export function unreadable(
   file: string,

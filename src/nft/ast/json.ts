@@ -95,8 +95,8 @@ export interface FlowStatement {
 }
 
 /**
- * Assigns an object with timeouts to a new connection. The kernel ignores it for connections that are not new,
- * and for packets of another protocol than the object's.
+ * Assigns an object with timeouts to a new connection. The kernel ignores it for other connections, and for
+ * packets of another protocol than the object's.
  */
 export interface TimeoutStatement {
   readonly "ct timeout": string;

@@ -11,13 +11,9 @@ const PROTOCOL_NAMES: Readonly<Record<number, string>> = {
   58: "icmpv6",
   132: "sctp",
 };
-const PROTOCOL_NUMBERS: Readonly<Record<string, number>> = {
-  icmp: 1,
-  tcp: 6,
-  udp: 17,
-  icmpv6: 58,
-  sctp: 132,
-};
+const PROTOCOL_NUMBERS: Readonly<Record<string, number>> = Object.fromEntries(
+  Object.entries(PROTOCOL_NAMES).map(([number, name]) => [name, Number(number)]),
+);
 
 /** TCP's flags by nft's names. Source: RFC 9293, section 3.1. */
 export const TCP_FLAGS: Readonly<Record<string, number>> = {

@@ -15,7 +15,9 @@ const PER_SECOND = 200;
 /** Until the node dies, and from the end of its endpoints to the end of the clients. Milliseconds. */
 const BEFORE = 5000;
 const AFTER = 5000;
-/** The default of kube-controller-manager's --node-monitor-grace-period before Kubernetes 1.32. Milliseconds. */
+/**
+ * The default of kube-controller-manager's --node-monitor-grace-period before Kubernetes 1.32. Milliseconds.
+ */
 const GRACE_PERIOD = 40_000;
 const PLOT = new URL("../../../docs/passive-health-checks.svg", import.meta.url);
 
@@ -29,7 +31,10 @@ function podsOf(service: number): number[] {
 const isDead = (pod: number) => pod % NODES === 0;
 const services = Array.from({ length: SIZE.services }, (_, service) => service);
 
-/** Runs pods and clients while `use` runs. @returns when connections that failed were started, milliseconds since 1970 */
+/**
+ * Runs pods and clients while `use` runs. @returns when connections that failed were started, milliseconds
+ * since 1970
+ */
 async function withEnds(use: () => Promise<void>): Promise<readonly number[]> {
   const start = (...args: readonly string[]) => {
     const [program = "", ...rest] = ownProgram("tcp-program.ts", ...args);

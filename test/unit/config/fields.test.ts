@@ -95,7 +95,10 @@ const WORKING_FIELDS: readonly Row[] = [
   ["iptables.masqueradeBit", "0", { masqueradeBit: 0 }],
 ];
 
-/** Values that stand for "not given", besides null, in each field that has such. Everywhere else zero means zero. */
+/**
+ * Values that stand for "not given", besides null, in each field that has such. Everywhere else zero means
+ * zero.
+ */
 const UNSET_VALUES: readonly [string, string][] = [
   ["bindAddress", '""'],
   ["clusterCIDR", '""'],
@@ -395,8 +398,8 @@ describe("the defaults", () => {
   it("are those that kube-proxy writes", () => {
     const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
     const ours = configurationOf(DEFAULTS);
-    // kube-proxy fills these in for nftables mode only (its file was written in iptables mode); without a minimum
-    // period, ours follows the length of the syncs.
+    // kube-proxy fills these in for nftables mode only (its file was written in iptables mode); without a
+    // minimum period, ours follows the length of the syncs.
     const inNftablesMode: Readonly<Record<string, unknown>> = {
       mode: "nftables",
       nodePortAddresses: ["primary"],

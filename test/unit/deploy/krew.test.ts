@@ -9,7 +9,9 @@ import { parse } from "yaml";
 const directory = mkdtempSync(join(tmpdir(), "krew-"));
 const plugin = join(directory, "kubectl-nft_proxy");
 
-/** A project with what the archive is made of, and a program that prints its arguments in place of the bundle. */
+/**
+ * A project with what the archive is made of, and a program that prints its arguments in place of the bundle.
+ */
 function project(): string {
   const copy = join(directory, "project");
   for (const path of ["scripts/make-krew.sh", "deploy/krew", "LICENSE", "package.json"]) {

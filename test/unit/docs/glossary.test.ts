@@ -6,7 +6,9 @@ import { DEPLOY } from "../../support/overlays.ts";
 const ROOT = join(DEPLOY, "..");
 const OWN_NAME = "test/unit/docs/glossary.test.ts";
 
-/** The words between backticks in the first column of the glossary's first table of words that are not used. */
+/**
+ * The words between backticks in the first column of the glossary's first table of words that are not used.
+ */
 function unusedWords(): string[] {
   const glossary = readFileSync(join(ROOT, "docs/glossary.md"), "utf8");
   const [, section = ""] = glossary.split("## Words not used\n");

@@ -73,7 +73,10 @@ test("SpareProcess does not use a spare that has ended, and starts another", asy
   expect(children()).toHaveLength(1);
 });
 
-/** Kills a process and waits for its end without a turn of the event loop, in which this process would notice it. */
+/**
+ * Kills a process and waits for its end without a turn of the event loop, in which this process would notice
+ * it.
+ */
 function killUnnoticed(pid: number): void {
   process.kill(pid, "SIGKILL");
   while (!readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ")) {}

@@ -29,7 +29,10 @@ function cost(options: ServiceOptions, before: readonly string[], after: readonl
   return deltaSize(renderer.state.pending());
 }
 
-/** A removed endpoint, the last one that takes its index, and the verdict with the new length: each old and new. */
+/**
+ * A removed endpoint, the last one that takes its index, and the verdict with the new length: each old and
+ * new.
+ */
 const ELEMENTS_OF_A_LIST = 6;
 
 describe.each<[string, number, ServiceOptions]>([

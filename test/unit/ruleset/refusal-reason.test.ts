@@ -12,7 +12,9 @@ import {
 
 const NODE_PORT = { nodePort: 30_080 };
 
-/** `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges, `limited` limits, too. */
+/**
+ * `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges, `limited` limits, too.
+ */
 const objects = {
   services: [
     service({ name: "web", clusterIPs: ["10.96.0.1"], ports: [port(80, NODE_PORT)] }),

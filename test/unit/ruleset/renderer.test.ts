@@ -133,7 +133,10 @@ describe("an update that may write so many elements", () => {
       endpoints,
     });
   const LARGE = service({ name: "large", ports: PORTS });
-  /** A renderer whose rules the kernel has, of a Service of 100 ports beside one of one port; and the endpoints of both. */
+  /**
+   * A renderer whose rules the kernel has, of a Service of 100 ports beside one of one port; and the
+   * endpoints of both.
+   */
   function setUp() {
     const cache = cacheOf({
       services: [LARGE, NEIGHBOUR],

@@ -27,7 +27,10 @@ function candidate(name: string, createdAt: number, options: ServiceOptions = {}
   });
 }
 
-/** One endpoint for the first, two for the second, and so on: the number of endpoints shows who has a frontend. */
+/**
+ * One endpoint for the first, two for the second, and so on: the number of endpoints shows who has a
+ * frontend.
+ */
 function slicesOf(...names: string[]) {
   return names.map((name, index) =>
     slice({

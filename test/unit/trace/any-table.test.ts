@@ -273,7 +273,10 @@ describe("the answer to a first packet", () => {
   };
   const outside: Packet = { ...tcp, from: { address: "203.0.113.9", at: "outside", iifname: "eth0" } };
 
-  /** The end of the answer by tables that translate to 10.244.1.12:8080, and masquerade what comes from outside. */
+  /**
+   * The end of the answer by tables that translate to 10.244.1.12:8080, and masquerade what comes from
+   * outside.
+   */
   function answerTo(packet: Packet, hook: string, expr: readonly unknown[], prio = 0): string | undefined {
     const chains: Readonly<Record<string, { base: object; expr: readonly unknown[] }>> = {
       to: {
@@ -479,7 +482,10 @@ describe("verdicts of other software's rules", () => {
     expect(kindOf([{ reject }], packet)).toBe("refused");
   });
 
-  /** nft 1.1.3 lists `meta l4proto tcp reject with tcp reset`, and `meta nfproto ipv4 reject with icmp ...`, so. */
+  /**
+   * nft 1.1.3 lists `meta l4proto tcp reject with tcp reset`, and `meta nfproto ipv4 reject with icmp ...`,
+   * so.
+   */
   test.each([
     ["icmp, of an IPv6 packet", { type: "icmp", expr: "host-unreachable" }, tcp6],
     ["icmpv6, of an IPv4 packet", { type: "icmpv6", expr: "addr-unreachable" }, tcp],

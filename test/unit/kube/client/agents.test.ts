@@ -82,7 +82,8 @@ describe("a kubeconfig's proxy-url", () => {
       const server = scheme === "http" ? api : secureApi;
       proxy = await startProxy(server.port);
       const trust = { "certificate-authority-data": btoa(authority.ca) };
-      // The proxy leads everything there: an address for which the certificate is valid, or a name that it alone resolves.
+      // The proxy leads everything there: an address for which the certificate is valid, or a name that it
+      // alone resolves.
       const end = scheme === "http" ? `api.example:${server.port}` : `127.0.0.1:${server.port}`;
       const cluster = {
         server: `${server.url.split(":")[0]}://${end}`,

@@ -11,7 +11,10 @@ function numbers(seed: number): () => number {
   };
 }
 
-/** When attempts are made while no server answers, by `resources` reflectors, in milliseconds since the outage began. */
+/**
+ * When attempts are made while no server answers, by `resources` reflectors, in milliseconds since the outage
+ * began.
+ */
 function attempts(outage: number, random: () => number, resources = 4): number[] {
   const clock = new ManualClock();
   const availability = new Availability(clock, random);

@@ -43,7 +43,9 @@ function errors(): Partial<Record<SourceErrorKind, number>> {
   );
 }
 
-/** Changes that a client which lost its watch must not miss: one more, one less, one changed, one made again. */
+/**
+ * Changes that a client which lost its watch must not miss: one more, one less, one changed, one made again.
+ */
 function change(): void {
   const [first, second, third] = api.cluster.objects("services");
   if (first === undefined || second === undefined || third === undefined) throw new Error("too few Services");

@@ -7,7 +7,10 @@ import { ManualClock } from "../../../support/manual-clock.ts";
 const HEAD =
   '{"kind": "ServiceList", "metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}}';
 
-/** Lists from a server that sends the head of a list and then a byte each 59 s, and the end of it after some of these. */
+/**
+ * Lists from a server that sends the head of a list and then a byte each 59 s, and the end of it after some
+ * of these.
+ */
 async function list(bytes: number) {
   const clock = new ManualClock();
   const taken: unknown[] = [];
