@@ -1,4 +1,5 @@
 import { quoted } from "../base/text.ts";
+import { wholeNumber } from "./named-values.ts";
 
 /** The annotation of a Service that limits the connections that a client has at a time: `100`. */
 export const MAX_CONNECTIONS_ANNOTATION = "nft-proxy.io/max-connections-per-client";
@@ -59,7 +60,7 @@ export function parseMaxConnections(
   text: string,
 ): { readonly connections: number } | { readonly reason: string } {
   const connections = wholeNumber(text.trim());
-  if (connections >= 1 && connections <= MOST_AT_A_TIME) return { connections };
+  if (connections !== undefined && connections >= 1 && connections <= MOST_AT_A_TIME) return { connections };
   return { reason: `must be a number from 1 to ${MOST_AT_A_TIME}, not ${quoted(text)}` };
 }
 
@@ -106,8 +107,4 @@ export function clientLimitsText({ connections, rate }: ClientLimits): string {
   const what = connections === undefined ? "new connections" : "new ones";
   const fresh = `${rate.amount} ${what} per ${rate.per} (${rate.burst} at once)`;
   return [...atATime, fresh].join(" and ");
-}
-
-function wholeNumber(text: string): number {
-  return /^\d{1,6}$/.test(text) ? Number(text) : 0;
 }

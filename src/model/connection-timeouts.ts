@@ -1,9 +1,8 @@
 import { conntrackDefaults } from "../base/conntrack-defaults.ts";
 import { durationText, parseDuration } from "../base/duration.ts";
-import { didYouMean } from "../base/nearest.ts";
-import { quoted } from "../base/text.ts";
 import type { ConntrackSettings } from "./conntrack-settings.ts";
 import type { Protocol } from "./ids.ts";
+import { parseNamedValues, type ValueRange } from "./named-values.ts";
 
 /** The annotation of a Service that sets how long conntrack remembers its idle connections. */
 export const CONNECTION_TIMEOUTS_ANNOTATION = "nft-proxy.io/connection-timeouts";
@@ -57,39 +56,32 @@ export type ConnectionTimeouts = Readonly<Partial<Record<TimeoutName, number>>>;
  */
 export const MOST_TIMEOUT_LISTS = 1000;
 
+/** Hours, minutes and seconds: conntrack counts whole seconds. */
+const DURATION = /^(?:\d{1,7}[hms])+$/;
+
+const RULE = 'must be a list such as "tcp-established=2h,udp-stream=5m"';
+
+/** The valid values in seconds, from 1: the kernel ends a connection with a timeout of 0 at once. */
+const RANGES = Object.fromEntries(
+  TIMEOUT_NAMES.map((name) => [name, rangeTo(TIMED_STATES[name].most)]),
+) as Readonly<Record<TimeoutName, ValueRange>>;
+
+function rangeTo(most: number): ValueRange {
+  const read = (text: string) => (DURATION.test(text) ? (parseDuration(text) ?? 0) / 1000 : undefined);
+  return { read, least: 1, most, limits: `1s to ${most / 3600}h` };
+}
+
 /**
- * Parses a list such as `tcp-established=2h,udp-stream=5m`. Values are whole seconds from 1: the kernel ends
- * a connection with a timeout of 0 at once.
+ * Parses a list such as `tcp-established=2h,udp-stream=5m`.
  * @returns the timeouts in the order of {@link TIMEOUT_NAMES}, or why there are none: the predicate of a
  * sentence
  */
 export function parseConnectionTimeouts(
   text: string,
 ): { readonly timeouts: ConnectionTimeouts } | { readonly reason: string } {
-  const found = new Map<TimeoutName, number>();
-  for (const entry of text.split(",", TIMEOUT_NAMES.length + 1)) {
-    const [word = "", value = ""] = entry.split("=", 2).map((part) => part.trim());
-    const name = TIMEOUT_NAMES.find((one) => one === word);
-    if (name === undefined) {
-      const hint = didYouMean(word.slice(0, 40), TIMEOUT_NAMES);
-      return { reason: `${RULE}, not ${quoted(entry.trim())}${hint === undefined ? "" : `: ${hint}`}` };
-    }
-    if (found.has(name)) return { reason: `must not have ${name} twice` };
-    const { most } = TIMED_STATES[name];
-    const seconds = DURATION.test(value) ? (parseDuration(value) ?? 0) / 1000 : 0;
-    if (seconds < 1 || seconds > most) {
-      return { reason: `must have a ${name} of 1s to ${most / 3600}h, not ${quoted(value)}` };
-    }
-    found.set(name, seconds);
-  }
-  const named = TIMEOUT_NAMES.filter((name) => found.has(name));
-  return { timeouts: Object.fromEntries(named.map((name) => [name, found.get(name)])) };
+  const parsed = parseNamedValues(text, RULE, RANGES);
+  return "reason" in parsed ? parsed : { timeouts: parsed.values };
 }
-
-/** Hours, minutes and seconds: conntrack counts whole seconds. */
-const DURATION = /^(?:\d{1,7}[hms])+$/;
-
-const RULE = 'must be a list such as "tcp-established=2h,udp-stream=5m"';
 
 /** The kernel's defaults. Seconds. */
 export const KERNEL_TIMEOUTS = Object.fromEntries(

@@ -1,7 +1,7 @@
 import { durationWords, formatDuration, parseDuration } from "../base/duration.ts";
 import type { Family } from "../base/family.ts";
-import { quoted } from "../base/text.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
+import { parseNamedValues, wholeNumber } from "./named-values.ts";
 
 /** The annotation of a Service that has this node watch whether its endpoints answer. */
 export const PASSIVE_HEALTH_ANNOTATION = "nft-proxy.io/passive-health-check";
@@ -39,20 +39,16 @@ const DEFAULT_LIST = listText(DEFAULT_PASSIVE_HEALTH_CHECK);
 
 const RULE = `must be on, off, or a list such as "${DEFAULT_LIST}" of some of these four`;
 
-/** The valid values of each key. */
-const KEYS: Readonly<Record<string, (text: string) => Partial<PassiveHealthCheck> | undefined>> = {
-  failures: (text) => within(wholeNumber(text), 1, 1000, (failures) => ({ failures })),
-  interval: (text) => within(parseDuration(text), 1000, 60_000, (intervalMs) => ({ intervalMs })),
-  eject: (text) => within(parseDuration(text), 1000, 300_000, (ejectMs) => ({ ejectMs })),
-  "max-ejected": (text) =>
-    within(text.endsWith("%") ? wholeNumber(text.slice(0, -1)) : undefined, 1, 100, (maxEjected) => ({
-      maxEjected,
-    })),
+/** The valid values; durations in milliseconds. */
+const RANGES = {
+  failures: { read: wholeNumber, least: 1, most: 1000, limits: "1 to 1000" },
+  interval: { read: parseDuration, least: 1000, most: 60_000, limits: "1s to 1m" },
+  eject: { read: parseDuration, least: 1000, most: 300_000, limits: "1s to 5m" },
+  "max-ejected": { read: percent, least: 1, most: 100, limits: "1% to 100%" },
 };
 
 /**
- * Parses a setting: `on`, `off`, or keys with values; absent ones have their defaults. Failures are 1 to
- * 1000, the interval is 1s to 1m, the time of an ejection 1s to 5m, the share 1% to 100%.
+ * Parses a setting: `on`, `off`, or names with values; absent ones have their defaults.
  * @returns the setting, or why there is none: the predicate of a sentence
  */
 export function parsePassiveHealthCheck(
@@ -61,16 +57,17 @@ export function parsePassiveHealthCheck(
   const trimmed = text.trim();
   if (trimmed === "off") return { setting: "off" };
   if (trimmed === "on") return { setting: DEFAULT_PASSIVE_HEALTH_CHECK };
-  const seen = new Set<string>();
-  let setting = DEFAULT_PASSIVE_HEALTH_CHECK;
-  for (const entry of trimmed.split(",")) {
-    const [key = "", value = ""] = entry.split("=", 2).map((part) => part.trim());
-    const changed = Object.hasOwn(KEYS, key) && !seen.has(key) ? KEYS[key]?.(value) : undefined;
-    if (changed === undefined) return { reason: `${RULE}, not ${quoted(entry.trim())}` };
-    seen.add(key);
-    setting = { ...setting, ...changed };
-  }
-  return { setting };
+  const parsed = parseNamedValues(trimmed, RULE, RANGES);
+  if ("reason" in parsed) return parsed;
+  const { values } = parsed;
+  return {
+    setting: {
+      failures: values.failures ?? DEFAULT_PASSIVE_HEALTH_CHECK.failures,
+      intervalMs: values.interval ?? DEFAULT_PASSIVE_HEALTH_CHECK.intervalMs,
+      ejectMs: values.eject ?? DEFAULT_PASSIVE_HEALTH_CHECK.ejectMs,
+      maxEjected: values["max-ejected"] ?? DEFAULT_PASSIVE_HEALTH_CHECK.maxEjected,
+    },
+  };
 }
 
 /** Formats a setting, as {@link parsePassiveHealthCheck} reads it. */
@@ -144,15 +141,6 @@ export function ejectedText(endpoint: EjectedEndpoint, now: number): string {
   return `ejected ${ago}: ${unansweredText(endpoint)}`;
 }
 
-function wholeNumber(text: string): number | undefined {
-  return /^\d{1,6}$/.test(text) ? Number(text) : undefined;
-}
-
-function within<T>(
-  value: number | undefined,
-  least: number,
-  most: number,
-  made: (value: number) => T,
-): T | undefined {
-  return value === undefined || value < least || value > most ? undefined : made(value);
+function percent(text: string): number | undefined {
+  return text.endsWith("%") ? wholeNumber(text.slice(0, -1)) : undefined;
 }

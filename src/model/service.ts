@@ -43,6 +43,15 @@ export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
 /** One of {@link PORT_RANGE_ADDRESSES}. */
 export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
+/** An annotation of a Service that is ignored. */
+export interface InvalidAnnotation {
+  readonly annotation: string;
+  /** The predicate of a sentence: `must be on or off`. */
+  readonly reason: string;
+  /** What happens instead: `it is ignored`. */
+  readonly consequence: string;
+}
+
 /**
  * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and
  * of the right family. Source: core/v1 Service.
@@ -64,28 +73,18 @@ export interface Service {
   readonly affinitySeconds: number;
   /** From the annotation; undefined for the proxy's default. */
   readonly scheduler?: Scheduler;
-  /** The annotation's value if it is no scheduler, cut to 80 characters; undefined if it is valid. */
-  readonly unknownScheduler?: string;
-  /** Why the annotation's ranges of ports are ignored; undefined if they are valid. */
-  readonly invalidPortRanges?: string;
   /** From the annotation; undefined for the proxy's default. */
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
-  /** Why the annotation of passive health checks is ignored; undefined if it is not. */
-  readonly invalidPassiveHealthCheck?: string;
   /** From the annotations; undefined for none. */
   readonly clientLimits?: ClientLimits | undefined;
-  /** Which annotations of limits are ignored, and why; undefined if none is. */
-  readonly invalidClientLimits?: string;
   /** What becomes of TCP connections to endpoints that left; undefined for the proxy's default. */
   readonly onEndpointRemoved?: OnRemoved;
   /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
   readonly drainTimeoutMs?: number;
-  /** Which annotations of the life of connections are ignored, and why; undefined if none is. */
-  readonly invalidConnectionLife?: string;
   /** From the annotation; undefined for the node's own. */
   readonly connectionTimeouts?: ConnectionTimeouts | undefined;
-  /** Why the annotation of connection timeouts is ignored; undefined if it is not. */
-  readonly invalidConnectionTimeouts?: string;
+  /** Undefined if every annotation is valid. */
+  readonly invalidAnnotations?: readonly InvalidAnnotation[];
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

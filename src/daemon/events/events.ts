@@ -1,5 +1,7 @@
-import { listText, listTextOf, quoted } from "../../base/text.ts";
+import { listText, listTextOf } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
+import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
+import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -8,8 +10,8 @@ import {
   PASSIVE_HEALTH_ANNOTATION,
   unansweredText,
 } from "../../model/passive-health.ts";
-import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
-import { PORT_RANGES_ANNOTATION, type Service } from "../../model/service.ts";
+import { SCHEDULER_ANNOTATION } from "../../model/scheduler.ts";
+import { type InvalidAnnotation, PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 import { targetText } from "../../nft/elements.ts";
 import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -169,41 +171,25 @@ export function contestedServiceEvent(service: EventSubject, lost: readonly Lost
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: winners.join(" ") };
 }
 
-/** The annotation of a Service names a scheduler that does not exist. */
-export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
-  const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${quoted(given)}: random is used`;
-  return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
-}
+/** The reasons of Events about invalid annotations. */
+const INVALID_REASONS: Readonly<Record<string, string>> = {
+  [SCHEDULER_ANNOTATION]: "UnknownScheduler",
+  [PORT_RANGES_ANNOTATION]: "InvalidPortRanges",
+  [PASSIVE_HEALTH_ANNOTATION]: "InvalidPassiveHealthCheck",
+  [MAX_CONNECTIONS_ANNOTATION]: "InvalidClientLimits",
+  [NEW_CONNECTIONS_ANNOTATION]: "InvalidClientLimits",
+  [CONNECTION_TIMEOUTS_ANNOTATION]: "InvalidConnectionTimeouts",
+  [ON_REMOVED_ANNOTATION]: "InvalidConnectionLife",
+  [DRAIN_TIMEOUT_ANNOTATION]: "InvalidConnectionLife",
+};
 
-/** The annotations that may be invalid: the reason of the Event, the beginning of its note, and the end. */
-const INVALID_ANNOTATIONS = {
-  invalidPortRanges: ["InvalidPortRanges", `${PORT_RANGES_ANNOTATION} `, "no range is served"],
-  invalidPassiveHealthCheck: ["InvalidPassiveHealthCheck", `${PASSIVE_HEALTH_ANNOTATION} `, "it is ignored"],
-  // Without a subject, what is wrong begins with the names of annotations.
-  invalidClientLimits: ["InvalidClientLimits", "", "it is ignored"],
-  invalidConnectionTimeouts: [
-    "InvalidConnectionTimeouts",
-    `${CONNECTION_TIMEOUTS_ANNOTATION} `,
-    "it is ignored",
-  ],
-  invalidConnectionLife: ["InvalidConnectionLife", "", "it is ignored"],
-} as const satisfies Partial<Record<keyof Service, readonly [reason: string, subject: string, so: string]>>;
-
-/** A field of a Service that says what is wrong with one of its annotations. */
-export type InvalidAnnotation = keyof typeof INVALID_ANNOTATIONS;
-
-/** Every {@link InvalidAnnotation}. */
-export const ANNOTATION_ERRORS = Object.keys(INVALID_ANNOTATIONS) as readonly InvalidAnnotation[];
-
-/** An annotation of a Service is invalid. @param wrong the field's text */
+/** An annotation of a Service is invalid. */
 export function invalidAnnotationEvent(
   service: EventSubject,
-  field: InvalidAnnotation,
-  wrong: string,
+  { annotation, reason, consequence }: InvalidAnnotation,
 ): EventNote {
-  const [reason, subject, consequence] = INVALID_ANNOTATIONS[field];
-  const note = `${subject}${wrong}: ${consequence}`;
-  return { ...warning(service, reason, "Sync", note), clusterKey: note };
+  const note = `${annotation} ${reason}: ${consequence}`;
+  return { ...warning(service, INVALID_REASONS[annotation] ?? "", "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

@@ -2,14 +2,19 @@ import { messageOf } from "../../base/errors.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { addressesOf, hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
+import {
+  addressesOf,
+  hasPortRanges,
+  type InvalidAnnotation,
+  type PortRangeAddresses,
+  type Service,
+} from "../../model/service.ts";
 import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
-  ANNOTATION_ERRORS,
   contestedEvent,
   contestedServiceEvent,
   driftRepairedEvent,
@@ -23,7 +28,6 @@ import {
   quarantineEvent,
   reducedEvent,
   serviceSubject,
-  unknownSchedulerEvent,
 } from "./events.ts";
 
 type Recorder = Pick<EventRecorder, "record">;
@@ -59,35 +63,20 @@ function portsText(each: QuarantinedService): string {
   return quarantinedText(each).replace(/^ip6? /, "");
 }
 
-/** The errors in annotations of a Service, and the Events about them. */
-const ANNOTATIONS: readonly (readonly [
-  wrongOf: (service: Service) => string | undefined,
-  eventOf: (subject: EventSubject, wrong: string) => EventNote,
-])[] = [
-  [({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent],
-  ...ANNOTATION_ERRORS.map(
-    (field) =>
-      [
-        (service: Service) => service[field],
-        (subject: EventSubject, wrong: string) => invalidAnnotationEvent(subject, field, wrong),
-      ] as const,
-  ),
-];
-
-/** Records an Event for each error in an annotation of a Service, once until the error changes. */
+/** Records an Event for each invalid annotation of a Service, once until the reason changes. */
 export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  const judges = ANNOTATIONS.map((row) => [...row, new Map<ServiceName, string>()] as const);
+  const reported = new Map<ServiceName, readonly InvalidAnnotation[]>();
   return {
     synced({ rendered }: Pick<SyncReport, "rendered">): void {
-      for (const [wrongOf, eventOf, reported] of judges) {
-        for (const name of rendered) {
-          const service = cache.service(name);
-          const wrong = service && wrongOf(service);
-          if (wrong === undefined) reported.delete(name);
-          else if (reported.get(name) !== wrong) {
-            reported.set(name, wrong);
-            events.record(eventOf(serviceSubject(cache, name), wrong));
-          }
+      for (const name of rendered) {
+        const invalid = cache.service(name)?.invalidAnnotations;
+        const known = reported.get(name) ?? [];
+        if (invalid === undefined) reported.delete(name);
+        else reported.set(name, invalid);
+        for (const one of invalid ?? []) {
+          if (known.some(({ annotation, reason }) => annotation === one.annotation && reason === one.reason))
+            continue;
+          events.record(invalidAnnotationEvent(serviceSubject(cache, name), one));
         }
       }
     },

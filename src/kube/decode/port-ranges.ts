@@ -1,14 +1,6 @@
 import { didYouMean } from "../../base/nearest.ts";
-import { joinPath } from "../../base/schema-error.ts";
 import { listText, quoted } from "../../base/text.ts";
-import {
-  PORT_RANGES_ANNOTATION,
-  type PortRange,
-  type Service,
-  type ServicePortSpec,
-} from "../../model/service.ts";
-import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
-import type { RawService } from "./raw-service.ts";
+import type { PortRange, ServicePortSpec } from "../../model/service.ts";
 
 /**
  * The most ranges of one Service: each is an element for each of its addresses, and more where other ports
@@ -26,23 +18,16 @@ const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
  * whole, and the ports are served as without it: half of a set of ranges is of no use.
  * @param invalidNames the names of further ports, which are invalid: their ranges are not judged; undefined
  * if some of these names are unknown
- * @param diagnostics takes a warning about such an annotation
+ * @returns the ports, or why the annotation is invalid: the predicate of a sentence
  */
-export function withPortRanges(
+export function portsWithRanges(
+  text: string,
   ports: readonly ServicePortSpec[],
-  { annotations }: RawService["metadata"],
   invalidNames: readonly string[] | undefined,
-  diagnostics: FieldDiagnostic[],
-): Pick<Service, "ports" | "invalidPortRanges"> {
-  const text = annotations?.[PORT_RANGES_ANNOTATION];
-  if (text === undefined || text === null) return { ports };
+): { readonly ports: readonly ServicePortSpec[] } | { readonly reason: string } {
   const ranges = rangesByPort(text, ports, invalidNames);
-  if (typeof ranges !== "string") {
-    return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
-  }
-  const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
-  diagnostics.push(fieldWarning("invalid-annotation", path, `${ranges}; no range is served`));
-  return { ports, invalidPortRanges: ranges };
+  if (typeof ranges === "string") return { reason: ranges };
+  return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
 }
 
 function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): ServicePortSpec {

@@ -1,19 +1,14 @@
 import { byFamily, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
-import { alternatives, quoted } from "../../base/text.ts";
 import { serviceName } from "../../model/ids.ts";
-import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
-import { clientLimitsOf } from "./client-limits.ts";
-import { connectionLifeOf } from "./connection-life.ts";
-import { connectionTimeoutsOf } from "./connection-timeouts.ts";
+import { annotatedFields } from "./annotations.ts";
 import {
   type Decoded,
   type FieldDiagnostic,
   fieldError,
-  fieldWarning,
   hasLabel,
   invalid,
   isOmitted,
@@ -22,8 +17,6 @@ import {
   type UsablePart,
   valid,
 } from "./decode.ts";
-import { passiveHealthCheckOf } from "./passive-health.ts";
-import { withPortRanges } from "./port-ranges.ts";
 import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
 import { independent, shapeOf } from "./shape.ts";
@@ -33,9 +26,6 @@ export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
-
-/** Characters kept of an unknown scheduler's name, which is shown and compared with the previous one. */
-const MOST_OF_SCHEDULER = 80;
 
 /** Lists of ports: most Services have one of a few. */
 const portLists = new SharedValues<readonly ServicePortSpec[]>();
@@ -79,23 +69,17 @@ function serviceOf(
 ): Service {
   const families = byFamily((family) => clusterIPs?.[family] !== "");
   const { metadata, spec } = raw;
-  const ranged = withPortRanges(ports, metadata, invalidPorts, diagnostics);
   const excess = excessIn(raw, budget);
   return {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
     clusterIPs: clusterIPs ?? byFamily(() => ""),
-    ...ranged,
     ...(excess === undefined
       ? externalAddressesOf(raw, families, diagnostics)
       : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
-    ...schedulerOf(metadata, diagnostics),
-    ...passiveHealthCheckOf(metadata, ports, diagnostics),
-    ...clientLimitsOf(metadata, diagnostics),
-    ...connectionLifeOf(metadata, diagnostics),
-    ...connectionTimeoutsOf(metadata, ports, diagnostics),
+    ...annotatedFields(metadata, ports, invalidPorts, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),
@@ -126,23 +110,6 @@ function excessIn(raw: RawService, budget: ServiceBudget): Excess | undefined {
       budget.maxServiceSourceRanges,
     ) ?? excessOf("maxServiceAddresses", addresses, budget.maxServiceAddresses)
   );
-}
-
-/** Returns the scheduler of the annotation: random for an unknown one, whatever the proxy's default is. */
-function schedulerOf(
-  { annotations }: RawService["metadata"],
-  diagnostics: FieldDiagnostic[],
-): Pick<Service, "scheduler" | "unknownScheduler"> {
-  const text = annotations?.[SCHEDULER_ANNOTATION];
-  if (text === undefined || text === null) return {};
-  const scheduler = parseScheduler(text);
-  if (scheduler !== undefined) return { scheduler };
-  const path = joinPath("metadata.annotations", SCHEDULER_ANNOTATION);
-  const reason = `must be ${alternatives(SCHEDULERS)}, not ${quoted(text)}; random is used`;
-  diagnostics.push(fieldWarning("invalid-annotation", path, reason));
-  // join() makes a string of its own; V8 keeps a slice as a reference to the whole, which may have 256 KB.
-  const start = Array.from(text.slice(0, MOST_OF_SCHEDULER)).join("");
-  return { scheduler: "random", unknownScheduler: text === start ? text : `${start}...` };
 }
 
 /**

@@ -24,21 +24,20 @@ describe("the setting of passive health checks", () => {
   });
 
   test.each([
-    "",
-    "true",
-    "failures=0",
-    "failures=1001",
-    "failures=3,failures=4",
-    "interval=999ms",
-    "eject=301s",
-    "max-ejected=50",
-    "max-ejected=101%",
-    "constructor=1",
-    "failures=3;eject=4s",
-  ])("%j is refused with the rule and the part that breaks it", (text) => {
-    expect(parsePassiveHealthCheck(text)).toEqual({
-      reason: expect.stringMatching(/^must be on, off, or a list such as .*, not "/),
-    });
+    ["", /^must be on, off, or a list such as .*, not ""$/],
+    ["true", /^must be on, off, or a list such as .*, not "true"$/],
+    ["constructor=1", /^must be on, off, or a list such as .*, not "constructor=1"$/],
+    ["failure=3", /, not "failure=3": did you mean failures\?$/],
+    ["failures=0", /^must have a value of 1 to 1000 for failures, not "0"$/],
+    ["failures=1001", /^must have a value of 1 to 1000 for failures, not "1001"$/],
+    ["failures=3;eject=4s", /^must have a value of 1 to 1000 for failures, not "3;eject"$/],
+    ["failures=3,failures=4", /^must not have failures twice$/],
+    ["interval=999ms", /^must have a value of 1s to 1m for interval, not "999ms"$/],
+    ["eject=301s", /^must have a value of 1s to 5m for eject, not "301s"$/],
+    ["max-ejected=50", /^must have a value of 1% to 100% for max-ejected, not "50"$/],
+    ["max-ejected=101%", /^must have a value of 1% to 100% for max-ejected, not "101%"$/],
+  ])("%j is refused with the part that breaks the rule", (text, reason) => {
+    expect(parsePassiveHealthCheck(text)).toEqual({ reason: expect.stringMatching(reason) });
   });
 
   test.each<PassiveHealthSetting>(["off", "never", DEFAULT, { ...DEFAULT, ejectMs: 1500 }])(

@@ -1,76 +1,58 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { annotationEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
-import type { PortRangeAddresses } from "../../../../src/model/service.ts";
+import type { InvalidAnnotation, PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
-test("an unknown scheduler is reported once for each value, and again if it returns after a correction", () => {
+function invalid(annotation: string, reason: string): InvalidAnnotation {
+  return { annotation: `nft-proxy.io/${annotation}`, reason, consequence: "it is ignored" };
+}
+
+function recorded() {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  const sync = (unknownScheduler?: string) => {
-    cache.putService({ ...service({}), ...(unknownScheduler === undefined ? {} : { unknownScheduler }) });
+  const sync = (...invalidAnnotations: InvalidAnnotation[]) => {
+    cache.putService({ ...service({}), ...(invalidAnnotations.length > 0 && { invalidAnnotations }) });
     events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
+    return notes.splice(0).map(({ reason, note }) => `${reason}: ${note}`);
   };
-  sync("rr");
-  sync("rr");
-  sync("lc");
-  sync();
-  sync("rr");
-  expect(
-    notes.map(({ reason, note }) => [reason, note.includes('not "rr"'), note.includes('not "lc"')]),
-  ).toEqual([
-    ["UnknownScheduler", true, false],
-    ["UnknownScheduler", false, true],
-    ["UnknownScheduler", true, false],
+  return sync;
+}
+
+test("an invalid annotation is reported once for each reason, and again if it returns after a correction", () => {
+  const sync = recorded();
+  const first = "UnknownScheduler: nft-proxy.io/scheduler must be x: it is ignored";
+  expect(sync(invalid("scheduler", "must be x"))).toEqual([first]);
+  expect(sync(invalid("scheduler", "must be x"))).toEqual([]);
+  expect(sync(invalid("scheduler", "must be y"))).toEqual([
+    "UnknownScheduler: nft-proxy.io/scheduler must be y: it is ignored",
+  ]);
+  expect(sync()).toEqual([]);
+  expect(sync(invalid("scheduler", "must be x"))).toEqual([first]);
+});
+
+test("a further invalid annotation is reported without those known already", () => {
+  const sync = recorded();
+  sync(invalid("port-ranges", "must be x"));
+  expect(sync(invalid("port-ranges", "must be x"), invalid("drain-timeout", "must be y"))).toEqual([
+    "InvalidConnectionLife: nft-proxy.io/drain-timeout must be y: it is ignored",
   ]);
 });
 
-test("ranges of ports that cannot be served are reported once for each reason", () => {
-  const cache = cacheOf({});
-  const notes: EventNote[] = [];
-  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  for (const invalidPortRanges of ["must be one thing", "must be one thing", "must be another"]) {
-    cache.putService({ ...service({}), invalidPortRanges });
-    events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
-  }
-  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
-    "InvalidPortRanges: nft-proxy.io/port-ranges must be one thing: no range is served",
-    "InvalidPortRanges: nft-proxy.io/port-ranges must be another: no range is served",
-  ]);
-});
-
-test("annotations of limits that are ignored are reported", () => {
-  const cache = cacheOf({});
-  const notes: EventNote[] = [];
-  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  cache.putService({ ...service({}), invalidClientLimits: "nft-proxy.io/x must be y" });
-  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
-  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
-    "InvalidClientLimits: nft-proxy.io/x must be y: it is ignored",
-  ]);
-});
-
-test("timeouts that are ignored are reported with the reason", () => {
-  const cache = cacheOf({});
-  const notes: EventNote[] = [];
-  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  cache.putService({ ...service({}), invalidConnectionTimeouts: "must be one thing" });
-  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
-  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
-    "InvalidConnectionTimeouts: nft-proxy.io/connection-timeouts must be one thing: it is ignored",
-  ]);
-});
-
-test("an ignored annotation of the life of connections is reported", () => {
-  const cache = cacheOf({});
-  const notes: EventNote[] = [];
-  const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  cache.putService({ ...service({}), invalidConnectionLife: "nft-proxy.io/x must be y" });
-  events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
-  expect(notes.map(({ reason, note }) => `${reason}: ${note}`)).toEqual([
-    "InvalidConnectionLife: nft-proxy.io/x must be y: it is ignored",
+test.each([
+  ["scheduler", "UnknownScheduler"],
+  ["port-ranges", "InvalidPortRanges"],
+  ["passive-health-check", "InvalidPassiveHealthCheck"],
+  ["max-connections-per-client", "InvalidClientLimits"],
+  ["new-connections-per-client", "InvalidClientLimits"],
+  ["connection-timeouts", "InvalidConnectionTimeouts"],
+  ["on-endpoint-removed", "InvalidConnectionLife"],
+  ["drain-timeout", "InvalidConnectionLife"],
+])("an invalid annotation %s is reported as %s", (annotation, reason) => {
+  expect(recorded()(invalid(annotation, "must be x"))).toEqual([
+    `${reason}: nft-proxy.io/${annotation} must be x: it is ignored`,
   ]);
 });
 

@@ -12,7 +12,6 @@ import {
   quarantineEvent,
   refusedEvent,
   startingEvent,
-  unknownSchedulerEvent,
 } from "../../../../src/daemon/events/events.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
@@ -23,6 +22,12 @@ const NOW = Date.UTC(2026, 10, 20, 12, 0, 0, 7);
 const NODE = { kind: "Node", namespace: "", name: "node-1", uid: "u-1" } as const;
 const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
 const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
+
+const INVALID = {
+  annotation: "nft-proxy.io/port-ranges",
+  reason: "can have 100 ranges, and has 101",
+  consequence: "no range is served",
+};
 
 describe("eventObject", () => {
   test("puts Events about a Node into the namespace default", () => {
@@ -152,8 +157,7 @@ describe("EventRecorder", () => {
 
   test.each([
     [() => contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
-    [() => unknownSchedulerEvent(WEB, "least-conn"), 1],
-    [() => invalidAnnotationEvent(WEB, "invalidPortRanges", "can have 100 ranges, and has 101"), 1],
+    [() => invalidAnnotationEvent(WEB, INVALID), 1],
     [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(

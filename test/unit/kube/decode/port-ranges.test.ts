@@ -1,22 +1,14 @@
 import { expect, test } from "vitest";
-import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
-import { withPortRanges } from "../../../../src/kube/decode/port-ranges.ts";
+import { portsWithRanges } from "../../../../src/kube/decode/port-ranges.ts";
 import { port } from "../../../support/build.ts";
 
 const SIP = port(5060, { name: "sip", protocol: "udp" });
 const RTP = port(10_000, { name: "rtp", protocol: "udp" });
 const WEB = port(80, { name: "web" });
 
-function decoded(text: string | null, ports = [SIP, RTP, WEB]) {
-  const diagnostics: FieldDiagnostic[] = [];
-  const metadata = { name: "voice", annotations: { "nft-proxy.io/port-ranges": text } };
-  return { ...withPortRanges(ports, metadata, [], diagnostics), diagnostics };
+function decoded(text: string, ports = [SIP, RTP, WEB]) {
+  return portsWithRanges(text, ports, []);
 }
-
-test("a Service without the annotation has the ports that it had", () => {
-  const ports = [SIP];
-  expect(decoded(null, ports).ports).toBe(ports);
-});
 
 test("ranges belong to the ports that they name, in ascending order", () => {
   expect(decoded("rtp=20000-20999, sip=5070-5079,rtp=10000-10999")).toEqual({
@@ -31,27 +23,25 @@ test("ranges belong to the ports that they name, in ascending order", () => {
       },
       WEB,
     ],
-    diagnostics: [],
   });
 });
 
 test.each(["40000-40009", "=40000-40009"])("the range %s belongs to the nameless port", (text) => {
   const ranges = [{ first: 40_000, last: 40_009 }];
-  expect(decoded(text, [port(21)])).toEqual({ ports: [{ ...port(21), ranges }], diagnostics: [] });
+  expect(decoded(text, [port(21)])).toEqual({ ports: [{ ...port(21), ranges }] });
 });
 
 test("two ports may have one range, each for its protocol", () => {
-  expect(decoded("rtp=1-65535,web=1-65535").ports).toEqual([
-    SIP,
-    { ...RTP, ranges: [{ first: 1, last: 65_535 }] },
-    { ...WEB, ranges: [{ first: 1, last: 65_535 }] },
-  ]);
+  const ranges = [{ first: 1, last: 65_535 }];
+  expect(decoded("rtp=1-65535,web=1-65535")).toEqual({
+    ports: [SIP, { ...RTP, ranges }, { ...WEB, ranges }],
+  });
 });
 
-test("a range of another port than the only one is ignored, and the warning names that port", () => {
-  expect(decoded("video=1-5", [RTP]).invalidPortRanges).toBe(
-    'names the port "video", which the Service does not have: its port is rtp',
-  );
+test("a range of another port than the only one is invalid, and the reason names that port", () => {
+  expect(decoded("video=1-5", [RTP])).toEqual({
+    reason: 'names the port "video", which the Service does not have: its port is rtp',
+  });
 });
 
 test.each([
@@ -69,17 +59,6 @@ test.each([
   ["rtp=1-5,rtp=5-9", "must not have a port twice, as 5 in rtp=1-5 and rtp=5-9"],
   ["rtp=1-9,web=1-9,sip=5-7", "must not have a port twice, as 5 in rtp=1-9 and sip=5-7"],
   [Array.from({ length: 101 }, (_, i) => `rtp=${i + 1}-${i + 1}`).join(), "can have 100 ranges, and has 101"],
-])("the annotation %s is ignored with a warning", (text, reason) => {
-  expect(decoded(text)).toEqual({
-    ports: [SIP, RTP, WEB],
-    invalidPortRanges: reason,
-    diagnostics: [
-      {
-        code: "invalid-annotation",
-        path: 'metadata.annotations["nft-proxy.io/port-ranges"]',
-        reason: `${reason}; no range is served`,
-        severity: "warning",
-      },
-    ],
-  });
+])("the annotation %s is invalid", (text, reason) => {
+  expect(decoded(text)).toEqual({ reason });
 });

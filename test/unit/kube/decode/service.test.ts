@@ -67,7 +67,16 @@ test.each(["", "Random", "rr", "least-connection"])(
   (text) => {
     expect(ours({ metadata: { annotations: { "nft-proxy.io/scheduler": text } } })).toMatchObject({
       diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
-      value: { scheduler: "random", unknownScheduler: text },
+      value: {
+        scheduler: "random",
+        invalidAnnotations: [
+          {
+            annotation: "nft-proxy.io/scheduler",
+            reason: `must be random, round-robin, source-hash or flow-hash, not ${JSON.stringify(text)}`,
+            consequence: "random is used",
+          },
+        ],
+      },
     });
   },
 );
@@ -76,7 +85,10 @@ test("of an annotation of 256 KB for the scheduler the first 80 characters are k
   const metadata = { annotations: { "nft-proxy.io/scheduler": "fast".repeat(65_536) } };
   const decoded = ours({ metadata });
   expect(decoded).toMatchObject({
-    value: { scheduler: "random", unknownScheduler: `${"fast".repeat(20)}...` },
+    value: {
+      scheduler: "random",
+      invalidAnnotations: [{ reason: expect.stringMatching(/, not "(fast){20}"\.\.\.$/) }],
+    },
   });
   expect(JSON.stringify(decoded).length).toBeLessThan(2000);
 });

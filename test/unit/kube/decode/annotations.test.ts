@@ -1,0 +1,172 @@
+import { describe, expect, test } from "vitest";
+import { annotatedFields } from "../../../../src/kube/decode/annotations.ts";
+import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/model/passive-health.ts";
+import { port } from "../../../support/build.ts";
+
+const WEB = port(80, { name: "web" });
+const DNS = port(53, { name: "dns", protocol: "udp" });
+const SIGNAL = port(36_412, { name: "signal", protocol: "sctp" });
+
+function decoded(annotations: Readonly<Record<string, string | null>>, given = [WEB]) {
+  const diagnostics: FieldDiagnostic[] = [];
+  const named = Object.entries(annotations).map(([name, text]) => [`nft-proxy.io/${name}`, text]);
+  const metadata = { name: "web", annotations: Object.fromEntries(named) };
+  const { ports, invalidAnnotations, ...fields } = annotatedFields(metadata, given, [], diagnostics);
+  const invalid = invalidAnnotations?.map(
+    ({ annotation, reason, consequence }) => `${annotation} ${reason}: ${consequence}`,
+  );
+  return {
+    fields,
+    ...(ports !== given && { ports }),
+    ...(invalid && { invalid }),
+    reasons: diagnostics.map(({ reason }) => reason),
+    paths: diagnostics.map(({ path }) => path),
+  };
+}
+
+const NOTHING_WRONG = { reasons: [], paths: [] };
+
+test("a Service without annotations, or with null, has no fields of them", () => {
+  expect(decoded({})).toEqual({ fields: {}, ...NOTHING_WRONG });
+  const names = ["port-ranges", "scheduler", "passive-health-check", "max-connections-per-client"];
+  const others = [
+    "new-connections-per-client",
+    "on-endpoint-removed",
+    "drain-timeout",
+    "connection-timeouts",
+  ];
+  const nulls = Object.fromEntries([...names, ...others].map((name) => [name, null]));
+  expect(decoded(nulls)).toEqual({ fields: {}, ...NOTHING_WRONG });
+});
+
+test("an invalid annotation is ignored with a warning at its path", () => {
+  expect(decoded({ "port-ranges": "web" })).toEqual({
+    fields: {},
+    invalid: [expect.stringMatching(/^nft-proxy\.io\/port-ranges must be .* not "web": no range is served$/)],
+    reasons: [expect.stringMatching(/^must be .* not "web"; no range is served$/)],
+    paths: ['metadata.annotations["nft-proxy.io/port-ranges"]'],
+  });
+});
+
+test("ranges are given to their port", () => {
+  const ranges = [{ first: 8000, last: 8009 }];
+  expect(decoded({ "port-ranges": "web=8000-8009" }).ports).toEqual([{ ...WEB, ranges }]);
+});
+
+describe("passive health checks", () => {
+  const watched = (text: string, ports = [WEB]) => decoded({ "passive-health-check": text }, ports);
+
+  test("the annotation is the Service's setting", () => {
+    const fields = { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK };
+    expect(watched("on")).toEqual({ fields, ...NOTHING_WRONG });
+    expect(watched("off", [DNS])).toEqual({ fields: { passiveHealthCheck: "off" }, ...NOTHING_WRONG });
+  });
+
+  test("an invalid annotation is ignored with a warning", () => {
+    const { fields, invalid, reasons } = watched("sometimes");
+    expect(fields).toEqual({});
+    expect(invalid).toEqual([
+      expect.stringMatching(/passive-health-check must .*not "sometimes": it is ignored/),
+    ]);
+    expect(reasons).toEqual([expect.stringMatching(/; it is ignored$/)]);
+  });
+
+  test("ports of other protocols are named, and a Service without a TCP port is not watched", () => {
+    expect(watched("on", [WEB, DNS])).toMatchObject({
+      fields: { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
+      reasons: ["is for TCP: does not watch dns (udp)"],
+    });
+    expect(watched("on", [DNS])).toMatchObject({
+      fields: {},
+      invalid: [expect.stringMatching(/passive-health-check is for TCP/)],
+    });
+  });
+});
+
+describe("connection timeouts", () => {
+  const timed = (text: string, ports = [WEB]) => decoded({ "connection-timeouts": text }, ports);
+
+  test("the annotation gives the timeouts", () => {
+    expect(timed("udp=5s,tcp-established=2h", [WEB, DNS])).toEqual({
+      fields: { connectionTimeouts: { "tcp-established": 7200, udp: 5 } },
+      ...NOTHING_WRONG,
+    });
+  });
+
+  test("an invalid annotation is ignored as a whole, with a warning", () => {
+    const { fields, invalid, reasons } = timed("tcp-established=2h,tcp-close=2h");
+    expect(fields).toEqual({});
+    expect(invalid).toEqual([expect.stringContaining('not "2h"')]);
+    expect(reasons).toEqual([expect.stringMatching(/; it is ignored$/)]);
+  });
+
+  test("values without a port of their protocol are named, and a list of only such values is ignored", () => {
+    expect(timed("udp=5s,udp-stream=6s,tcp-established=2h")).toMatchObject({
+      fields: { connectionTimeouts: { "tcp-established": 7200, udp: 5, "udp-stream": 6 } },
+      reasons: ["has values that no port of the Service uses: udp, udp-stream"],
+    });
+    const reason = "has no value for a port of the Service: udp are for other protocols";
+    expect(timed("udp=5s")).toMatchObject({
+      fields: {},
+      invalid: [`nft-proxy.io/connection-timeouts ${reason}: it is ignored`],
+      reasons: [`${reason}; it is ignored`],
+    });
+  });
+
+  test("SCTP ports are named, as nft cannot set their timeouts", () => {
+    expect(timed("tcp-established=2h", [WEB, SIGNAL]).reasons).toEqual([
+      "has no effect on SCTP, the protocol of signal: nft cannot set its timeouts",
+    ]);
+    expect(timed("tcp-established=2h", [SIGNAL]).invalid).toHaveLength(1);
+  });
+});
+
+describe("limits of clients", () => {
+  const limited = (connections: string | null, rate: string | null) =>
+    decoded({ "max-connections-per-client": connections, "new-connections-per-client": rate });
+
+  test("each annotation works alone, and both together", () => {
+    const rate = { amount: 20, per: "second", burst: 40 };
+    expect(limited("100", null).fields).toEqual({ clientLimits: { connections: 100 } });
+    expect(limited(null, "20/second burst 40").fields).toEqual({ clientLimits: { rate } });
+    expect(limited("100", "20/second burst 40").fields).toEqual({ clientLimits: { connections: 100, rate } });
+  });
+
+  test("an invalid annotation is ignored with a warning, and the other one works", () => {
+    expect(limited("many", "20/second")).toMatchObject({
+      fields: { clientLimits: { rate: { amount: 20, per: "second", burst: 20 } } },
+      invalid: [
+        'nft-proxy.io/max-connections-per-client must be a number from 1 to 1000, not "many": it is ignored',
+      ],
+    });
+    const { fields, invalid, paths } = limited("0", "often");
+    expect(fields).toEqual({});
+    expect(invalid).toEqual([
+      expect.stringMatching(/^nft-proxy\.io\/max-/),
+      expect.stringMatching(/^nft-proxy\.io\/new-/),
+    ]);
+    expect(paths).toHaveLength(2);
+  });
+});
+
+describe("the life of connections", () => {
+  const living = (onRemoved: string | null, drain: string | null) =>
+    decoded({ "on-endpoint-removed": onRemoved, "drain-timeout": drain });
+
+  test("each annotation works alone, and both together", () => {
+    expect(living("keep", null).fields).toEqual({ onEndpointRemoved: "keep" });
+    expect(living(null, "60s").fields).toEqual({ drainTimeoutMs: 60_000 });
+    expect(living("reset", "1m").fields).toEqual({ onEndpointRemoved: "reset", drainTimeoutMs: 60_000 });
+  });
+
+  test("an invalid annotation is ignored with a warning, and the other one works", () => {
+    expect(living("reset", "never")).toMatchObject({
+      fields: { onEndpointRemoved: "reset" },
+      invalid: [
+        expect.stringMatching(/^nft-proxy\.io\/drain-timeout must be .* not "never": it is ignored$/),
+      ],
+      paths: ['metadata.annotations["nft-proxy.io/drain-timeout"]'],
+    });
+  });
+});
