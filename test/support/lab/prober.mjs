@@ -1,9 +1,12 @@
 // Makes real connections and reports the answers.
 import dgram from "node:dgram";
 import net from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { ping } from "./ping.mjs";
 
 const atOnce = 12;
+// A first connection that is silent for so long will probably time out. Milliseconds.
+const SILENCE = 500;
 const ASK = { tcp: askTcp, udp: askUdp, ping };
 const refusals = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EACCES", "EPERM"]);
 const refused = "refused";
@@ -12,7 +15,8 @@ const refused = "refused";
  * Makes the connections of each probe one after the other, and several probes at a time. A probe is
  * `{ to, port, proto, from?, count?, waitMs }`. Without a count it makes 90 connections, and at least 20 for
  * each answer seen, so that the chance to miss one of N random endpoints is less than 1 in 10^7. A probe ends
- * after its second timeout, or after two connections if the first one was refused or timed out.
+ * after its second timeout, or after two connections if the first one was refused or timed out. If the first one
+ * is silent, the second one does not wait for its end.
  * @returns the number of times of each answer, for each probe in order: `{ "<address> <port> <peer>": 90 }`
  * or `{ "refused": 2 }`
  */
@@ -27,9 +31,13 @@ export async function observeAll(connections) {
 }
 
 async function observe(connection, tally) {
+  const ask = () => ASK[connection.proto](connection);
+  const first = ask();
+  const isSilent = await Promise.race([first.then(() => false), sleep(SILENCE, true)]);
+  const begun = isSilent ? [first, ask()] : [first];
   let answered = true;
   for (let made = 0; made < wanted(connection, tally, answered); made++) {
-    const answer = await ASK[connection.proto](connection);
+    const answer = await (begun[made] ?? ask());
     tally[answer] = (tally[answer] ?? 0) + 1;
     if (made === 0) answered = answer.includes(" ");
     if (tally.timeout === 2) return;
