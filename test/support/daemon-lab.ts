@@ -2,6 +2,7 @@ import { mkdtempSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, vi } from "vitest";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
@@ -16,6 +17,8 @@ import { RunningDaemon } from "./running-daemon.ts";
 import { StubApi } from "./stub-api/stub-api.ts";
 import { StubCluster } from "./stub-api/stub-cluster.ts";
 import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
+
+const SMALL_RANDOM = fileURLToPath(new URL("./small-random.mjs", import.meta.url));
 
 /** Answer of an HTTP server of the daemon. */
 export interface HttpReply {
@@ -93,6 +96,7 @@ export class DaemonLab {
         "env",
         `PATH=${path}`,
         process.execPath,
+        `--import=${SMALL_RANDOM}`,
         program,
         "run",
         ...townFlags,
