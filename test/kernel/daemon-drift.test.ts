@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { counted } from "../../src/base/text.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
@@ -15,13 +16,20 @@ beforeAll(async () => {
   loadTown(lab.cluster);
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
-  daemon = lab.start(["--full-resync-period=1s"]);
-  await lab.converged();
 });
 afterAll(() => lab?.close());
-beforeEach(() => lab.converged());
 
 const repaired = "another program changed the rules, repaired";
+
+/** The number of Events of earlier daemons. */
+let earlierEvents = 0;
+/** Starts a daemon with flags. It also deletes stale chains soon. */
+async function start(...flags: readonly string[]): Promise<void> {
+  earlierEvents = lab.api.events.length;
+  daemon = lab.start([...flags, "--iptables-sync-period=1s"]);
+  await daemon.saying("full sync");
+  await lab.converged();
+}
 
 /** Returns the repairs of several steps as one, with the sums of each table. */
 function summed(found: readonly string[]): string {
@@ -68,6 +76,7 @@ async function repairs(
     // without.
     const told = () =>
       lab.api.events
+        .slice(earlierEvents)
         .map(({ note }) => String(note))
         .filter((note) => note.replace(/, by \S+$/, "").endsWith(`have been repaired: ${text}`));
     // An Event that the API server does not accept in time is dropped.
@@ -79,6 +88,15 @@ async function repairs(
 }
 
 describe("a change of our rules by another program", () => {
+  beforeAll(() => start("--full-resync-period=1s"));
+  beforeEach(async () => {
+    await lab.converged();
+    // A daemon delays the sixth repair of a series and all later ones.
+    if (daemon.said(repaired).length < 4) return;
+    await daemon.stop();
+    await start("--full-resync-period=1s");
+  });
+
   test("such as nft flush ruleset stops packets for less than 2 s (median of five) and breaks no idle connection", async () => {
     const probe = {
       id: "echo",
@@ -204,16 +222,20 @@ describe("a change of our rules by another program", () => {
 });
 
 describe("a daemon whose next full sync is far away", () => {
-  test("repairs a single deleted element, and reports the time of its last verification", async () => {
+  beforeAll(async () => {
     await daemon.stop();
-    daemon = lab.start(["--full-resync-period=10h"]);
-    await daemon.saying("full sync");
-    const since = Date.now();
+    await start("--full-resync-period=10h");
+  });
+
+  test("repairs a single deleted element, and reports the time of its last verification", async () => {
     await lab.nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.7.7 . tcp . 7000 }");
     await daemon.saying(repaired);
     await lab.converged();
-    const verified = async () => Date.parse(JSON.parse((await lab.get(10256, "/livez")).body).lastVerified);
-    await expect.poll(verified).toBeGreaterThan(since);
+    const since = Date.now();
+    // This has the daemon verify the rules now, as it does by itself every 30 s.
+    expect(await lab.lab.mustRun("node", [process.execPath, bundle, "diff"])).toContain("no difference");
+    const { lastVerified } = JSON.parse((await lab.get(10256, "/livez")).body);
+    expect(Date.parse(lastVerified)).toBeGreaterThanOrEqual(since);
   });
 
   test("names the program that changed the rules, in its log and in an Event", async () => {

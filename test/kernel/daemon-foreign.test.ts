@@ -19,11 +19,25 @@ beforeAll(async () => {
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [PORT] }));
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [PORT]));
   lab.cluster.put("services", apiService("churn", { clusterIP: "10.96.7.8", ports: [PORT] }));
-  daemon = lab.start(["--full-resync-period=10h"]);
-  await lab.converged();
+  await start();
 });
 afterAll(() => lab?.close());
-beforeEach(() => lab.converged());
+beforeEach(async () => {
+  await lab.converged();
+  // A daemon delays the sixth repair of a series and all later ones.
+  if (daemon.said(repaired).length < 5) return;
+  await daemon.stop();
+  await start();
+});
+
+/** Starts a daemon, and waits until the kernel notifies it of changes: its first repair proves that. */
+async function start(): Promise<void> {
+  daemon = lab.start(["--full-resync-period=10h"]);
+  await daemon.saying("full sync");
+  await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.67 }");
+  await daemon.saying(repaired);
+  await lab.converged();
+}
 
 /** Changes endpoints 20 times a second, until the returned function is called. */
 function churn(): () => Promise<void> {
@@ -95,16 +109,6 @@ const KINDS: readonly (readonly [what: string, interfere: () => Promise<unknown>
     /table ip6 nft-proxy was missing/,
   ],
 ];
-
-/**
- * The daemon delays the repair of the sixth drift in a row within 10 s of the last repair. Milliseconds until
- * it no longer does.
- */
-const SOON = 10_500;
-let prompt = 0;
-beforeEach(async () => {
-  if (prompt++ % 4 === 0) await setTimeout(SOON);
-});
 
 const fullSyncs = () =>
   Promise.all(

@@ -28,6 +28,8 @@ const FLAGS = [
   "--max-elements=1000",
   "--max-namespace-elements=600",
   "--max-port-ranges=100",
+  // Stale chains go soon.
+  "--iptables-sync-period=1s",
 ];
 
 const NEIGHBOUR_IP = "10.96.20.1";
