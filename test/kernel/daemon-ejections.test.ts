@@ -22,7 +22,7 @@ const EJECTED = "ejected an endpoint that does not answer";
 
 let lab: DaemonLab;
 let daemon: RunningDaemon;
-const start = () => lab.start(["--iptables-min-sync-period=10ms"]);
+const start = () => lab.start(["--iptables-sync-period=1s", "--iptables-min-sync-period=10ms"]);
 beforeAll(async () => {
   lab = await DaemonLab.create();
   for (const resource of ["nodes", "servicecidrs"] as const)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
@@ -6,6 +6,7 @@ import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { PATIENCE } from "../support/patience.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
+import type { StubObject } from "../support/stub-api/selectors.ts";
 import { townList } from "../support/stub-api/town.ts";
 
 /** The node's timeouts with the daemon's default options. */
@@ -17,6 +18,8 @@ const ECHO = { port: 7000, targetPort: 7000 };
 
 let lab: DaemonLab;
 let daemon: RunningDaemon;
+/** Starts a daemon that deletes stale chains within a second instead of 30. */
+const start = (...flags: readonly string[]) => lab.start(["--iptables-sync-period=1s", ...flags]);
 beforeAll(async () => {
   lab = await DaemonLab.create();
   for (const resource of ["nodes", "servicecidrs"] as const)
@@ -24,16 +27,21 @@ beforeAll(async () => {
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
   await serveEcho(lab.lab, "pod1", 7000);
   annotate("tcp-established=2h");
-  daemon = lab.start();
+  lab.cluster.put("services", service("mistaken", "10.96.7.8", "tcp-established=2d"));
+  daemon = start();
 });
 afterAll(() => lab?.close());
 beforeEach(() => lab.converged(CONTEXT));
 
 /** Changes the timeouts of the Service. */
 function annotate(timeouts: string | undefined): void {
-  const { metadata, ...rest } = apiService("echo", { clusterIP: CLUSTER_IP, ports: [ECHO] });
+  lab.cluster.put("services", service("echo", CLUSTER_IP, timeouts));
+}
+
+function service(name: string, clusterIP: string, timeouts: string | undefined): StubObject {
+  const { metadata, ...rest } = apiService(name, { clusterIP, ports: [ECHO] });
   const annotations = timeouts === undefined ? {} : { "nft-proxy.io/connection-timeouts": timeouts };
-  lab.cluster.put("services", { ...rest, metadata: { ...metadata, annotations } });
+  return { ...rest, metadata: { ...metadata, annotations } };
 }
 
 const TABLE = ["ip", "nft-proxy"] as const;
@@ -59,11 +67,13 @@ async function left(client: string): Promise<number> {
   return Number(/^tcp +6 (\d+) ESTABLISHED/m.exec(stdout)?.[1] ?? 0);
 }
 
-/** Whether so many seconds began a moment ago. */
-const isLeftOf = async (client: string, seconds: number) => {
-  const now = await left(client);
-  return now <= seconds && now > seconds - 600;
-};
+/** Waits until so many seconds began a moment ago. While a packet is unacknowledged, five minutes are left. */
+const hasLeft = (client: string, seconds: number) =>
+  vi.waitFor(async () => {
+    const now = await left(client);
+    expect(now).toBeLessThanOrEqual(seconds);
+    expect(now).toBeGreaterThan(seconds - 600);
+  }, PATIENCE);
 
 test("a restart, kill -9 and a full resync keep the timeouts of connections and change no rule", async () => {
   const held = await HeldConnection.open(lab.lab, "pod2", CLUSTER_IP, 7000);
@@ -72,12 +82,12 @@ test("a restart, kill -9 and a full resync keep the timeouts of connections and 
   for (const flags of [[], ["--full-resync-period=1s"]]) {
     daemon.signal("SIGKILL");
     await daemon.ended;
-    daemon = lab.start(flags);
+    daemon = start(...flags);
     const synced = () => lab.metric("nft_proxy_full_resyncs_total", 'result="same"');
     await expect.poll(synced, PATIENCE).toBeGreaterThan(flags.length);
     expect(await listing()).toBe(before);
     await held.stillAnswered();
-    expect(await isLeftOf("10.244.1.12", 7200)).toBe(true);
+    await hasLeft("10.244.1.12", 7200);
   }
   await held.end();
 });
@@ -121,32 +131,32 @@ test("a changed and a removed annotation take effect, and leave no object", asyn
   annotate("tcp-established=3h,tcp-close-wait=10s");
   await expect.poll(map, PATIENCE).not.toBe(before);
   const held = await HeldConnection.open(lab.lab, "pod3", CLUSTER_IP, 7000);
-  expect(await isLeftOf("10.244.1.13", 10_800)).toBe(true);
+  await hasLeft("10.244.1.13", 10_800);
   await held.end();
   annotate(undefined);
-  // Both objects go with their chains, within a minute.
+  // Both objects go with their chains.
   await lab.converged(CONTEXT);
   expect(await lab.nft("list", "ruleset")).not.toContain("timeouts");
   annotate("tcp-established=2h");
 });
 
 test("a wrong annotation is told by an Event, and the option turns all of them off", async () => {
+  // Daemons spread such Events over 15 s. This one has had most of them.
   const reasons = () => lab.api.events.map(({ reason }) => reason);
-  annotate("tcp-established=2d");
   await expect.poll(reasons, PATIENCE).toContain("InvalidConnectionTimeouts");
-  annotate("tcp-established=2h");
-  await lab.converged(CONTEXT);
   await daemon.stop();
-  daemon = lab.start(["--connection-timeouts=off"]);
+  daemon = start("--connection-timeouts=off");
   await expect.poll(() => lab.nft("list", "ruleset"), PATIENCE).not.toContain("timeouts");
-  await expect.poll(reasons, PATIENCE).toContain("ConnectionTimeoutsNotSet");
+  await daemon.saying(
+    "served without its connection timeouts: the option --connection-timeouts is off, or this node's kernel cannot set them",
+  );
   await daemon.stop();
-  daemon = lab.start();
+  daemon = start();
 });
 
 test("cleanup deletes the objects with the tables", async () => {
   await daemon.stop();
   await lab.lab.mustRun("node", [process.execPath, bundle, "cleanup"]);
   expect(await lab.nft("list", "ruleset")).not.toContain("timeouts");
-  daemon = lab.start();
+  daemon = start();
 });

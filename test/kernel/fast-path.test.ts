@@ -90,8 +90,8 @@ async function makeLab(): Promise<DaemonLab> {
 describe.runIf(CAN)("the fast path", () => {
   beforeAll(async () => {
     lab = await makeLab();
-    await Promise.all((["pod1", "pod2"] as const).map((pod) => serveEcho(lab.lab, pod, 7000)));
-    await serveEcho(lab.lab, "pod1", BALANCED.targetPort);
+    await serveEcho(lab.lab, "pod1", 7000, BALANCED.targetPort);
+    await serveEcho(lab.lab, "pod2", 7000);
     daemon = lab.start(FLAGS);
     await lab.converged(CONTEXT);
   });

@@ -1,4 +1,4 @@
-// `serve PORT`: a TCP echo server. `hold ADDRESS PORT ...`: connections that stay open and are used ten times
+// `serve PORT ...`: a TCP echo server. `hold ADDRESS PORT ...`: connections that stay open and are used ten times
 // a second. SIGUSR2 pauses all of them, or continues. Prints, after the number of the connection, "answered"
 // for every answer, "resting" once it is paused and answered, and "broken" with the reason if it ends.
 import net from "node:net";
@@ -6,7 +6,8 @@ import net from "node:net";
 const say = (line) => process.stdout.write(`${line}\n`);
 const [mode, ...rest] = process.argv.slice(2);
 if (mode === "serve") {
-  net.createServer((socket) => socket.on("error", () => {}).pipe(socket)).listen(Number(rest[0]), "::");
+  const echo = (socket) => socket.on("error", () => {}).pipe(socket);
+  for (const port of rest) net.createServer(echo).listen(Number(port), "::");
   say("listening");
 } else {
   for (let n = 0; 2 * n < rest.length; n++) hold(n, rest[2 * n], Number(rest[2 * n + 1]));

@@ -6,9 +6,13 @@ import { PATIENCE } from "./patience.ts";
 
 const program = fileURLToPath(new URL("./held-connection.mjs", import.meta.url));
 
-/** Starts an echo server on a machine of the lab. Resolves when it listens. */
-export async function serveEcho(lab: Lab, machine: NamespaceName, port: number): Promise<void> {
-  const server = lab.start(machine, [process.execPath, program, "serve", String(port)]);
+/** Starts an echo server for some ports on a machine of the lab. Resolves when it listens. */
+export async function serveEcho(
+  lab: Lab,
+  machine: NamespaceName,
+  ...ports: readonly number[]
+): Promise<void> {
+  const server = lab.start(machine, [process.execPath, program, "serve", ...ports.map(String)]);
   await new Promise<void>((resolve) => server.onLine(() => resolve()));
 }
 

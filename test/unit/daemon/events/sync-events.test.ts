@@ -174,3 +174,13 @@ test("a Service without its session affinity gets one Event from the whole clust
     },
   ]);
 });
+
+test("a Service whose connection timeouts this node cannot set gets an Event", async () => {
+  const { subscriber, sent, settle, clock } = setUp();
+  const timed = service({ name: "timed", connectionTimeouts: { "tcp-established": 60 } });
+  const { state } = renderAll({ services: [timed] }, testNodeContext({ connectionTimeouts: undefined }));
+  subscriber.synced(syncReports()({ state }));
+  clock.advance(15_000);
+  await settle();
+  expect(sent).toMatchObject([{ reason: "ConnectionTimeoutsNotSet", regarding: { name: "timed" } }]);
+});
