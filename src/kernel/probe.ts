@@ -64,6 +64,11 @@ export async function missingFeatures(
   }
 }
 
+/** Whether nft and the kernel accept a transaction. Changes nothing. @throws as {@link probeFeatures} */
+export async function accepts(nft: Nft, transaction: Transaction): Promise<boolean> {
+  return (await refusalOf(nft, transaction)) === undefined;
+}
+
 async function refusalOf(nft: Nft, transaction: Transaction): Promise<string | undefined> {
   try {
     await nft.check(transaction);

@@ -1,16 +1,19 @@
 import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { missingFeatures } from "../kernel/probe.ts";
+import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
 import {
   clientLimitFeatures,
   fastPathFeatures,
   type RequiredFeatures,
+  requiredFeatures,
   timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
 /** An option that has no effect, because nft or the kernel lacks something. */
 export interface UnsupportedOption {
+  /** The name of what it switches on. */
+  readonly name: "fast-path" | "connection-timeouts" | "client-limits";
   /** What is missing. */
   readonly missing: AppError;
   /** `--fast-path has no effect: no connection takes the fast path`. */
@@ -26,18 +29,21 @@ interface OptionalFeature extends Omit<UnsupportedOption, "missing"> {
 
 const OPTIONAL: readonly OptionalFeature[] = [
   {
+    name: "fast-path",
     isWanted: ({ fastPath }) => fastPath,
     features: fastPathFeatures,
     consequence: "--fast-path has no effect: no connection takes the fast path",
     without: { fastPath: false },
   },
   {
+    name: "connection-timeouts",
     isWanted: ({ connectionTimeouts }) => connectionTimeouts === "on",
     features: timeoutFeatures,
     consequence: "--connection-timeouts has no effect: Services have the timeouts of the node",
     without: { connectionTimeouts: "off" },
   },
   {
+    name: "client-limits",
     isWanted: ({ maxLimitedClients }) => maxLimitedClients > 0,
     features: clientLimitFeatures,
     consequence: "--max-limited-clients has no effect: clients of Services have no limits",
@@ -46,19 +52,23 @@ const OPTIONAL: readonly OptionalFeature[] = [
 ];
 
 /**
- * Finds the options that nft and the kernel do not support, by checks that change nothing but load the kernel
- * modules that these need. Everything else works without them.
- * @throws as {@link missingFeatures}
+ * Checks the features that all our rules need, and finds the options that nft and the kernel do not support:
+ * everything else works without them. One check is enough if nothing is missing. It changes nothing, but
+ * loads the kernel modules that the rules need.
+ * @throws as {@link probeFeatures}
  */
 export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promise<UnsupportedOption[]> {
+  const required = requiredFeatures();
   const wanted = OPTIONAL.filter(({ isWanted }) => isWanted(options));
-  const found = await Promise.all(
-    wanted.map(async ({ features, consequence, without }) => {
-      const missing = await missingFeatures(nft, features());
-      return missing === undefined ? [] : [{ missing, consequence, without }];
-    }),
-  );
-  return found.flat();
+  const wholes = [required, ...wanted.map(({ features }) => features())].map(({ whole }) => whole.nftables);
+  if (await accepts(nft, { nftables: wholes.flat() })) return [];
+  await probeFeatures(nft, required);
+  const unsupported: UnsupportedOption[] = [];
+  for (const { features, isWanted: _, ...option } of wanted) {
+    const missing = await missingFeatures(nft, features());
+    if (missing !== undefined) unsupported.push({ ...option, missing });
+  }
+  return unsupported;
 }
 
 /** Returns the options without unsupported ones. */

@@ -11,6 +11,7 @@ import { resolveOptions } from "../../src/config/resolve.ts";
 import { examineHost } from "../../src/inspect/doctor/examine.ts";
 import type { CheckName, HostFinding } from "../../src/inspect/doctor/finding.ts";
 import { doctorHost } from "../../src/inspect/doctor/host-facts.ts";
+import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
 import { nftProxy, townObjects } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
@@ -72,7 +73,29 @@ describe("the doctor", () => {
     ] as const) {
       expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
     }
+    for (const { check } of findings)
+      expect(check).not.toMatch(/^(connection-timeouts|client-limits|fast-path)$/);
     expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);
+    expect(validate(JSON.parse(findingsJson(findings)))).toBe(true);
+  });
+
+  test.each<[CheckName, string, string]>([
+    ["fast-path", '"flow"', "flow tables"],
+    ["connection-timeouts", '"ct timeout"', "timeouts of connections"],
+    ["client-limits", '"ct count"', "limits of connections in sets"],
+  ])("warns that %s has no effect if nft or the kernel does not support it", async (check, word, lacked) => {
+    const { options } = resolveOptions({ configText: configuration(1) });
+    const run: RunProcess = (path, args, input, limits) =>
+      runProcess(input.includes(word) ? "false" : path, args, input, limits);
+    const findings = await examineHost({ ...doctorHost, run }, { ...options, fastPath: true });
+    expect(of(findings, check)).toMatchObject([
+      {
+        level: "warning",
+        found: expect.stringContaining(`lacks: ${lacked}`),
+        means: expect.stringContaining("has no effect"),
+        action: expect.stringContaining("load or build the kernel module"),
+      },
+    ]);
     expect(validate(JSON.parse(findingsJson(findings)))).toBe(true);
   });
 

@@ -9,14 +9,12 @@ import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
@@ -75,7 +73,6 @@ const REFUSAL = {
 /** Programs the kernel. @returns also how many interfaces do not fit into the flow tables */
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
-  await probeFeatures(nft, requiredFeatures());
   const reader = await openTables(nft, systemClock);
   const vanished = allSlicesOf(cache, Date.now, options.resetVanished);
   const adopt = (kernel: Ruleset) => adoptVanished(vanished, reader.tables, kernel, state);

@@ -6,12 +6,13 @@ import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/source.ts";
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { targetText } from "../../nft/elements.ts";
+import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
 import { judgeFastPath } from "./fast-path-check.ts";
@@ -21,9 +22,9 @@ import {
   type DoctorHost,
   gatherFacts,
   gatherHealth,
-  gatherMissingFastPath,
   gatherProxyMode,
   type HealthFact,
+  type HostFacts,
 } from "./host-facts.ts";
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
 import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy-check.ts";
@@ -67,12 +68,34 @@ export async function examineHost(
     ...judgeCostlyTables(facts.costlyTables),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
-    ...(options.fastPath ? judgeFastPath({ chains, missing: await gatherMissingFastPath(nft) }) : []),
+    ...(facts.nft.problem === undefined ? await judgeOptions(nft, options, chains) : []),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
     ...judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
     ...(migrating === undefined
       ? []
       : judgeMigration({ ...facts, ...(await kubeProxyFacts(host, options)), objects: migrating })),
+  ];
+}
+
+/**
+ * Warns of options that nft or the kernel does not support, and of other software's chains that the fast path
+ * affects.
+ */
+async function judgeOptions(
+  nft: Nft,
+  options: ProxyOptions,
+  chains: HostFacts["chains"],
+): Promise<HostFinding[]> {
+  const unsupported = await unsupportedOptions(nft, options).catch(() => []);
+  return [
+    ...unsupported.map(({ name, missing, consequence }) => ({
+      check: name,
+      level: "warning" as const,
+      found: missing.message,
+      means: consequence,
+      action: missing.hint,
+    })),
+    ...(supportedOptions(options, unsupported).fastPath ? judgeFastPath(chains) : []),
   ];
 }
 

@@ -2,11 +2,8 @@ import { counted, listText } from "../../base/text.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
-/** Facts about a host with the fast path enabled. */
-export interface FastPathFacts extends Pick<HostFacts, "chains"> {
-  /** Features for it that nft or the kernel lack; undefined if none. */
-  readonly missing: { readonly message: string; readonly hint?: string | undefined } | undefined;
-}
+/** The chains of a host with the fast path. */
+type Facts = Pick<HostFacts, "chains">;
 
 /** Hooks that packets of an offloaded connection do not pass. The ingress hook runs before ours. */
 const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "postrouting"]);
@@ -17,15 +14,7 @@ const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "pos
  */
 const UNCONCERNED = /^ip6? (?:nft-proxy|kube-proxy)$|^(?:arp|bridge|netdev) /;
 
-const ROWS: readonly Row<FastPathFacts>[] = [
-  {
-    check: "fast-path",
-    level: "warning",
-    when: ({ missing }) => missing !== undefined,
-    found: ({ missing }) => missing?.message,
-    means: "the daemon runs without the fast path",
-    action: ({ missing }) => missing?.hint,
-  },
+const ROWS: readonly Row<Facts>[] = [
   {
     check: "fast-path",
     level: "warning",
@@ -55,9 +44,9 @@ const ROWS: readonly Row<FastPathFacts>[] = [
   },
 ];
 
-/** Checks whether the fast path can be used, and which chains of other software miss packets. */
-export function judgeFastPath(facts: FastPathFacts): HostFinding[] {
-  return judge(ROWS, facts);
+/** Finds the chains of other software that miss packets. For a host that has flow tables. */
+export function judgeFastPath(chains: HostFacts["chains"]): HostFinding[] {
+  return judge(ROWS, { chains });
 }
 
 function isPassed({ table, base }: ForeignChain): boolean {

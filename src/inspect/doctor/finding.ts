@@ -23,6 +23,8 @@ export type CheckName =
   | "cluster-cidr"
   | "firewall"
   | "fast-path"
+  | "connection-timeouts"
+  | "client-limits"
   | "daemon"
   | "ejected-endpoints"
   | "migration"

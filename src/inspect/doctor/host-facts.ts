@@ -8,13 +8,13 @@ import { interfaceNames } from "../../kernel/interfaces.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listChains, nftVersion } from "../../kernel/nft-listings.ts";
 import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
-import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
+import { probeFeatures } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { socatVersion } from "../../kernel/versions.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
 import { asObject, asTagged } from "../../nft/canonical/shape.ts";
-import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { getAnswer, type HttpAnswer } from "../http-answer.ts";
 
 /** The doctor's access to a host, read-only. */
@@ -154,20 +154,6 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   } catch (error) {
     const hint = error instanceof AppError ? error.hint : undefined;
     return { path: nft.path, version, problem: { message: messageOf(error), hint } };
-  }
-}
-
-/**
- * Probes the features for the fast path. Returns those that are missing; undefined if none. Never rejects.
- */
-export async function gatherMissingFastPath(
-  nft: Nft,
-): Promise<{ message: string; hint: string | undefined } | undefined> {
-  try {
-    const missing = await missingFeatures(nft, fastPathFeatures());
-    return missing && { message: missing.message, hint: missing.hint };
-  } catch (error) {
-    return { message: messageOf(error), hint: undefined };
   }
 }
 
