@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { Ajv } from "ajv";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -11,6 +12,8 @@ const schema = JSON.parse(
   readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"),
 );
 const isReport = new Ajv({ strict: true }).compile(schema);
+
+const SHORT_TIMEOUTS = fileURLToPath(new URL("../support/short-timeouts.mjs", import.meta.url));
 
 const flush = () => execa("nft", ["flush", "ruleset"]);
 beforeEach(flush);
@@ -101,7 +104,8 @@ describe("diff", () => {
     test("ends with exit code 2, the reason and what to do", async () => {
       await nftProxy(["apply", ...from("town")]);
       const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
-      const { exitCode, stdout, stderr } = await nftProxy(args);
+      const command = [`--import=${SHORT_TIMEOUTS}`, bundle, ...args];
+      const { exitCode, stdout, stderr } = await execa(process.execPath, command, { reject: false });
       expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
       expect(stderr).toMatch(/^nft-proxy: nft did not end within 30 s\n {2}hint: /);
       expect(await listings()).toEqual([]);
