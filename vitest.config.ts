@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { FileOrder } from "./test/support/file-order.ts";
 import { namespacePool } from "./test/support/namespace-pool.ts";
 
 /**
@@ -11,6 +12,7 @@ export default defineConfig({
   test: {
     // By default Vitest keeps one processor for itself, which is half of two.
     maxWorkers: "100%",
+    sequence: { sequencer: FileOrder },
     reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
       {
