@@ -17,6 +17,7 @@ const [NEAR, FAR] = ["10.244.1.11", "10.244.2.12"] as const;
 const [NEAR6, FAR6] = ["fd00:244:1::11", "fd00:244:2::12"] as const;
 const SIP = { port: 53, protocol: "UDP", targetPort: 53 } as const;
 const DRAIN = { "nft-proxy.io/drain-timeout": "1s" };
+const SOON = { "nft-proxy.io/drain-timeout": "2s" };
 const LONG = { "nft-proxy.io/drain-timeout": "1h" };
 const RESET = { "nft-proxy.io/on-endpoint-removed": "reset" };
 const KEEP = { "nft-proxy.io/on-endpoint-removed": "keep" };
@@ -35,6 +36,8 @@ const OFFERS = [
   ["reset-six", "fd00:10:96::9:7", 7006, RESET],
   ["kept", "10.96.9.8", 7007, KEEP],
   ["plain", "10.96.9.9", 7008, {}],
+  ["restarted", "10.96.9.10", 7009, SOON],
+  ["restarted-six", "fd00:10:96::9:10", 7009, SOON],
 ] as const;
 
 let lab: DaemonLab;
@@ -145,11 +148,22 @@ describe("connections to endpoints", () => {
     await holdAll(["lonely"]);
   });
 
-  test("stay so over a restart and a lost table", async () => {
+  test("stay so over a restart and a lost table; those that drain are reset after it, and no earlier than without it", async () => {
+    const draining = ["restarted", "restarted-six"] as const;
+    const held = await holdAll(draining);
+    const since = Date.now();
+    serve("restarted", [NEAR], TERMINATING, [FAR]);
+    serve("restarted-six", [NEAR6], TERMINATING, [FAR6]);
+    const endpoints = () => lab.nft("list", "map", "ip6", "nft-proxy", "endpoints");
+    await expect.poll(endpoints, PATIENCE).toContain(`${FAR6} . 7009`);
     await daemon.stop();
     daemon = lab.start(FLAGS);
     await daemon.saying("full sync");
     expect(await inKernel()).toContain(`${NEAR} 7001`);
+    await reset(held);
+    expect(Date.now() - since).toBeGreaterThanOrEqual(2000);
+    expect(await inKernel("ip6")).toEqual([`${NEAR6} 7001`, `${NEAR6} 7009`]);
+    for (const name of draining) serve(name, [near(name === "restarted" ? "" : ":")]);
     await lab.nft("delete", "table", "ip", "nft-proxy");
     await expect.poll(async () => (await tables()).includes("table ip nft-proxy"), PATIENCE).toBe(true);
     await expect.poll(() => inKernel(), PATIENCE).toEqual([`${NEAR} 7001`]);

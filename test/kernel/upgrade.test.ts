@@ -16,6 +16,7 @@ import { loadTown } from "../support/stub-api/town.ts";
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
+const LIFE = { "nft-proxy.io/on-endpoint-removed": "reset", "nft-proxy.io/drain-timeout": "1h" };
 const STICKY = {
   sessionAffinity: "ClientIP",
   sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
@@ -31,8 +32,11 @@ beforeAll(async () => {
   oldBundle = execaSync(BUILD_RELEASE).stdout;
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
-  lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
+  const echo = apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] });
+  lab.cluster.put("services", { ...echo, metadata: { ...echo.metadata, annotations: LIFE } });
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
+  lab.cluster.put("services", apiService("six", { clusterIP: "fd00:10:96::8:8" }));
+  lab.cluster.put("endpointslices", apiSlice("six", ["fd00:244:1::11"]));
   lab.cluster.put("services", apiService("sticky", { clusterIP: "10.96.8.8", spec: STICKY }));
   lab.cluster.put(
     "services",
@@ -75,10 +79,10 @@ async function answers(): Promise<readonly string[]> {
   );
 }
 
-/** Replaces the daemon by one of another version, as a rolling update does. */
+/** Replaces the daemon by one of another version, as a rolling update does. This version answers pings. */
 async function replaceDaemon(program: string): Promise<void> {
   if (daemon !== undefined) expect(await daemon.stop()).toBe(0);
-  daemon = lab.start([], undefined, program);
+  daemon = lab.start(program === bundle ? ["--answer-ping"] : [], undefined, program);
   await daemon.saying("full sync");
 }
 
@@ -98,6 +102,15 @@ async function serves(): Promise<void> {
     ]);
     expect([...outcomes.values()].map(({ result }) => result)).toEqual(["ok", "ok"]);
   }, PATIENCE);
+}
+
+/** Whether a pod's pings to Services of both families are answered. */
+async function arePingsAnswered(): Promise<readonly boolean[]> {
+  const ping = { from: "pod2", port: 0, proto: "ping", wait: 1 } as const;
+  const outcomes = await lab.lab.probe(
+    ["10.96.8.8", "fd00:10:96::8:8"].map((to) => ({ ...ping, id: to, to })),
+  );
+  return [...outcomes.values()].map(({ result }) => result === "ok");
 }
 
 const TCP = { proto: "tcp", n: 20, wait: 5 } as const;
@@ -134,13 +147,18 @@ async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promis
   return faultyRounds;
 }
 
-test("connections survive an upgrade and a rollback, and clients are sticky after each", async () => {
+test("connections, even to an endpoint that drains, survive an upgrade and a rollback, and clients are sticky after each", async () => {
   await replaceDaemon(oldBundle);
   await serves();
   held = await HeldConnection.openAll(lab.lab, [
     ["pod2", "10.96.7.7", 7000],
     ["ext", "192.0.2.2", 32700],
   ]);
+  // The endpoint drains from now on.
+  const slice = apiSlice("echo", ["10.244.1.11"], [ECHO]);
+  const conditions = { ready: false, serving: true, terminating: true };
+  const endpoints = [{ addresses: ["10.244.1.11"], conditions }, { addresses: ["10.244.1.12"] }];
+  lab.cluster.put("endpointslices", { ...slice, endpoints });
   // The versions do not know each other's affinity entries, so clients are balanced again.
   for (const program of [bundle, oldBundle]) {
     await replaceDaemon(program);
@@ -149,19 +167,23 @@ test("connections survive an upgrade and a rollback, and clients are sticky afte
     const endpoints = await answers();
     for (const endpoint of endpoints) expect(ENDPOINTS).toContain(endpoint);
     expect(await answers()).toEqual(endpoints);
-    // The earlier version knows no timeouts. It replaces the tables that have them.
-    expect((await lab.nft("list", "table", "ip", "nft-proxy")).includes("ct timeout set")).toBe(
-      program === bundle,
-    );
+    // The earlier version knows no timeouts and answers no pings. It replaces the tables.
+    const rules = await lab.nft("list", "ruleset");
+    expect(rules.includes("ct timeout set")).toBe(program === bundle);
+    for (const family of ["icmp", "icmpv6"])
+      expect(rules.includes(`${family} type echo-request`)).toBe(program === bundle);
+    expect(rules).not.toContain("set vanished");
   }
 });
 
-test("new connections never fail while this version replaces the earlier one, and rarely in the other direction", async () => {
+test("new connections never fail while this version replaces the earlier one, and rarely in the other direction; pings are answered after each upgrade", async () => {
   for (let round = 0; round < 2; round++) {
     expect(await faultsDuring(() => replaceDaemon(bundle)), "upgrade").toEqual([]);
+    expect(await arePingsAnswered()).toEqual([true, true]);
     // The earlier version replaces all chains in one step. The packets of one round may pass between the old
     // chains and the new ones.
     expect((await faultsDuring(() => replaceDaemon(oldBundle))).length, "rollback").toBeLessThan(2);
+    expect(await arePingsAnswered()).toEqual([false, false]);
   }
   for (const connection of held) await connection.stillAnswered();
 });
