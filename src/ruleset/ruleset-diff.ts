@@ -24,13 +24,16 @@ export interface PartChange {
   readonly kind: "table" | "chain" | "set" | "object";
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
-  /** `namespace/name` of a Service whose source ranges a chain or set holds; absent for the node's own. */
+  /**
+   * `namespace/name` of a Service with these source ranges or timeouts, the first of several; absent for
+   * parts that belong to no Service.
+   */
   readonly service?: string | undefined;
 }
 
 /** The differences between two rulesets. */
 export interface RulesetDiff {
-  /** By `namespace/name`, sorted. A Service without changes differs only in its source ranges. */
+  /** By `namespace/name`, sorted. A Service without changes differs only in `parts`. */
   readonly services: ReadonlyMap<string, readonly ElementChange[]>;
   /** Elements of no known Service: the node's own, and leftovers of deleted Services. */
   readonly others: readonly ElementChange[];

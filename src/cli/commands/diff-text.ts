@@ -1,5 +1,6 @@
 import { counted } from "../../base/text.ts";
 import { targetText } from "../../nft/elements.ts";
+import { parseChainName } from "../../ruleset/chain-names.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import {
@@ -56,7 +57,7 @@ function changesText(diff: RulesetDiff): string {
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
-  const what = name.startsWith("timeouts-") ? "timeouts" : "source ranges";
+  const what = parseChainName(name)?.kind === "timeouts" ? "timeouts" : "source ranges";
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
 }
 
