@@ -3,12 +3,11 @@ import { firstSorted } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
-import { CLIENT_LIMIT_REFUSAL } from "./client-limits.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
@@ -16,7 +15,6 @@ import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { COUNT_ANSWERS, COUNT_ATTEMPTS } from "./passive-health.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import {
   type DesiredElement,
@@ -26,26 +24,19 @@ import {
 } from "./service-port-rules.ts";
 import {
   ATTEMPTS,
-  FRONTEND_KINDS,
   isOfLists,
   kindOf,
-  limitSpecs,
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORTS,
   RANGES,
-  rangeSpecs,
   type SetName,
   setSpecs,
-  TIMEOUTS_SPEC,
   VANISHED,
-  vanishedSpecs,
   WATCH_SETS,
-  watchSpecs,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
-import { NO_FEATURES, staticChains, type UsedFeatures } from "./static-chains.ts";
-import { RESET_CHAINS } from "./vanished.ts";
+import { staticChains, TABLE_PARTS, type TablePart } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -70,8 +61,7 @@ export class FamilyState {
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
   /** The service ports with limits of clients, and those with timeouts, even those without a frontend. */
-  readonly #limited = new Set<ServicePortKey>();
-  readonly #timed = new Set<ServicePortKey>();
+  readonly #users = { limits: new Set<ServicePortKey>(), timeouts: new Set<ServicePortKey>() };
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -83,8 +73,7 @@ export class FamilyState {
     this.#lost,
   );
   #context: FamilyContext;
-  /** The features for which the table has sets and chains. */
-  #used: UsedFeatures = NO_FEATURES;
+  readonly #parts = new Set<TablePart>();
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -135,21 +124,24 @@ export class FamilyState {
    * @param targets `address . port`
    */
   setVanished(targets: ReadonlySet<string>): void {
-    if (targets.size > 0) this.#declareResets(true);
+    // With the option, the table always has this part.
+    const isPart = !this.#context.resetVanished;
+    if (isPart && targets.size > 0) this.#declare("resets", true);
     this.#setKeys(VANISHED, targets);
-    if (targets.size === 0) this.#declareResets(false);
+    if (isPart && targets.size === 0) this.#declare("resets", false);
   }
 
   /** Replaces the rules of a service port. Call {@link FamilyState.cutRanges} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
-    if (rules.ranges.length > 0) this.#declareRanges(true);
-    if (rules.watched.length > 0) this.#declareWatching(true);
-    setMember(this.#limited, key, rules.lists.limits !== undefined);
-    setMember(this.#timed, key, rules.lists.timeouts !== undefined);
-    if (this.#limited.size > 0) this.#declareLimits();
-    if (this.#timed.size > 0) this.#declareTimeouts();
+    if (rules.ranges.length > 0) this.#declare("ranges", true);
+    if (rules.watched.length > 0) this.#declare("watching", true);
+    for (const part of PARTS_OF_LISTS) {
+      if (rules.lists[part] === undefined) this.#users[part].delete(key);
+      else this.#users[part].add(key);
+      if (this.#users[part].size > 0) this.#declare(part, true);
+    }
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
@@ -165,8 +157,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
-    this.#limited.delete(key);
-    this.#timed.delete(key);
+    for (const part of PARTS_OF_LISTS) this.#users[part].delete(key);
     this.#release(rules, new Set());
     this.#ranges.replace(rules, undefined);
   }
@@ -180,10 +171,9 @@ export class FamilyState {
     for (const { before, after } of pieces) this.#replace(before, after);
     for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
-    if (this.#ranges.isEmpty) this.#declareRanges(false);
-    if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declareWatching(false);
-    this.#declareLimits();
-    this.#declareTimeouts();
+    if (this.#ranges.isEmpty) this.#declare("ranges", false);
+    if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declare("watching", false);
+    for (const part of PARTS_OF_LISTS) this.#declare(part, this.#users[part].size > 0);
     return pieces.length > 0;
   }
 
@@ -405,50 +395,18 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares or deletes the sets and chains of ranges, which a table has only while they are needed. */
-  #declareRanges(areNeeded: boolean): void {
-    if (areNeeded === this.#used.kinds.includes(RANGES)) return;
-    this.#used = { ...this.#used, kinds: areNeeded ? FRONTEND_KINDS : NO_FEATURES.kinds };
-    this.#declare(areNeeded, rangeSpecs(this.#context), Object.values(RANGES.chains));
-  }
-
-  /** Declares or deletes the sets and chains for watched endpoints. */
-  #declareWatching(isNeeded: boolean): void {
-    if (isNeeded === this.#used.isWatching) return;
-    this.#used = { ...this.#used, isWatching: isNeeded };
-    this.#declare(isNeeded, watchSpecs(this.#context), [COUNT_ATTEMPTS, COUNT_ANSWERS]);
-  }
-
-  /** Declares or deletes the sets and chains for limits of clients. */
-  #declareLimits(): void {
-    const areNeeded = this.#limited.size > 0;
-    if (areNeeded === this.#used.isLimiting) return;
-    this.#used = { ...this.#used, isLimiting: areNeeded };
-    this.#declare(areNeeded, limitSpecs(this.#context), [CLIENT_LIMIT_REFUSAL]);
-  }
-
-  /** Declares or deletes the map for service ports with timeouts. */
-  #declareTimeouts(): void {
-    const isNeeded = this.#timed.size > 0;
-    if (isNeeded === this.#used.hasTimeouts) return;
-    this.#used = { ...this.#used, hasTimeouts: isNeeded };
-    this.#declare(isNeeded, [TIMEOUTS_SPEC], []);
-  }
-
-  /** Declares or deletes the set and chains that reset connections, unless the table always has them. */
-  #declareResets(areNeeded: boolean): void {
-    if (areNeeded === this.#used.isResetting || this.#context.resetVanished) return;
-    this.#used = { ...this.#used, isResetting: areNeeded };
-    this.#declare(areNeeded, vanishedSpecs(this.#context), RESET_CHAINS);
-  }
-
-  #declare(areNeeded: boolean, specs: readonly SetSpec[], chains: readonly string[]): void {
-    for (const spec of specs) {
-      if (areNeeded) this.#tracker.putSet(spec);
+  /** Declares or deletes the sets and chains of a part. */
+  #declare(part: TablePart, isNeeded: boolean): void {
+    if (isNeeded === this.#parts.has(part)) return;
+    const { specs, chains } = TABLE_PARTS[part];
+    if (isNeeded) this.#parts.add(part);
+    else this.#parts.delete(part);
+    for (const spec of specs(this.#context)) {
+      if (isNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
     this.#putStaticChains();
-    if (!areNeeded) for (const name of chains) this.#tracker.deleteChain(name);
+    if (!isNeeded) for (const name of chains) this.#tracker.deleteChain(name);
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
@@ -460,14 +418,12 @@ export class FamilyState {
   }
 
   #putStaticChains(): void {
-    for (const chain of staticChains(this.#context, this.#used)) this.#tracker.putChain(chain);
+    for (const chain of staticChains(this.#context, this.#parts)) this.#tracker.putChain(chain);
   }
 }
 
-function setMember(set: Set<ServicePortKey>, key: ServicePortKey, isMember: boolean): void {
-  if (isMember) set.add(key);
-  else set.delete(key);
-}
+/** The parts of the table that belong to lists of endpoints. */
+const PARTS_OF_LISTS = ["limits", "timeouts"] as const satisfies readonly TablePart[];
 
 /** The elements of a service port that others may share, those of its watched endpoints included. */
 function* sharedElements({ shared, watched }: ServicePortRules): Generator<DesiredElement> {

@@ -22,13 +22,14 @@ export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   timeouts: "its connection timeouts",
 };
 
-/** How to count a feature in a family, and the name of its budget. */
+/** How to count a feature in a family, the name of its budget, and a Service without the feature. */
 interface FeatureCount {
   readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
   readonly what: string;
   /** The name of what Services share if they want the same. */
   readonly sharedOf?: (of: ServedObjects) => string | undefined;
+  readonly without: (service: Service) => Service;
   /** Why no Service has the feature, where the limit is 0; absent if that is up to the limit. */
   readonly none?: string;
 }
@@ -38,21 +39,25 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     amountOf: ({ service: { affinitySeconds, ports } }) => (affinitySeconds > 0 ? ports.length : 0),
     limitOf: ({ maxStickyPorts }) => maxStickyPorts,
     what: "ports with session affinity in a family",
+    without: (service) => ({ ...service, affinitySeconds: 0 }),
   },
   ranges: {
     amountOf: ({ service }, context) => rangeCount(service, context),
     limitOf: ({ maxPortRanges }) => maxPortRanges,
     what: "ranges of ports at addresses of a family (--max-port-ranges)",
+    without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
   },
   watching: {
     amountOf: watchedCount,
     limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
     what: "watched endpoints in a family",
+    without: (service) => ({ ...service, passiveHealthCheck: "off" }),
   },
   limits: {
     amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
     limitOf: ({ maxLimitedClients, maxClientLimits }) => (maxLimitedClients === 0 ? 0 : maxClientLimits),
     what: "different limits of clients in a family",
+    without: (service) => ({ ...service, clientLimits: undefined }),
     sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
     none: "the option --max-limited-clients is 0, or this node's kernel cannot count connections",
   },
@@ -60,6 +65,7 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     amountOf: ({ service }) => timedProtocols(service),
     limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
     what: "different timeouts of connections in a family",
+    without: (service) => ({ ...service, connectionTimeouts: undefined }),
     sharedOf: ({ service }) => `${timedProtocols(service)} ${JSON.stringify(service.connectionTimeouts)}`,
     none: "the option --connection-timeouts is off, or this node's kernel cannot set them",
   },
@@ -89,9 +95,9 @@ export class FeatureBudget {
     return this.#reasons.size === 0;
   }
 
-  /** Whether the ports of a Service in a family are served without the feature. */
-  isShort(name: ServiceName, family: keyof ByFamily<unknown>): boolean {
-    return this.#budgets[family].shortfalls.has(name);
+  /** A Service as its ports in a family are served: without the feature, if older ones leave too little. */
+  served(service: Service, family: keyof ByFamily<unknown>): Service {
+    return this.#budgets[family].shortfalls.has(service.name) ? this.#count.without(service) : service;
   }
 
   /**

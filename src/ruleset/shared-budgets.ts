@@ -1,7 +1,7 @@
-import { byFamily, type Family } from "../base/family.ts";
+import { FAMILIES } from "../base/family.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
-import type { Service, ServicePortSpec } from "../model/service.ts";
+import type { Service } from "../model/service.ts";
 import type { Excess } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
@@ -25,13 +25,9 @@ type Counted = Claim & ServedObjects;
  */
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
-  readonly #features = {
-    affinity: new FeatureBudget("affinity"),
-    ranges: new FeatureBudget("ranges"),
-    watching: new FeatureBudget("watching"),
-    limits: new FeatureBudget("limits"),
-    timeouts: new FeatureBudget("timeouts"),
-  } as const;
+  readonly #features = Object.fromEntries(
+    FEATURES.map((feature) => [feature, new FeatureBudget(feature)]),
+  ) as Readonly<Record<Feature, FeatureBudget>>;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
   /** The Services counted since the last decision. */
@@ -117,26 +113,10 @@ export class SharedBudgets {
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
-    const ports = servicePortsOf(service);
-    if (FEATURES.every((feature) => this.#features[feature].isEnough)) return ports;
-    const isShort = (feature: Feature, family: Family) =>
-      this.#features[feature].isShort(service.name, family);
-    // Ports share the object, by which the source ranges of a Service are computed once.
-    const reduced = byFamily((family) => {
-      if (!REDUCING.some((feature) => isShort(feature, family))) return service;
-      return {
-        ...service,
-        ...(isShort("limits", family) && { clientLimits: undefined }),
-        ...(isShort("timeouts", family) && { connectionTimeouts: undefined }),
-        ...(isShort("affinity", family) && { affinitySeconds: 0 }),
-        ...(isShort("watching", family) && { passiveHealthCheck: "off" as const }),
-      };
-    });
-    return ports.map((port) => {
-      const isUnranged = isShort("ranges", port.family);
-      if (reduced[port.family] === service && !isUnranged) return port;
-      const spec = isUnranged ? withoutRanges(port.spec) : port.spec;
-      return { ...port, service: reduced[port.family], spec };
+    if (FEATURES.every((feature) => this.#features[feature].isEnough)) return servicePortsOf(service);
+    return FAMILIES.flatMap((family) => {
+      const served = FEATURES.reduce((one, feature) => this.#features[feature].served(one, family), service);
+      return servicePortsOf(served).filter((port) => port.family === family);
     });
   }
 
@@ -150,13 +130,6 @@ export class SharedBudgets {
 export interface Served {
   readonly ports: readonly ServicePort[];
   readonly slices: readonly EndpointSlice[];
-}
-
-/** The features that belong to Services; the others belong to their ports. */
-const REDUCING: readonly Feature[] = ["affinity", "watching", "limits", "timeouts"];
-
-function withoutRanges({ ranges: _, ...spec }: ServicePortSpec): ServicePortSpec {
-  return spec;
 }
 
 /** For a node that programs no family. */

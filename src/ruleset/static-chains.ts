@@ -20,7 +20,7 @@ import {
   REJECT_CHAIN,
   type StaticChain,
 } from "./chain-names.ts";
-import { CHECK_CLIENT_LIMITS, clientLimitRefusal } from "./client-limits.ts";
+import { CHECK_CLIENT_LIMITS, CLIENT_LIMIT_REFUSAL, clientLimitRefusal } from "./client-limits.ts";
 import { TO_TIMEOUTS } from "./connection-timeouts.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
@@ -36,44 +36,60 @@ import {
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { watchChains } from "./passive-health.ts";
+import { COUNT_ANSWERS, COUNT_ATTEMPTS, watchChains } from "./passive-health.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import { CLUSTER_IPS, type FrontendKind, NO_ENDPOINTS, NODEPORT_IPS, PORTS, RANGES } from "./sets.ts";
-import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
+import {
+  CLUSTER_IPS,
+  FRONTEND_KINDS,
+  type FrontendKind,
+  limitSpecs,
+  type NamedSetSpec,
+  NO_ENDPOINTS,
+  NODEPORT_IPS,
+  PORTS,
+  RANGES,
+  rangeSpecs,
+  TIMEOUTS_SPEC,
+  vanishedSpecs,
+  watchSpecs,
+} from "./sets.ts";
+import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
-/** The features of which a table has rules because a Service uses them. */
-export interface UsedFeatures {
-  /** The kinds of frontends that Services have. */
-  readonly kinds: readonly FrontendKind[];
-  /** Whether an endpoint is watched. */
-  readonly isWatching: boolean;
-  /** Whether a Service has limits of clients. */
-  readonly isLimiting: boolean;
-  /** Whether a service port has timeouts. */
-  readonly hasTimeouts: boolean;
-  /** Whether connections to an endpoint are reset. */
-  readonly isResetting: boolean;
-}
+/**
+ * The sets and chains that a table has only while Services need them: for ranges of ports, watched endpoints,
+ * limits of clients, timeouts of connections, and endpoints whose connections are reset.
+ */
+export const TABLE_PARTS = {
+  ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
+  watching: { specs: watchSpecs, chains: [COUNT_ATTEMPTS, COUNT_ANSWERS] },
+  limits: { specs: limitSpecs, chains: [CLIENT_LIMIT_REFUSAL] },
+  timeouts: { specs: () => [TIMEOUTS_SPEC], chains: [] },
+  resets: { specs: vanishedSpecs, chains: RESET_CHAINS },
+} as const satisfies Readonly<
+  Record<
+    string,
+    { readonly specs: (context: FamilyContext) => NamedSetSpec[]; readonly chains: readonly string[] }
+  >
+>;
 
-/** The features of a table without Services. */
-export const NO_FEATURES: UsedFeatures = {
-  kinds: [PORTS],
-  isWatching: false,
-  isLimiting: false,
-  hasTimeouts: false,
-  isResetting: false,
-};
+/** The name of one of {@link TABLE_PARTS}. */
+export type TablePart = keyof typeof TABLE_PARTS;
 
-/** The chains of a family that do not depend on single Services: their number is constant. */
-export function staticChains(given: FamilyContext, used: UsedFeatures = NO_FEATURES): StaticChain[] {
-  const { kinds, isWatching, isLimiting, isResetting } = used;
-  const context = { ...given, resetVanished: given.resetVanished || isResetting };
-  const watchContext = { ...context, isWatching };
+const NO_PARTS: ReadonlySet<TablePart> = new Set();
+
+/**
+ * The chains of a family that do not depend on single Services: their number is constant.
+ * @param parts those that the table has
+ */
+export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChain[] {
+  const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];
+  const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
+  const watchContext = { ...context, isWatching: parts.has("watching") };
   return [
     ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, used)),
-    ...(isLimiting ? [clientLimitRefusal(context)] : []),
+    ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
+    ...(parts.has("limits") ? [clientLimitRefusal(context)] : []),
     ...pingChains(context),
     {
       name: REJECT_CHAIN,
@@ -94,19 +110,15 @@ export function staticChains(given: FamilyContext, used: UsedFeatures = NO_FEATU
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(
-  context: FamilyContext,
-  kind: FrontendKind,
-  { isLimiting, hasTimeouts }: UsedFeatures,
-): StaticChain[] {
+function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<TablePart>): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
-  const limits = isLimiting ? [CHECK_CLIENT_LIMITS] : [];
+  const limits = parts.has("limits") ? [CHECK_CLIENT_LIMITS] : [];
   return [
     {
       name: balancing,
       rules: [
         ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
-        ...(hasTimeouts ? [TO_TIMEOUTS] : []),
+        ...(parts.has("timeouts") ? [TO_TIMEOUTS] : []),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
         ...limits,
         [toBalancer(kind)],
