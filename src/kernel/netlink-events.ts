@@ -17,7 +17,7 @@ const PONG_TIMEOUT = 5_000;
  */
 const BUFFER = 32 * 1024 * 1024;
 
-/** Arguments of {@link startNetlinkEvents}. */
+/** Arguments of {@link NetlinkEvents}. */
 export interface NetlinkEventsParts {
   /** Path or name of the program. */
   readonly socat?: string;
@@ -34,33 +34,15 @@ export interface NetlinkEventsParts {
   readonly onEnd: (reason: unknown) => void;
 }
 
-/** A subscription to the kernel's notifications about nftables. */
-export interface NetlinkEvents {
-  /**
-   * Process id of socat; undefined if it could not be started. The kernel addresses answers to pings to this
-   * port id.
-   */
-  readonly pid: number | undefined;
+/**
+ * Listens to changes of nftables in this network namespace, from its creation. Ends if the kernel had to drop
+ * a notification, and if socat ends, is killed or hangs. The caller has to start again.
+ */
+export class NetlinkEvents {
   /**
    * Resolves when no later commit can be missed: the kernel has answered, which it only does once the socket
    * is bound. Rejects with the error that `onEnd` gets, and if it is stopped before.
    */
-  readonly ready: Promise<void>;
-  /** Sends a ping. The answer arrives after all earlier commits. */
-  ask(): void;
-  /** Stops listening. Nothing is called afterwards. */
-  stop(): void;
-}
-
-/**
- * Starts to listen to changes of nftables in this network namespace. Ends if the kernel had to drop a
- * notification, and if socat ends, is killed or hangs. The caller has to start again.
- */
-export function startNetlinkEvents(parts: NetlinkEventsParts): NetlinkEvents {
-  return new EventSocket(parts);
-}
-
-class EventSocket implements NetlinkEvents {
   readonly ready: Promise<void>;
   readonly #parts: NetlinkEventsParts;
   #settle: { readonly resolve: () => void; readonly reject: (reason: unknown) => void } | undefined;
@@ -82,14 +64,20 @@ class EventSocket implements NetlinkEvents {
     void this.#run();
   }
 
+  /**
+   * Process id of socat; undefined if it could not be started. The kernel addresses answers to pings to this
+   * port id.
+   */
   get pid(): number | undefined {
     return this.#program.pid;
   }
 
+  /** Sends a ping. The answer arrives after all earlier commits. */
   ask(): void {
     this.#program.write(this.#parts.ping);
   }
 
+  /** Stops listening. Nothing is called afterwards. */
   stop(): void {
     this.#close(new AppError("HOST", "stopped listening to nftables"));
   }

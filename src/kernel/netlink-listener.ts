@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
 import { generationRequest } from "../netlink/requests.ts";
-import { startNetlinkEvents } from "./netlink-events.ts";
+import { NetlinkEvents } from "./netlink-events.ts";
 
 /** Callbacks of a {@link NetlinkListener}. */
 export interface NetlinkHandlers {
@@ -46,7 +46,7 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       if (message.kind === "generation" && message.portId === events.pid) release();
       else onMessage(message);
     };
-    const events = startNetlinkEvents({
+    const events = new NetlinkEvents({
       socat,
       clock,
       ping: generationRequest(endianness()),

@@ -4,11 +4,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { daemonNft } from "../../src/kernel/daemon-nft.ts";
-import {
-  type NetlinkEvents,
-  type NetlinkEventsParts,
-  startNetlinkEvents,
-} from "../../src/kernel/netlink-events.ts";
+import { NetlinkEvents, type NetlinkEventsParts } from "../../src/kernel/netlink-events.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
@@ -37,7 +33,7 @@ function listen(parts: Partial<NetlinkEventsParts> = {}): Heard {
   const reader = new HeaderReader();
   const headers: NetlinkHeader[] = [];
   const reasons: unknown[] = [];
-  const events = startNetlinkEvents({
+  const events = new NetlinkEvents({
     clock: systemClock,
     ping: GENERATION_REQUEST,
     onBytes: (chunk) => headers.push(...reader.read(chunk)),
@@ -71,7 +67,7 @@ function elements(count: number): string {
   return `add element ip events ports { ${Array.from({ length: count }, (_, index) => index).join(", ")} }`;
 }
 
-describe("startNetlinkEvents", () => {
+describe("NetlinkEvents", () => {
   test("receives the first commit after it is ready", async () => {
     const heard = listen();
     await heard.events.ready;
@@ -162,10 +158,10 @@ describe("startNetlinkEvents", () => {
   });
 
   test("leaves no socat behind if its process is killed", async () => {
-    const script = `import { startNetlinkEvents } from "./src/kernel/netlink-events.ts";
+    const script = `import { NetlinkEvents } from "./src/kernel/netlink-events.ts";
       import { systemClock } from "./src/kernel/system-clock.ts";
       const ping = Buffer.from("${Buffer.from(GENERATION_REQUEST).toString("hex")}", "hex");
-      const events = startNetlinkEvents({ clock: systemClock, ping, onBytes() {}, onEnd() {} });
+      const events = new NetlinkEvents({ clock: systemClock, ping, onBytes() {}, onEnd() {} });
       await events.ready;
       console.log(events.pid);
       process.kill(process.pid, "SIGKILL");`;
