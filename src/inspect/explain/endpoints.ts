@@ -80,14 +80,14 @@ function excluded(
   view: EndpointView,
   list: "cluster" | "local",
   unchosen: ExcludedEndpoint,
-  { nodeContext, cache, ejected }: ExplainInput,
+  { nodeContext, cache, daemon }: ExplainInput,
 ): ExcludedEndpoint {
   const outcome = view[list] ?? "used";
   if (outcome === "used") return unchosen;
   const { target, address } = view.endpoint;
-  const known = ejected?.endpoints.find((one) => one.family === familyOf(address) && one.target === target);
-  if (outcome === "ejected" && ejected !== undefined && known !== undefined)
-    return { reason: outcome, message: ejectedText(known, ejected.now) };
+  const known = daemon?.ejected?.find((one) => one.family === familyOf(address) && one.target === target);
+  if (outcome === "ejected" && daemon !== undefined && known !== undefined)
+    return { reason: outcome, message: ejectedText(known, daemon.now) };
   const context = contextOf(nodeContext, familyOf(view.endpoint.address));
   return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }

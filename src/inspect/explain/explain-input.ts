@@ -1,13 +1,11 @@
-import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
-import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { DaemonState } from "../../sync/daemon-protocol.ts";
 import type { Host } from "../../trace/packet.ts";
 
 /** The input of an explanation. */
@@ -28,28 +26,10 @@ export interface ExplainInput {
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
-  /** The endpoints whose clients are reset, or may be soon; absent without a daemon. */
-  readonly vanished?: KnownVanished | undefined;
-  /** The endpoints that the daemon ejected; absent without one. */
-  readonly ejected?: KnownEjected | undefined;
+  /** What the daemon says of endpoints; absent without one. */
+  readonly daemon?: Pick<DaemonState, "vanished" | "draining" | "ejected" | "now"> | undefined;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules | undefined;
-}
-
-/** Endpoints whose clients are reset, in the order in which they left. */
-export interface KnownVanished {
-  readonly endpoints: readonly VanishedEndpoint[];
-  /** Terminating endpoints of Services with a drain timeout. */
-  readonly draining: readonly DrainingEndpoint[];
-  /** The time of this reading, milliseconds since 1970. */
-  readonly now: number;
-}
-
-/** Endpoints that do not answer the node, those ejected first first. */
-export interface KnownEjected {
-  readonly endpoints: readonly EjectedEndpoint[];
-  /** When that was, milliseconds since 1970. */
-  readonly now: number;
 }
 
 /** The kernel's tables, and other facts of the kernel that `--live` uses. */

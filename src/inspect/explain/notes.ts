@@ -3,6 +3,7 @@ import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
+import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
@@ -27,7 +28,7 @@ import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/set
 import type { Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { isKept } from "./endpoints.ts";
-import type { ExplainInput, KnownVanished, LiveRules } from "./explain-input.ts";
+import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { chainText, isOtherTable, ruleAsItStands } from "./other-tables.ts";
@@ -299,15 +300,21 @@ const MOST = 5;
  * kernel.
  */
 function vanishedNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
-  const { vanished, live, objectsKnown } = input;
-  if (vanished !== undefined) return match === undefined ? [] : daemonNotes(match, vanished);
+  const { daemon, live, objectsKnown } = input;
+  // Older daemons do not say it.
+  if (daemon?.vanished !== undefined)
+    return match === undefined ? [] : daemonNotes(match, daemon.vanished, daemon);
   if (live === undefined || connection.protocol !== "tcp" || (match === undefined && objectsKnown)) return [];
   return kernelNotes(familyOf(connection.to), match, live);
 }
 
 /** Lists the endpoints that left, the last one first, and then those that terminate. */
-function daemonNotes({ port }: Match, { endpoints, draining, now }: KnownVanished): Note[] {
-  const own = endpoints.filter(
+function daemonNotes(
+  { port }: Match,
+  vanished: readonly VanishedEndpoint[],
+  { draining = [], now }: NonNullable<ExplainInput["daemon"]>,
+): Note[] {
+  const own = vanished.filter(
     ({ family, services }) => family === port.family && services.includes(port.service.name),
   );
   const reset = own.toReversed().map(({ target, leftAt, isDrained }) => {

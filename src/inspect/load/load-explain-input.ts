@@ -73,19 +73,10 @@ export async function loadExplainInput(
     loadBalancers: unserved.loadBalancers,
     objectsKnown,
     live: tables && (await liveRules(request, tables.ruleset, query)),
-    ...(request.paths.length > 0 ? {} : knownByDaemon(request.daemon)),
+    daemon: request.paths.length > 0 ? undefined : request.daemon?.state,
   };
   const notices = [...loaded.notices, ...(tables?.notices ?? [])];
   return { input, diagnostics, notices, missingNode, origin };
-}
-
-function knownByDaemon(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished" | "ejected"> {
-  const { vanished, draining = [], ejected, now } = daemon?.state ?? {};
-  if (now === undefined) return {};
-  return {
-    vanished: vanished && { endpoints: vanished, draining, now },
-    ejected: ejected && { endpoints: ejected, now },
-  };
 }
 
 const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };

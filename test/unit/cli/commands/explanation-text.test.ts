@@ -18,7 +18,7 @@ const TO_WEB: Connection = {
   protocol: "tcp",
 };
 
-function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}): Explanation {
+function explanation(count: number, options: Pick<ExplainInput, "daemon"> = {}): Explanation {
   const endpoints = Array.from({ length: count }, (_, i) =>
     endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }),
   );
@@ -97,7 +97,7 @@ test("an explanation names the endpoints that left its Service and whose clients
     leftAt: 1_000_000,
   } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
-  const whole = explanation(1, { vanished: { endpoints, draining: [], now: 1_083_000 } });
+  const whole = explanation(1, { daemon: { vanished: endpoints, draining: [], now: 1_083_000 } });
   const { notes } = whole;
   const schema = JSON.parse(
     readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"),

@@ -1,10 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import {
-  type ExplainInput,
-  hostOf,
-  type KnownVanished,
-} from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import type { Protocol, ServiceName } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
@@ -48,7 +44,7 @@ function inputOf(
 }
 
 /** The input of `explain --live` where the kernel resets clients of these endpoints. */
-function input(targets: readonly string[], vanished?: KnownVanished): ExplainInput {
+function input(targets: readonly string[], daemon?: ExplainInput["daemon"]): ExplainInput {
   return inputOf({ resetVanished: true }, (state) => {
     state.families.ip?.setVanished(new Set(targets));
     const ruleset: Ruleset = Object.fromEntries(
@@ -56,7 +52,7 @@ function input(targets: readonly string[], vanished?: KnownVanished): ExplainInp
     );
     const otherTables = { tables: [], older: { ip: 0, ip6: 0 } };
     const live = { ruleset, otherTables, interfaceTo: () => undefined, affinityEntries: [] };
-    return { live, ...(vanished === undefined ? {} : { vanished }) };
+    return { live, ...(daemon === undefined ? {} : { daemon }) };
   });
 }
 
@@ -77,7 +73,7 @@ describe("the notes on vanished endpoints", () => {
   test("come from the daemon if it answers", () => {
     const services = input([]).cache.serviceNames();
     const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
-    const known = { endpoints: [left], draining: [], now: 5000 };
+    const known = { vanished: [left], draining: [], now: 5000 };
     expect(resets(input(["172.31.0.9 . 8080"], known))).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 left \S+ port .* 5s ago/),
     ]);
@@ -91,7 +87,7 @@ describe("the notes on vanished endpoints", () => {
       ["172.31.0.9", 40_000],
     ] as const;
     const known = {
-      endpoints: [
+      vanished: [
         { family: "ip", target: "172.31.0.9 . 8080", services: [name], leftAt: 40_000, isDrained: true },
       ],
       draining: draining.map(([address, dueAt]) => {
