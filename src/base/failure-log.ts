@@ -23,13 +23,13 @@ export class FailureLog {
   #since = 0;
 
   /**
+   * @param parts of the caller
    * @param failed message of a failure: "cannot read the files"
    * @param recovered message of the first success after failures: "the files can be read again"
    * @param level level of a failure; repetitions are logged at debug level, the recovery at info
    */
   constructor(
-    logger: Logger,
-    clock: Clock,
+    { logger, clock }: { readonly logger: Logger; readonly clock: Clock },
     failed: string,
     recovered: string,
     level: "warn" | "error" = "warn",

@@ -101,10 +101,8 @@ export class StaleFlowCleaner {
 
   constructor(parts: StaleFlowCleanerParts) {
     this.#parts = parts;
-    const { logger, clock } = parts;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      parts,
       "cannot delete stale UDP flows",
       "stale UDP flows are deleted again",
     );

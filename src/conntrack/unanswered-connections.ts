@@ -20,8 +20,7 @@ export function unansweredReleaser(
   logger: Logger,
 ): (endpoints: readonly Silent[]) => Promise<void> {
   const failures = new FailureLog(
-    logger,
-    clock,
+    { logger, clock },
     "cannot release connections that wait for ejected endpoints: their clients wait up to two minutes",
     "connections that wait for ejected endpoints are released again",
   );

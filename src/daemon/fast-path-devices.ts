@@ -67,11 +67,9 @@ export class FastPathDevices implements SyncSubscriber {
   #isLimitLogged = false;
 
   constructor(parts: FastPathDevicesParts) {
-    const { logger, clock } = parts;
     this.#parts = parts;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      parts,
       "cannot add this host's interfaces to the flow tables, retrying: their connections are without the fast path",
       "this host's interfaces are in the flow tables again",
     );

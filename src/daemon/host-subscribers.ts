@@ -76,8 +76,7 @@ function reservedPorts(
   logger: Logger,
 ): SyncSubscriber {
   const failures = new FailureLog(
-    logger,
-    clock,
+    { logger, clock },
     "cannot reserve NodePorts, retrying",
     "NodePorts are reserved again",
   );

@@ -31,8 +31,7 @@ export class SyncLog implements SyncSubscriber {
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      { logger, clock },
       "sync failed, retrying",
       "sync succeeded after failures",
       "error",

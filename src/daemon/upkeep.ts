@@ -29,8 +29,7 @@ export class Upkeep {
     this.#options = options;
     this.#proxier = proxier;
     this.#hostFailures = new FailureLog(
-      input.logger,
-      input.system.clock,
+      { logger: input.logger, clock: input.system.clock },
       "cannot read the addresses of this host, retrying",
       "the addresses of this host can be read again",
     );

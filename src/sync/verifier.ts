@@ -87,10 +87,8 @@ export class Verifier implements SyncSubscriber {
   constructor(parts: VerifierParts) {
     this.#parts = parts;
     this.#comparer = new KernelComparer(parts);
-    const { logger, clock } = parts;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      parts,
       "cannot read our tables to verify them, retrying",
       "our tables can be read and verified again",
     );

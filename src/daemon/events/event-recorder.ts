@@ -118,11 +118,13 @@ export class EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    const { logger, clock } = options;
-    const failed = "the API server does not take Events";
-    this.#failures = new FailureLog(logger, clock, failed, "the API server takes Events again");
-    this.#ofNode = new NamespaceTokens(clock, OF_NODE);
-    this.#ofNamespaces = new NamespaceTokens(clock, OF_NAMESPACE);
+    this.#failures = new FailureLog(
+      options,
+      "the API server does not take Events",
+      "the API server takes Events again",
+    );
+    this.#ofNode = new NamespaceTokens(options.clock, OF_NODE);
+    this.#ofNamespaces = new NamespaceTokens(options.clock, OF_NAMESPACE);
   }
 
   record(given: EventNote): void {

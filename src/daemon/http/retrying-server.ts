@@ -33,8 +33,7 @@ export class RetryingServer {
 
   constructor(options: RetryingServerOptions) {
     this.#options = options;
-    const { logger, clock } = options;
-    this.#failures = new FailureLog(logger, clock, "cannot bind, retrying", "bound after failures");
+    this.#failures = new FailureLog(options, "cannot bind, retrying", "bound after failures");
   }
 
   /** The port; undefined while it does not listen. */

@@ -73,12 +73,9 @@ export class PassiveHealth implements SyncSubscriber {
 
   constructor(parts: PassiveHealthParts) {
     this.#parts = parts;
-    const { logger, clock } = parts;
-    const lost = "cannot read the counters of watched endpoints: none is ejected";
     this.#failures = new FailureLog(
-      logger,
-      clock,
-      lost,
+      parts,
+      "cannot read the counters of watched endpoints: none is ejected",
       "the counters of watched endpoints can be read again",
     );
   }

@@ -78,11 +78,9 @@ export class AffinityPoller implements SyncSubscriber {
   #isUnfinished = false;
 
   constructor(parts: AffinityPollerParts) {
-    const { logger, clock } = parts;
     this.#parts = parts;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      parts,
       "cannot clean up the affinity map: entries of deleted Services stay until their timeout",
       "the affinity map is cleaned up again",
     );

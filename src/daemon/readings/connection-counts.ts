@@ -47,8 +47,7 @@ export function connectionCounts(
   logger: Logger,
 ): () => Promise<ConnectionCounts> {
   const failures = new FailureLog(
-    logger,
-    clock,
+    { logger, clock },
     "cannot read the connection counters",
     "the connection counters can be read again",
   );
@@ -67,8 +66,7 @@ export function resetPackets(
   logger: Logger,
 ): () => Promise<ResetPackets> {
   const failures = new FailureLog(
-    logger,
-    clock,
+    { logger, clock },
     "cannot read the count of resets",
     "the count of resets can be read again",
   );

@@ -73,10 +73,8 @@ export class RefusalPoller {
 
   constructor(parts: RefusalPollerParts) {
     this.#parts = parts;
-    const { logger, clock } = parts;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      parts,
       "cannot read the refused connections",
       "the refused connections can be read again",
     );

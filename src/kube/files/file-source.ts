@@ -70,17 +70,18 @@ class FileSource implements ObjectSource {
 
   constructor(options: FileSourceOptions) {
     this.#options = options;
-    const { logger, clock } = options;
     this.#failures = new FailureLog(
-      logger,
-      clock,
+      options,
       "cannot read the objects; the last known objects stay in use",
       "the files can be read again",
     );
     const held = <T>(resource: ResourceName, handler: SourceHandler<T>): Held<T> => {
       const status = new SourceStatus();
       const transform = (object: unknown) => object as T;
-      return { status, store: new ObjectStore({ resource, transform, handler, status, logger }) };
+      return {
+        status,
+        store: new ObjectStore({ resource, transform, handler, status, logger: options.logger }),
+      };
     };
     const { services, endpointslices, nodes, servicecidrs } = options.handlers;
     this.#held = {
