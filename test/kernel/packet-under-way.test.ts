@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/model/passive-health.ts";
+import { WATCH_SETS } from "../../src/ruleset/sets.ts";
 import { port, service, slice } from "../support/build.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
@@ -56,4 +58,18 @@ test.each([
   expect((await answers()).size).toBe(3);
   await deleteElement(map, element);
   expect(await answers()).toEqual(new Set(["10.244.2.11", "10.244.2.12"]));
+});
+
+test("a connection whose endpoint is not watched any more, or not yet, works and is not counted", async () => {
+  await program({ passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK });
+  for (const set of WATCH_SETS)
+    await nft("delete", "element", "ip", "nft-proxy", set, "{ 10.244.3.11 . 8080 }");
+  const probe = { from: "pod1", to: CLUSTER_IP, port: 80, proto: "tcp", n: 60 } as const;
+  expect(await node.answers(probe)).toEqual(["10.244.2.11", "10.244.2.12", "10.244.3.11"]);
+  const counted = async (set: string) =>
+    [...(await nft("list", "set", "ip", "nft-proxy", set)).matchAll(/(\S+) \. 8080 counter packets [1-9]/g)]
+      .map(([, address]) => address)
+      .sort();
+  expect(await counted("endpoint-attempts")).toEqual(["10.244.2.11", "10.244.2.12"]);
+  expect(await counted("endpoint-answers")).toEqual(["10.244.2.11", "10.244.2.12"]);
 });
