@@ -2,18 +2,15 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Ajv } from "ajv";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { bundle, nftProxy, SHORT_TIMEOUTS, townFlags, townObjects } from "../support/command.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"),
 );
 const isReport = new Ajv({ strict: true }).compile(schema);
-
-const SHORT_TIMEOUTS = fileURLToPath(new URL("../support/short-timeouts.mjs", import.meta.url));
 
 const flush = () => execa("nft", ["flush", "ruleset"]);
 beforeEach(flush);
@@ -104,7 +101,7 @@ describe("diff", () => {
     test("ends with exit code 2, the reason and what to do", async () => {
       await nftProxy(["apply", ...from("town")]);
       const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
-      const command = [`--import=${SHORT_TIMEOUTS}`, bundle, ...args];
+      const command = [SHORT_TIMEOUTS, bundle, ...args];
       const { exitCode, stdout, stderr } = await execa(process.execPath, command, { reject: false });
       expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
       expect(stderr).toMatch(/^nft-proxy: nft did not end within 30 s\n {2}hint: /);

@@ -103,7 +103,7 @@ test("a deletion of entries succeeds if one has expired already, and fails if a 
 });
 
 test("entries of a deleted Service make room for the clients of others, who stay sticky", async () => {
-  daemon = lab.start(["--affinity-map-size=5000"]);
+  daemon = lab.startImpatient(["--affinity-map-size=5000"]);
   await daemon.saying("full sync");
   await lab.converged({ affinityMapSize: 5000 });
   await forge("attacked", 4000);
@@ -130,7 +130,7 @@ test("in a nearly full map, the Service with the most entries loses some to the 
   // There is no room for one of the clients.
   expect((await answers()).some((each) => each.includes(","))).toBe(true);
   await daemon.stop();
-  daemon = lab.start(flags);
+  daemon = lab.startImpatient(flags);
   const line = await daemon.saying(
     "the affinity map is nearly full: deleted entries of the service ports with the most",
   );

@@ -86,6 +86,9 @@ describe("the helper that listens to the kernel", () => {
   });
 
   test("is replaced when it hangs, and changes in the meantime are repaired", async () => {
+    await daemon.stop();
+    daemon = lab.startImpatient(["--full-resync-period=10h"]);
+    await daemon.saying("full sync");
     const hanging = await theListener();
     process.kill(hanging, "SIGSTOP");
     await lab.nft("add element ip nft-proxy cluster-ips { 192.0.2.68 }");
@@ -124,7 +127,7 @@ describe("the helper that sends requests to the kernel", () => {
   });
 
   test("is replaced when it hangs, and does not delay changes and repairs for long", async () => {
-    daemon = lab.start(["--full-resync-period=2s"]);
+    daemon = lab.startImpatient(["--full-resync-period=2s"]);
     await lab.converged();
     await expect.poll(() => helpers(false)).toHaveLength(1);
     const hanging = helpers(false)[0] ?? 0;

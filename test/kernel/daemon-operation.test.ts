@@ -123,7 +123,7 @@ describe("health", () => {
       (await lab.get(port, path).catch(() => undefined))?.status;
     try {
       await new Promise<void>((resolve) => kubeProxy.onLine(() => resolve()));
-      daemon = lab.start(["--healthz-bind-address=0.0.0.0:10266"]);
+      daemon = lab.startImpatient(["--healthz-bind-address=0.0.0.0:10266"]);
       await expect.poll(() => statusOf(10266, "/readyz")).toBe(200);
       expect(await statusOf(10266, "/livez")).toBe(200);
       // The same for 10256: a program cannot listen on all addresses while another one listens on loopback.

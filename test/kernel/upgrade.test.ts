@@ -82,7 +82,7 @@ async function answers(): Promise<readonly string[]> {
 /** Replaces the daemon by one of another version, as a rolling update does. This version answers pings. */
 async function replaceDaemon(program: string): Promise<void> {
   if (daemon !== undefined) expect(await daemon.stop()).toBe(0);
-  daemon = lab.start(program === bundle ? ["--answer-ping"] : [], undefined, program);
+  daemon = lab.start(program === bundle ? ["--answer-ping"] : [], undefined, [program]);
   await daemon.saying("full sync");
 }
 

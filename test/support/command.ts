@@ -5,6 +5,9 @@ import type { ScenarioName } from "./lab/scenario.ts";
 /** The built product. */
 export const bundle: string = fileURLToPath(new URL("../../dist/nft-proxy.js", import.meta.url));
 
+/** Node's option for a program whose pauses and timeouts of 5 and 30 s are to take a second. */
+export const SHORT_TIMEOUTS: string = `--import=${fileURLToPath(new URL("./short-timeouts.mjs", import.meta.url))}`;
+
 /** The flags with which the towns' scenarios were recorded. */
 export const townFlags: readonly string[] = [
   "--hostname-override=node-1",

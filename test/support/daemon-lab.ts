@@ -9,7 +9,7 @@ import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import type { ContextOptions } from "./build.ts";
-import { bundle, townFlags } from "./command.ts";
+import { bundle, SHORT_TIMEOUTS, townFlags } from "./command.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import { PATIENCE } from "./patience.ts";
 import { textWithoutPlacement } from "./ruleset-text.ts";
@@ -81,13 +81,13 @@ export class DaemonLab {
   /**
    * Starts the daemon with the flags of the towns.
    * @param from flags that select the source of objects. Default: this lab's API server
-   * @param program the bundle. Default: the one just built
+   * @param program the bundle, after Node's options. Default: the one just built
    * @param path PATH for other programs. Default: that of this process
    */
   start(
     flags: readonly string[] = [],
     from: readonly string[] = [`--master=${this.master}`],
-    program = bundle,
+    program: readonly string[] = [bundle],
     path = process.env.PATH,
   ): RunningDaemon {
     const servers = ["--metrics-bind-address=0.0.0.0:10249", "--logging-format=json"];
@@ -97,7 +97,7 @@ export class DaemonLab {
         `PATH=${path}`,
         process.execPath,
         `--import=${SMALL_RANDOM}`,
-        program,
+        ...program,
         "run",
         ...townFlags,
         ...servers,
@@ -105,6 +105,11 @@ export class DaemonLab {
         ...flags,
       ]),
     );
+  }
+
+  /** Starts the daemon with these flags, too. Its pauses and timeouts of 5 s are over after a second. */
+  startImpatient(flags: readonly string[] = []): RunningDaemon {
+    return this.start(flags, undefined, [SHORT_TIMEOUTS, bundle]);
   }
 
   /** Address of the node, seen from this process. */
