@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
@@ -24,30 +25,35 @@ function disagreement(ruleset: Ruleset, probe: Probe, seen: Tally): string | und
 }
 
 describe("the evaluator and the kernel agree", () => {
-  let lab: Lab;
+  /** Two, as tests mostly wait for dropped packets. */
+  let labs: readonly Lab[] = [];
   beforeAll(async () => {
-    lab = await createLab();
+    labs = await Promise.all([createLab(), createLab()]);
   });
-  afterAll(() => lab?.close());
+  afterAll(() => Promise.all(labs.map((lab) => lab.close())));
 
-  const samples = fc
-    .sample(randomRules, { numRuns: 10, seed: 54 })
-    .map((transaction, i) => ({ number: i + 1, transaction }));
+  const samples = fc.sample(randomRules, { numRuns: 10, seed: 54 });
+  const pairs = samples.flatMap((transaction, i) =>
+    i % 2 === 0 ? [[i + 1, i + 2, [transaction, ...samples.slice(i + 1, i + 2)]] as const] : [],
+  );
 
-  test.each(samples)("on random rules, set $number", async ({ transaction }) => {
+  async function disagreements(lab: Lab, transaction: Transaction): Promise<readonly string[]> {
     await lab.loadTransaction(JSON.stringify(transaction));
     // Deletes flows, because existing flows would keep the translation of the previous rules.
     await lab.exec(["conntrack", "-F"]);
     const ruleset = applyTransaction({}, transaction);
     const seen = await lab.observe(randomRulesProbes);
-    expect(
-      randomRulesProbes.flatMap((probe) => disagreement(ruleset, probe, seen.get(probe.id) ?? {}) ?? []),
-    ).toEqual([]);
+    return randomRulesProbes.flatMap((probe) => disagreement(ruleset, probe, seen.get(probe.id) ?? {}) ?? []);
+  }
+
+  test.each(pairs)("on random rules, sets %i and %i", async (_first, _second, transactions) => {
+    const found = labs.map((lab, i) => disagreements(lab, transactions[i] as Transaction));
+    expect(await Promise.all(found)).toEqual([[], []]);
   });
 
   test("on rules that cause every possible outcome", () => {
     const kinds = new Set(
-      samples.flatMap(({ transaction }) => {
+      samples.flatMap((transaction) => {
         const ruleset = applyTransaction({}, transaction);
         return randomRulesProbes.flatMap((probe) => {
           const outcomes = evaluate(ruleset, LAB_NODE, packetOf(probe));
