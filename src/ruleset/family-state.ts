@@ -317,9 +317,9 @@ export class FamilyState {
     return this.#tracker.pending();
   }
 
-  /** As {@link DeltaTracker.writtenElements}. */
+  /** As {@link DeltaTracker.writtenElements}, with one for each range that waits to be divided. */
   get writtenElements(): number {
-    return this.#tracker.writtenElements;
+    return this.#tracker.writtenElements + this.#ranges.changed;
   }
 
   /** Records that the kernel has the whole table. */

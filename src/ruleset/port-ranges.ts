@@ -74,6 +74,7 @@ export class PortRanges {
   /** The explicit frontends of each address and protocol; undefined until there is a range. */
   #ports: Map<string, Set<string>> | undefined;
   readonly #dirty = new Set<string>();
+  #changed = 0;
 
   /**
    * @param frontends the keys of all explicit frontends of service ports
@@ -89,6 +90,11 @@ export class PortRanges {
     return this.#places.size === 0;
   }
 
+  /** How many ranges of service ports changed since ports were last divided. */
+  get changed(): number {
+    return this.#changed;
+  }
+
   /** Records that an explicit frontend came or went. @returns whether its address has ranges */
   setPort(frontend: string, isThere: boolean): boolean {
     if (this.#ports === undefined) return false;
@@ -100,6 +106,7 @@ export class PortRanges {
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     if (before !== undefined && after !== undefined && isSame(before, after)) return;
+    this.#changed += Math.max(before?.ranges.length ?? 0, after?.ranges.length ?? 0);
     for (const rules of before?.ranges ?? []) {
       const { port, lists } = before as ServicePortRules;
       this.#delete({ port, rules, isSticky: lists.isSticky });
@@ -131,6 +138,7 @@ export class PortRanges {
       for (const frontend of this.#ports?.get(name) ?? []) ports.push(frontend);
     }
     this.#dirty.clear();
+    this.#changed = 0;
     return { pieces, addedPorts, deletedPorts };
   }
 

@@ -165,7 +165,6 @@ export class Renderer {
         if (this.state.writtenElements >= limit) break;
         if (!this.#waiting.has(name)) continue;
         yield* this.#renderService(name, excluded, limit);
-        this.#cutRanges();
       }
     }
   }
@@ -245,13 +244,10 @@ export class Renderer {
     const context = contextOf(this.#nodeContext, port.family);
     const state = this.state.families[port.family];
     if (context === undefined || state === undefined) return;
-    if (this.#losesAffinity(port)) {
-      this.#take(port);
-      if (this.#holdsIds) this.#cutRanges();
-    }
     const rules = rulesFor(port, slices, context, this.#cache);
     const excess = excessOf(rules);
     if (excess === undefined) {
+      if (this.#holdsIds && !state.hasIdFor(rules)) this.#cutRanges();
       state.put(rules);
       return;
     }

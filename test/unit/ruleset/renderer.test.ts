@@ -219,6 +219,62 @@ describe("an update that may write so many elements", () => {
     expect(text()).toContain("2000-2009");
   });
 
+  /** Services with ranges of ports, all at the same external address. */
+  const rangedServices = (count: number, rangeCount: number) =>
+    Array.from({ length: count }, (_, i) => {
+      const ranges = Array.from({ length: rangeCount }, (_, n) => ({
+        first: 1000 + 20 * n,
+        last: 1009 + 20 * n,
+      }));
+      const ports = [port(80, { ranges })];
+      return service({
+        name: `ranged-${i}`,
+        clusterIPs: [`10.96.1.${i}`],
+        externalIPs: ["203.0.113.1"],
+        ports,
+      });
+    });
+
+  test("divides the ports of an address once for many Services", () => {
+    const work = (count: number) => {
+      const cache = cacheOf({ services: rangedServices(count, 20) });
+      const renderer = new Renderer(cache, testNodeContext());
+      return countOperations(() => {
+        for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+      });
+    };
+    work(10);
+    expect(work(40)).toBeLessThan(6 * work(10));
+  });
+
+  test("counts ranges before they are divided, also those that others win", () => {
+    const { cache, renderer, update } = setUp();
+    for (const one of rangedServices(4, 10)) cache.putService(one);
+    update(50);
+    expect([...renderer.waiting]).toEqual(["default/ranged-3"]);
+  });
+
+  test("gives the list id of a deleted Service with ranges of ports to another one", () => {
+    const ranged = (name: string, createdAt: number) =>
+      service({
+        name,
+        createdAt,
+        affinitySeconds: 60,
+        clusterIPs: [`10.96.1.${9 - createdAt}`],
+        ports: [port(80, { ranges: [{ first: 1000, last: 1009 }] })],
+      });
+    const cache = cacheOf({ services: [ranged("a/old", 1), ranged("b/mid", 2)] });
+    const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    cache.deleteService(named("a/old"));
+    cache.putService(ranged("c/new", 3));
+    // The next update after a change of ranges has none.
+    for (let left = 2; left > 0; left--)
+      for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+    expect(served(renderer)).toEqual(new Set(["b/mid", "c/new"]));
+  });
+
   test("changes endpoints of a Service with ranges of ports right after other ranges", () => {
     const { cache, renderer, update } = setUp();
     const ranges = [{ first: 1000, last: 1009 }];
