@@ -4,8 +4,17 @@ import type { Endpoint } from "../model/endpoint.ts";
 /** Sizes of slot tables: primes just below powers of two, the last below the offset of short-cut lists. */
 const SIZES = [251, 1021, 4093, 16381, 65521] as const;
 
-/** Minimum number of slots for each endpoint, or for the lightest. */
+/** Minimum number of slots for each endpoint, or for the lightest, in tables up to {@link MOST_FOR_TEN}. */
 const SLOTS_EACH = 10;
+
+/**
+ * Maximum size of a table that is made larger to give each endpoint 10 slots. The kernel takes 6 us of CPU
+ * for each new slot, and changes of other Services wait meanwhile.
+ */
+const MOST_FOR_TEN = 16381;
+
+/** Minimum number of slots for each endpoint in larger tables. */
+const LEAST_SLOTS_EACH = 3;
 
 /** Maximum size of a table that weights alone ask for. */
 const MOST_FOR_WEIGHTS = 4093;
@@ -29,8 +38,8 @@ export interface Weights {
 }
 
 /**
- * The number of slots for some endpoints: enough for 10 each, and up to 4093 for 10 of the lightest by its
- * weight.
+ * The number of slots for some endpoints: enough for 10 each, or for 3 each from 1639 endpoints on; and up to
+ * 4093 for 10 of the lightest by its weight.
  * @param owners at least one
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
@@ -46,7 +55,7 @@ export function slotCount(owners: readonly SlotOwner[]): number {
 /** As {@link slotCount}, from totals; more endpoints never get fewer slots. */
 export function slotCountOf({ count, sum, lightest }: Weights): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
-  const least = Math.max(SLOTS_EACH * count, byWeight);
+  const least = Math.max(Math.min(SLOTS_EACH * count, MOST_FOR_TEN), LEAST_SLOTS_EACH * count, byWeight);
   return SIZES.find((size) => size >= least) ?? 65521;
 }
 
@@ -144,6 +153,12 @@ function mayTake({ taken, least, most }: Candidate, free: number, reserved: numb
 
 function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] {
   const sum = owners.reduce((total, { weight }) => total + weight, 0);
+  const shareOf = (weight: number) => (count * weight) / sum;
+  const leastOf = (share: number, round: (slots: number) => number) =>
+    Math.max(1, round(share - bandOf(share, count)));
+  const needed = owners.reduce((total, { weight }) => total + leastOf(shareOf(weight), Math.ceil), 0);
+  // With 3 slots each and weights, rounding up may ask for more slots than there are.
+  const round = needed > count ? Math.floor : Math.ceil;
   const ordered = owners
     .map(({ address, port, weight }, owner) => ({ address, port, weight, owner }))
     .sort((a, b) => (a.address === b.address ? a.port - b.port : a.address < b.address ? -1 : 1));
@@ -151,19 +166,22 @@ function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] 
   return ordered.map(({ address, weight, owner }) => {
     const before = seen.get(address) ?? 0;
     seen.set(address, before + 1);
-    const share = (count * weight) / sum;
-    const band = Math.min(BAND_OF_ALL * count, BAND_OF_OWN * share);
+    const share = shareOf(weight);
     return {
       owner,
       hash: hashOf(address, before),
       weight,
-      least: Math.max(1, Math.ceil(share - band)),
-      most: Math.max(Math.ceil(share), Math.floor(share + band)),
+      least: leastOf(share, round),
+      most: Math.max(Math.ceil(share), Math.floor(share + bandOf(share, count))),
       taken: 0,
       tries: 0,
       credit: 0,
     };
   });
+}
+
+function bandOf(share: number, count: number): number {
+  return Math.min(BAND_OF_ALL * count, BAND_OF_OWN * share);
 }
 
 const BYTES = new TextEncoder();

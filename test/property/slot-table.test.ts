@@ -41,7 +41,9 @@ describe("a slot table", () => {
     [102, 1021],
     [409, 4093],
     [410, 16381],
-    [6553, 65521],
+    [1639, 16381],
+    [5460, 16381],
+    [5461, 65521],
   ])("of %i endpoints of one weight has %i slots", (count, size) => {
     expect(slotCount(owners(count, 0))).toBe(size);
   });
@@ -68,6 +70,19 @@ describe("a slot table", () => {
       }),
       { numRuns: 60 },
     );
+  });
+
+  test("with 3 slots for each of thousands of endpoints gives every one a slot, heavy and light alike", () => {
+    for (const light of [0, 0.31, 0.5, 0.9]) {
+      const all = Array.from({ length: 5460 }, (_, i) => owner(i, 0, i < light * 5460 ? 1 : 100));
+      expect(slotCount(all)).toBe(16381);
+      expect(counts(slots(all)).size).toBe(5460);
+    }
+  });
+
+  test("with 3 slots for each of thousands of endpoints moves few others' slots when one endpoint goes", () => {
+    const all = owners(5000, 0);
+    expect(movedBeyondOwn(all, all[397] as SlotOwner, slotCount(all))).toBeLessThan(0.005);
   });
 
   test.each([2, 3, 5, 8, 10, 18, 25, 26, 60, 102, 103, 250])(
