@@ -33,11 +33,7 @@ export function explanationText(given: Explanation, style: Style): string {
     ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ", style.columns)),
     ...section("The way through the rules", wayLines(steps, style), style),
     ...section("Endpoints", endpointLines(endpoints, style), style),
-    ...section(
-      "Also",
-      notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ", style.columns)),
-      style,
-    ),
+    ...section("Also", noteLines(notes, style), style),
     ...(differences === undefined
       ? []
       : section("Kernel against the desired state", differenceLines(differences, style), style)),
@@ -48,15 +44,17 @@ export function explanationText(given: Explanation, style: Style): string {
 }
 
 /**
- * Several connections, a few lines each, below the endpoints of their Service port. Ends with a line feed.
+ * Several connections, a few lines each, below the endpoints of their Service port and what its annotations
+ * mean. Ends with a line feed.
  */
 export function portReportsText(ports: readonly PortReport[], style: Style): string {
   const blocks = ports.map(({ title, explanations }) => {
     const harmlessOnes = explanations.map(harmless);
-    const endpoints = endpointLines(harmlessOnes[0]?.endpoints ?? [], style);
+    const [first] = harmlessOnes;
     return [
       style.heading(printable(title)),
-      ...endpoints,
+      ...endpointLines(first?.endpoints ?? [], style),
+      ...noteLines(first?.notes ?? [], style),
       ...harmlessOnes.flatMap((one) => briefLines(one, style)),
     ];
   });
@@ -139,6 +137,10 @@ function frontendText({ frontend }: Explanation): string {
   const affinity = affinitySeconds === 0 ? "" : `, affinity of ${durationText(affinitySeconds)}`;
   const list = endpointsOf === "local" ? ", endpoints of this node only" : "";
   return `the ${ORIGIN_NAMES[origin]} of Service ${service}${name}${list}${affinity}`;
+}
+
+function noteLines(notes: Explanation["notes"], style: Style): string[] {
+  return notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ", style.columns));
 }
 
 function section(title: string, lines: readonly string[], style: Style): string[] {

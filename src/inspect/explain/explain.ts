@@ -9,14 +9,17 @@ import { clientChoice, explainEndpoints, isBalancedOver } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { type Match, matchOf, nodePortAt } from "./match.ts";
-import { explainNotes } from "./notes.ts";
+import { explainNotes, servicePortNotes } from "./notes.ts";
 import { followAllTables, otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
 import { destinationText, listText, RESULTS } from "./words.ts";
 
-/** The detail of an explanation. A brief one has no steps and no notes, and takes half of the time. */
+/**
+ * The detail of an explanation. A brief one has no steps, and only the notes about the Service port. It takes
+ * half of the time.
+ */
 export type Detail = "brief" | "whole";
 
 /**
@@ -51,7 +54,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes:
       detail === "brief"
-        ? []
+        ? servicePortNotes(match, outcomes, input)
         : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,

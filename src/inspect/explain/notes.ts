@@ -5,12 +5,14 @@ import { counted, listText } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
+import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
   connectionTimeoutsText,
   timeoutsOfProtocol,
 } from "../../model/connection-timeouts.ts";
 import { familyOf } from "../../model/ip.ts";
+import { passiveHealthOf } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
@@ -41,6 +43,22 @@ interface NotedOutcomes {
   readonly all: readonly Outcome[];
 }
 
+/** What the annotations of a Service mean for every connection to one of its ports, and what it lacks. */
+export function servicePortNotes(
+  match: Match | undefined,
+  own: readonly Outcome[],
+  input: ExplainInput,
+): Note[] {
+  if (match === undefined) return [];
+  return [
+    ...reducedNotes(match, input),
+    ...watchingNotes(match, input),
+    ...clientLimitNotes(match, input),
+    ...lifeNotes(match),
+    ...timeoutNotes(match, own, input),
+  ];
+}
+
 /**
  * Further facts about a connection: source address, affinity, source ranges, conflicts, hints. An echo
  * request has none.
@@ -55,15 +73,13 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
-    ...reducedNotes(match, input),
-    ...clientLimitNotes(match, input),
+    ...servicePortNotes(match, own, input),
     ...schedulerNotes(match, own),
     ...(match === undefined
       ? []
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
     ...fastPathNotes(connection, own, input),
-    ...timeoutNotes(match, own, input),
   ];
 }
 
@@ -130,15 +146,11 @@ function fastPathNotes(
 }
 
 /** The timeouts that the rules give the connection, by the Service's names. */
-function timeoutNotes(
-  match: Match | undefined,
-  outcomes: readonly Outcome[],
-  { nodeContext }: ExplainInput,
-): Note[] {
+function timeoutNotes({ port }: Match, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
   const isTimed = outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "timeouts")),
   );
-  const own = match && timeoutsOfProtocol(match.port.service.connectionTimeouts, match.port.spec.protocol);
+  const own = timeoutsOfProtocol(port.service.connectionTimeouts, port.spec.protocol);
   if (!isTimed || own === undefined) return [];
   const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
   const fastPath = isFast
@@ -172,9 +184,9 @@ function affinityNotes(
 }
 
 /** Names the features that a Service port lacks because a budget is used up. */
-function reducedNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
+function reducedNotes({ port }: Match, { state }: ExplainInput): Note[] {
   return FEATURES.flatMap((feature): Note[] => {
-    const reason = match && state.budgets.without(feature).get(match.port.key);
+    const reason = state.budgets.without(feature).get(port.key);
     if (reason === undefined) return [];
     return [
       { topic: FEATURE_TOPICS[feature], message: `served without ${FEATURE_NAMES[feature]}: ${reason}` },
@@ -190,10 +202,41 @@ const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   timeouts: "timeouts",
 };
 
+/** What the node does if endpoints of the port do not answer. */
+function watchingNotes({ port }: Match, { state, nodeContext }: ExplainInput): Note[] {
+  const byDefault = contextOf(nodeContext, port.family)?.passiveHealthCheck ?? "never";
+  const check = passiveHealthOf(port, byDefault);
+  const watched = state.families[port.family]?.servicePortRules(port.key)?.watched ?? [];
+  if (check === undefined || watched.length === 0) return [];
+  const [eject, share] = [durationText(check.ejectMs / 1000), `${check.maxEjected} %`];
+  const message = `an endpoint that answers none of ${counted(check.failures, "new connection")} in a row is tried, and ejected for ${eject} at first unless it answers; at most ${share} of the endpoints are ejected`;
+  return [{ topic: "passive health check", message }];
+}
+
+/** What becomes of connections when an endpoint terminates or leaves. */
+function lifeNotes({ port: { service, spec } }: Match): Note[] {
+  const { onEndpointRemoved, drainTimeoutMs } = service;
+  const isTcp = spec.protocol === "tcp";
+  const fate = isTcp ? "are reset" : "move to another endpoint";
+  const messages = [
+    ...(onEndpointRemoved === undefined || !isTcp
+      ? []
+      : [
+          `connections to an endpoint that left are ${onEndpointRemoved === "keep" ? "kept" : "reset"} (annotation ${ON_REMOVED_ANNOTATION})`,
+        ]),
+    ...(drainTimeoutMs === undefined
+      ? []
+      : [
+          `connections to a terminating endpoint ${fate} after ${durationText(drainTimeoutMs / 1000)} (annotation ${DRAIN_TIMEOUT_ANNOTATION})`,
+        ]),
+  ];
+  return messages.map((message) => ({ topic: "reset", message }));
+}
+
 /** The kernel does not show how many connections of a client it counts. */
-function clientLimitNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
-  const ofFamily = match && state.families[match.port.family];
-  const limits = ofFamily && limitsAt(ofFamily, match.port);
+function clientLimitNotes({ port }: Match, { state }: ExplainInput): Note[] {
+  const ofFamily = state.families[port.family];
+  const limits = ofFamily && limitsAt(ofFamily, port);
   if (limits === undefined) return [];
   const message = `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`;
   return [{ topic: "client limits", message }];

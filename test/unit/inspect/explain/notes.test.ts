@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
+import type { Note } from "../../../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import type { Protocol, ServiceName } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
@@ -210,4 +211,38 @@ test("a note gives the limits of a Service's clients, or the reason why they hav
   expect(notesOf({ maxLimitedClients: 0 })).toEqual([
     expect.stringMatching(/^served without limits of its clients:/),
   ]);
+});
+
+test("a brief explanation has the notes about the Service port alone", () => {
+  const options: ServiceOptions = {
+    affinitySeconds: 600,
+    passiveHealthCheck: { failures: 3, intervalMs: 1000, ejectMs: 10_000, maxEjected: 50 },
+    clientLimits: { connections: 7 },
+    onEndpointRemoved: "reset",
+    drainTimeoutMs: 60_000,
+    connectionTimeouts: { "tcp-established": 7200 },
+  };
+  const of = inputOf({}, undefined, options);
+  of.cache.putSlice(slice({ endpoints: ["172.31.0.5", "172.31.0.6"].map((address) => endpoint(address)) }));
+  const renderer = new Renderer(of.cache, of.nodeContext);
+  renderer.update(of.cache.serviceNames());
+  const whole = { ...of, state: renderer.state };
+  const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, whole);
+  const topics = (notes: readonly Note[]) => notes.map(({ topic }) => topic);
+  const brief = explain(connection, whole, "brief");
+  expect(topics(brief.notes)).toEqual([
+    "passive health check",
+    "client limits",
+    "reset",
+    "reset",
+    "timeouts",
+  ]);
+  expect(brief.notes.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/none of 3 new connections in a row is tried, and ejected for 10s at first/),
+    expect.stringMatching(/^each source address can have 7 connections at a time;/),
+    "connections to an endpoint that left are reset (annotation nft-proxy.io/on-endpoint-removed)",
+    "connections to a terminating endpoint are reset after 1m (annotation nft-proxy.io/drain-timeout)",
+    expect.stringMatching(/^conntrack forgets the connection after tcp-established=2h/),
+  ]);
+  expect(topics(explain(connection, whole).notes)).toEqual(["source", "affinity", ...topics(brief.notes)]);
 });
