@@ -97,42 +97,32 @@ export class SyncLog implements SyncSubscriber {
   }
 
   #logQuarantine({ begun, ended }: QuarantineChange): void {
-    const serviceOf = ({ service }: QuarantinedService) => service;
-    this.#lines.quarantined.log(
-      begun,
-      serviceOf,
-      (each) =>
-        this.#logger.error(
-          { servicePort: quarantinedText(each) },
-          `service port quarantined: ${each.reason}`,
-        ),
-      (count) =>
-        this.#logger.error({ others: count }, `service ports quarantined of ${furtherServices(count)}`),
-    );
-    this.#lines.released.log(
-      ended,
-      serviceOf,
-      (each) =>
-        this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined"),
-      (count) => this.#logger.info({ others: count }, `no longer quarantined: ${furtherServices(count)}`),
-    );
+    const quarantined = ({ reason }: QuarantinedService) => `service port quarantined: ${reason}`;
+    this.#logPorts("quarantined", "error", begun, quarantined, "service ports quarantined of");
+    const released = () => "service port no longer quarantined";
+    this.#logPorts("released", "info", ended, released, "no longer quarantined:");
   }
 
   #logReduced(feature: Feature, { begun, ended }: QuarantineChange): void {
-    const serviceOf = ({ service }: QuarantinedService) => service;
-    const name = FEATURE_NAMES[feature];
-    const text = `served without ${name}`;
-    this.#lines.reduced.log(
-      begun,
-      serviceOf,
-      (each) => this.#logger.warn({ servicePort: quarantinedText(each) }, `${text}: ${each.reason}`),
-      (count) => this.#logger.warn({ others: count }, `${text}: ${furtherServices(count)}`),
-    );
-    this.#lines.restored.log(
-      ended,
-      serviceOf,
-      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, `served with ${name} again`),
-      (count) => this.#logger.info({ others: count }, `served with ${name} again: ${furtherServices(count)}`),
+    const without = `served without ${FEATURE_NAMES[feature]}:`;
+    this.#logPorts("reduced", "warn", begun, ({ reason }) => `${without} ${reason}`, without);
+    const again = `served with ${FEATURE_NAMES[feature]} again`;
+    this.#logPorts("restored", "info", ended, () => again, `${again}:`);
+  }
+
+  /** @param others begins the line with the number of further Services */
+  #logPorts(
+    kind: "quarantined" | "released" | "reduced" | "restored",
+    level: "error" | "warn" | "info",
+    ports: readonly QuarantinedService[],
+    textOf: (port: QuarantinedService) => string,
+    others: string,
+  ): void {
+    this.#lines[kind].log(
+      ports,
+      ({ service }) => service,
+      (port) => this.#logger[level]({ servicePort: quarantinedText(port) }, textOf(port)),
+      (count) => this.#logger[level]({ others: count }, `${others} ${furtherServices(count)}`),
     );
   }
 
