@@ -90,23 +90,9 @@ export class FamilyState {
     return this.#tracker.table;
   }
 
-  copyOfIds(): ListIds {
-    return this.#lists.ids.copy();
-  }
-
-  /** The ids of service ports that went, of which the kernel may remember clients. */
-  get heldIds(): ReadonlySet<number> {
-    return this.#lists.ids.held;
-  }
-
-  /** Whether there are {@link FamilyState.heldIds}. */
-  get holdsIds(): boolean {
-    return this.#lists.ids.holdsAny;
-  }
-
-  /** Frees ids for whose clients the kernel has no entries left. */
-  forgotten(ids: readonly number[]): void {
-    this.#lists.ids.forgotten(ids);
+  /** The ids of service ports. */
+  get ids(): ListIds {
+    return this.#lists.ids;
   }
 
   /** Replaces everything that does not come from Services. The caller renders all service ports again. */
@@ -175,11 +161,6 @@ export class FamilyState {
     if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declare("watching", false);
     for (const part of PARTS_OF_LISTS) this.#declare(part, this.#users[part].size > 0);
     return pieces.length > 0;
-  }
-
-  /** Whether a service port has an id, or one is left for it. */
-  hasIdFor({ port: { key }, lists: { isSticky } }: ServicePortRules): boolean {
-    return this.#lists.ids.hasFor(key, isSticky);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -325,7 +306,7 @@ export class FamilyState {
   /** Records that the kernel has the whole table. */
   committed(): void {
     this.#tracker.committed();
-    this.#lists.ids.committed();
+    this.ids.committed();
     this.#before.clear();
   }
 
@@ -391,7 +372,7 @@ export class FamilyState {
   #putListOf(key: string): void {
     const owner = this.#candidates.owners.get(key);
     const { port, rules } = this.#ranges.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
-    const id = port && this.#lists.ids.of(port.key);
+    const id = port && this.ids.of(port.key);
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 

@@ -247,7 +247,7 @@ export class Renderer {
     const rules = rulesFor(port, slices, context, this.#cache);
     const excess = excessOf(rules);
     if (excess === undefined) {
-      if (this.#holdsIds && !state.hasIdFor(rules)) this.#cutRanges();
+      if (this.#holdsIds && !state.ids.hasFor(port.key, rules.lists.isSticky)) this.#cutRanges();
       state.put(rules);
       return;
     }

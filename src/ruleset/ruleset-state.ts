@@ -32,7 +32,7 @@ export class RulesetState {
     this.families = Object.fromEntries(
       nodeContext.map((context) => [
         context.family,
-        new FamilyState(context, idsOf?.families[context.family]?.copyOfIds()),
+        new FamilyState(context, idsOf?.families[context.family]?.ids.copy()),
       ]),
     );
   }

@@ -126,7 +126,7 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   #pause(took: number): number {
-    const isUrgent = this.#isUnfinished || FAMILIES.some((family) => this.#state(family)?.holdsIds);
+    const isUrgent = this.#isUnfinished || FAMILIES.some((family) => this.#state(family)?.ids.holdsAny);
     return Math.max(isUrgent ? SHORT_PAUSE : LONG_PAUSE, PAUSE_RATIO * took);
   }
 
@@ -140,7 +140,7 @@ export class AffinityPoller implements SyncSubscriber {
     const spec = state?.table.sets.get(AFFINITY)?.spec;
     // Until the rules are repaired, it is not certain which service port has which id.
     if (state === undefined || spec === undefined || this.#parts.loop.given === undefined) return;
-    const held = [...state.heldIds];
+    const held = [...state.ids.held];
     const { clients, ids } = await readLimitedClients(this.#parts.tables, state.table);
     this.#limited.set(family, clients);
     const isSticky = (state.table.sets.get(AFFINITY_IDS)?.elements.size ?? 0) > 0;
@@ -150,7 +150,7 @@ export class AffinityPoller implements SyncSubscriber {
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
     if (deleted > 0) this.#parts.onDeleted("gone", deleted);
-    if (isComplete && gone.length < MOST_DELETED) state.forgotten(held.filter((id) => !ids.has(id)));
+    if (isComplete && gone.length < MOST_DELETED) state.ids.forgotten(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
     if (excess.size > 0) await this.#makeRoom(state, spec, counts, excess);

@@ -121,9 +121,9 @@ describe("the id of a deleted service port with limits", () => {
     cache.putService(plain);
     sync();
     expect(idOf()).not.toBe(first);
-    const held = [...(renderer.state.families.ip?.heldIds ?? [])];
+    const held = [...(renderer.state.families.ip?.ids.held ?? [])];
     expect(held).toContain(first);
-    renderer.state.families.ip?.forgotten(held);
+    renderer.state.families.ip?.ids.forgotten(held);
     cache.putService(service({ name: "shop/next", clusterIPs: ["10.96.0.11"] }));
     cache.putSlice(slice({ service: "shop/next", name: "next", endpoints: ["10.244.1.1"] }));
     sync();

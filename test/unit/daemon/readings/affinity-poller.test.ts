@@ -149,10 +149,10 @@ describe("AffinityPoller", () => {
       { family: "ip", set: "client-connections", entries: 2 },
       { family: "ip", set: "client-rates", entries: 0 },
     ]);
-    expect([...(state.families.ip?.heldIds ?? [])]).toEqual([gone]);
+    expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     limited.shift();
     await watch.look();
-    expect(state.families.ip?.heldIds.size).toBe(0);
+    expect(state.families.ip?.ids.held.size).toBe(0);
   });
 
   test("deletes the entries of both lists of a deleted Service before another Service gets its id", async () => {
@@ -166,11 +166,11 @@ describe("AffinityPoller", () => {
     cache.putService(service({ name: "shop/new", clusterIPs: ["10.96.0.12"], affinitySeconds: 60 }));
     cache.putSlice(slice({ service: "shop/new", endpoints: ["10.244.1.2"] }));
     sync();
-    expect([...(state.families.ip?.heldIds ?? [])]).toEqual([gone]);
+    expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     expect(idOf(2)).not.toBe(gone);
     await watch.look();
     expect([told, countOf(map, neighbour), map.size]).toEqual([["5 gone"], 4, 4]);
-    expect(state.families.ip?.heldIds.size).toBe(0);
+    expect(state.families.ip?.ids.held.size).toBe(0);
     cache.putService(service({ name: "shop/newer", clusterIPs: ["10.96.0.13"], affinitySeconds: 60 }));
     cache.putSlice(slice({ service: "shop/newer", endpoints: ["10.244.1.2"] }));
     sync();
@@ -231,9 +231,9 @@ describe("AffinityPoller", () => {
     faults.push(() => new NftRefusedError({ nftables: [] }, "Error: Could not process rule: File exists"));
     watch.start();
     await expect.poll(() => watch.entries.ip).toBe(3);
-    expect([told, map.size, state.families.ip?.heldIds.size]).toEqual([[], 3, 1]);
+    expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([[], 3, 1]);
     await watch.look();
-    expect([told, map.size, state.families.ip?.heldIds.size]).toEqual([["3 gone"], 0, 0]);
+    expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([["3 gone"], 0, 0]);
     watch.stop();
   });
 
