@@ -78,7 +78,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
     name: "filter-input",
     base: hook("filter", "input", FILTER),
     rules: (context) => [
-      ...countAnswers(context, true),
+      ...countAnswers(context),
       ...checked(context),
       jump("nodeport-endpoints-check"),
       jump("service-endpoints-check"),

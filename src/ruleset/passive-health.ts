@@ -5,8 +5,8 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ejection, EndpointChoice } from "../model/topology.ts";
-import { CONNECTION_HAS_DNAT, concat, differs, matches, meta, payload } from "../nft/ast/expression.ts";
-import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import { CONNECTION_HAS_DNAT, concat, masked, matches, meta, payload } from "../nft/ast/expression.ts";
+import type { Rule, Statement } from "../nft/ast/json.ts";
 import { splitParts } from "../nft/elements.ts";
 import type { StaticChain, StaticChainName } from "./chain-names.ts";
 import { destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
@@ -26,8 +26,7 @@ export interface WatchContext extends FamilyContext {
 
 const ORIGINAL: Statement = matches({ ct: { key: "direction" } }, "original");
 
-/** Matches any of these TCP flags. The comparison implies TCP. */
-function hasFlag(right: Expression): Statement {
+function hasFlag(right: string): Statement {
   return { match: { op: "in", left: payload("tcp", "flags"), right } };
 }
 
@@ -35,17 +34,19 @@ function hasStatus(bit: string): Statement {
   return { match: { op: "in", left: { ct: { key: "status" } }, right: bit } };
 }
 
+/** Matches translated connections whose clients have not acknowledged an answer: then they are assured. */
+const AWAITS_ANSWER: Statement = matches(
+  masked({ ct: { key: "status" } }, { "|": ["assured", "dnat"] }),
+  "dnat",
+);
+
 /**
- * Sends answers of watched endpoints to {@link COUNT_ANSWERS}. Every packet of the hook passes this rule, so
- * it asks first for flags that few packets have.
- * @param isInput an endpoint on this node answered in the output hook already, if its client is on this node
+ * Sends answers of watched endpoints to {@link COUNT_ANSWERS}. Every packet of the hook passes this rule. The
+ * status tells established connections with fewer instructions than TCP's flags.
  */
-export function countAnswers({ isWatching }: WatchContext, isInput = false): Rule[] {
+export function countAnswers({ isWatching }: WatchContext): Rule[] {
   if (!isWatching) return [];
-  const notOwn = isInput ? [differs(meta("iifname"), "lo")] : [];
-  return [
-    [hasFlag({ "|": ["rst", "syn"] }), CONNECTION_HAS_DNAT, ...notOwn, { jump: { target: COUNT_ANSWERS } }],
-  ];
+  return [[matches(meta("l4proto"), "tcp"), AWAITS_ANSWER, { jump: { target: COUNT_ANSWERS } }]];
 }
 
 /** Sends new translated connections to {@link COUNT_ATTEMPTS}. */
@@ -72,8 +73,6 @@ export function watchChains({ family, isWatching }: WatchContext): readonly Stat
       rules: [
         [ORIGINAL, { return: null }],
         [hasFlag("syn"), matches(from, `@${ANSWERS}`)],
-        // A connection with packets in both directions had its answer.
-        [hasStatus("assured"), { return: null }],
         [hasFlag("rst"), matches(from, `@${RESETS}`)],
       ],
     },

@@ -18,6 +18,8 @@ export function matches(evaluation: Evaluation, branch: Branch, { op, left, righ
     return isAmong(evaluation, branch, { op, left, right });
   // The whole status (`==`, `!=`) has bits that are not known here.
   if (isStatus(left)) return op === "in" ? statusMatches(evaluation, branch, right) : UNKNOWN;
+  if (op === "==" && typeof left === "object" && "&" in left && isStatus(left["&"][0]))
+    return statusEquals(evaluation, branch, left["&"][1], right);
   const value = expressionValue(evaluation, branch, left);
   if (value === undefined) return false;
   if (op === "<" || op === ">" || op === "<=" || op === ">=") return compares(value, op, right);
@@ -49,20 +51,42 @@ function isStatus(left: AnyExpression): boolean {
 const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
   dnat: ({ translated }) => translated,
   snat: ({ masqueraded }) => masqueraded,
-  // The first packet has not passed all hooks yet.
+  // The first packet has not passed all hooks yet, and has no answer.
   confirmed: () => false,
+  assured: () => false,
 };
 
-/** Compares a connection's status, a set of bits of which only translations are known. */
+/** Whether just those bits of a mask are set in the status that the right side names. */
+function statusEquals(
+  evaluation: Evaluation,
+  branch: Branch,
+  mask: AnyExpression,
+  right: AnyExpression,
+): Truth {
+  if (typeof right === "number" && right !== 0) return UNKNOWN;
+  const wanted = bitsOf(right);
+  const differences = bitsOf(mask).map((bit): Truth => {
+    const isSet = statusMatches(evaluation, branch, bit);
+    return isSet === UNKNOWN ? UNKNOWN : isSet !== wanted.includes(bit);
+  });
+  return negatedFor("!=", anyOf(differences));
+}
+
+/** Compares a connection's status, a set of bits of which only some are known. */
 function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
   const names = typeof right === "object" && "set" in right ? right.set : [right];
   const isNew = packet.conntrack !== "established";
   const truths = names.map((name): Truth => {
     if (packet.answers !== undefined) {
       const { isTranslated, isMasqueraded } = packet.answers;
+      // The packet is the first answer.
+      if (name === "assured") return false;
       return name === "dnat" ? isTranslated : name === "snat" ? isMasqueraded : UNKNOWN;
     }
-    if (!isNew) return name === "dnat" && packet.endpoint !== undefined ? true : UNKNOWN;
+    if (!isNew) {
+      if (name === "assured") return packet.protocol === "tcp" || UNKNOWN;
+      return name === "dnat" && packet.endpoint !== undefined ? true : UNKNOWN;
+    }
     const bit = typeof name === "string" ? TRANSLATIONS[name] : undefined;
     return bit === undefined ? UNKNOWN : bit(branch);
   });

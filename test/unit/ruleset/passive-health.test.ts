@@ -41,15 +41,13 @@ describe("the rules for watched endpoints", () => {
     const rules = (chain: string) =>
       (state.families.ip?.table.chains.get(chain)?.rules ?? []).map((rule) => ruleText(rule as Rule));
     expect(rules("filter-forward").slice(0, 5)).toEqual([
-      "tcp flags rst | syn ct status dnat jump count-answers",
+      "meta l4proto tcp ct status & assured | dnat == dnat jump count-answers",
       "ct state != new accept",
       expect.stringMatching(/^meta priority >=/),
       "ct status dnat jump count-attempts",
       "ct status dnat accept",
     ]);
-    expect(rules("filter-input")[0]).toBe(
-      'tcp flags rst | syn ct status dnat iifname != "lo" jump count-answers',
-    );
+    expect(rules("filter-input")[0]).toBe(rules("filter-forward")[0]);
     expect(rules("count-attempts")).toEqual([
       "ct status confirmed return",
       "ip daddr . tcp dport @endpoint-attempts",
@@ -57,7 +55,6 @@ describe("the rules for watched endpoints", () => {
     expect(rules("count-answers")).toEqual([
       "ct direction original return",
       "tcp flags syn ip saddr . tcp sport @endpoint-answers",
-      "ct status assured return",
       "tcp flags rst ip saddr . tcp sport @endpoint-resets",
     ]);
   });

@@ -22,6 +22,7 @@ const priority = { meta: { key: "priority" } };
 const mark = { meta: { key: "mark" } };
 const goTo = (target: string): Statement => ({ goto: { target } });
 const jump = (target: string): Statement => ({ jump: { target } });
+const status = (...bits: string[]) => ({ "&": [{ ct: { key: "status" } }, { "|": bits }] });
 const is = (left: object, right: unknown, op = "==") => ({ match: { op, left, right } }) as Statement;
 const set = (key: object, value: unknown) => ({ mangle: { key, value } }) as Statement;
 const to = (address: string): Statement => ({ dnat: { family: "ip", addr: address } });
@@ -108,6 +109,8 @@ describe("comparisons", () => {
     ["a new connection", is({ ct: { key: "state" } }, "new"), true],
     ["an established connection", is({ ct: { key: "state" } }, "established"), false],
     ["a translated connection", is({ ct: { key: "status" } }, "dnat"), false],
+    ["no bit of the status", is(status("assured", "dnat"), 0), true],
+    ["one of two bits of the status", is(status("assured", "dnat"), "dnat"), false],
     ["a mark's bit", is({ "&": [mark, 16384] }, 0, "!="), false],
     ["an address of the node", is({ fib: { flags: ["daddr"], result: "type" } }, "local"), false],
   ];
@@ -173,6 +176,7 @@ describe("route through the hooks", () => {
     expect(evaluate(translating, host, known)).toMatchObject([{ to: endpoint, translated: true }]);
     const toEndpoint = is({ payload: { protocol: "ip", field: "daddr" } }, endpoint.address);
     const replies = is({ ct: { key: "ip saddr", dir: "reply" } }, endpoint.address);
+    const isAssured = is(status("assured", "dnat"), { "|": ["assured", "dnat"] });
     const at = (prio: number, match: Statement) =>
       evaluate(
         ruleset({ hooks: { pre: filter("prerouting", prio) }, chains: { pre: [[match, drop]] } }),
@@ -181,6 +185,7 @@ describe("route through the hooks", () => {
       )[0]?.kind;
     expect(at(-110, replies)).toBe("dropped");
     expect(at(-110, toEndpoint)).toBe("delivered");
+    expect(at(0, isAssured)).toBe("dropped");
   });
 
   test("a dnat ends its chain, and the hook's later nat chains", () => {
