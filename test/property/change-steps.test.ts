@@ -5,6 +5,7 @@ import { familyOf } from "../../src/model/ip.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
 import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
+import { splitParts } from "../../src/nft/elements.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import {
@@ -121,11 +122,12 @@ test("connections that are served, or dropped, before and after changes in steps
             }
             if (!ends.every((targets) => targets.every(isTarget))) continue;
             expect(now.every(isTarget), text).toBe(true);
-            // A hash or another policy may choose another endpoint of the list of before or after.
+            // A hash or another policy may choose another endpoint of the list of before or after. Its port may
+            // be that of the list: if a range of the same Service port replaces the explicit port of a packet,
+            // the list already has the new endpoints while the explicit port still leads to it.
             const listed = [...(listedAtFirst[i] ?? []), ...endpointsOf(renderer.state.ruleset, packet)];
-            if (isSame)
-              for (const target of now)
-                expect(listed, text).toContain(target.split(" ").slice(0, 2).join(" . "));
+            const addresses = listed.map((target) => splitParts(target)[0]);
+            if (isSame) for (const target of now) expect(addresses, text).toContain(target.split(" ")[0]);
           }
         }
         expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
