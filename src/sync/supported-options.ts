@@ -1,12 +1,11 @@
 import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
+import { accepts, missingFeatures } from "../kernel/probe.ts";
 import {
   clientLimitFeatures,
   fastPathFeatures,
   type RequiredFeatures,
-  requiredFeatures,
   timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
@@ -52,17 +51,16 @@ const OPTIONAL: readonly OptionalFeature[] = [
 ];
 
 /**
- * Checks the features that all our rules need, and finds the options that nft and the kernel do not support:
- * everything else works without them. One check is enough if nothing is missing. It changes nothing, but
- * loads the kernel modules that the rules need.
- * @throws as {@link probeFeatures}
+ * Finds the options that nft and the kernel do not support: everything else works without them. One check is
+ * enough if nothing is missing. It changes nothing, but loads the kernel modules that these options need. It
+ * is separate from that of the required features, as nft has 10 s for each: on a machine that has just
+ * booted, the kernel loads each module from the disk.
+ * @throws as {@link missingFeatures}
  */
 export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promise<UnsupportedOption[]> {
-  const required = requiredFeatures();
   const wanted = OPTIONAL.filter(({ isWanted }) => isWanted(options));
-  const wholes = [required, ...wanted.map(({ features }) => features())].map(({ whole }) => whole.nftables);
-  if (await accepts(nft, { nftables: wholes.flat() })) return [];
-  await probeFeatures(nft, required);
+  const nftables = wanted.flatMap(({ features }) => features().whole.nftables);
+  if (nftables.length === 0 || (await accepts(nft, { nftables }))) return [];
   const unsupported: UnsupportedOption[] = [];
   for (const { features, isWanted: _, ...option } of wanted) {
     const missing = await missingFeatures(nft, features());

@@ -239,8 +239,8 @@ describe("a daemon that ends by itself", () => {
     const asked = await lab.file("nft-arguments", "");
     const nft = await wrappedNft(lab, "recording-nft", `echo "$@" >>${asked}`);
     expect(await run("--init-only", `--nft-path=${nft}`)).toMatchObject({ exitCode: 0 });
-    // One check has the expressions of all rules.
-    expect(await readFile(asked, "utf8")).toBe("-j -c -f -\n");
+    // The expressions of all rules, then those of all options.
+    expect(await readFile(asked, "utf8")).toBe("-j -c -f -\n".repeat(2));
     expect(await lab.kernelText()).toBe("");
     expect(lab.api.requests).toEqual([]);
   });
