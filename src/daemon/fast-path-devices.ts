@@ -60,8 +60,9 @@ export class FastPathDevices implements SyncSubscriber {
   #current: readonly string[] | undefined;
   #comparedAt = 0;
   /**
-   * Whether to recreate the flow tables: at the start if they have devices of earlier options, and always to
-   * remove all connections from the fast path.
+   * Whether to recreate the flow tables: at the start if they have devices of earlier options, or connections
+   * that are to be reset (an earlier process may have ended in between); and always to remove all connections
+   * from the fast path.
    */
   #renewal: "if-wrong" | "always" | undefined = "if-wrong";
   #isLimitLogged = false;
@@ -93,7 +94,7 @@ export class FastPathDevices implements SyncSubscriber {
 
   /**
    * A full sync that found differences, and a repair, may have made the flow tables anew, without devices.
-   * Connections to endpoints that vanished must leave the fast path, on which no rule sees them: then the
+   * Connections to endpoints that vanished or drained must leave the fast path, on which no rule sees them: then the
    * rules reset them.
    */
   synced({ kind, deltas, repaired }: SyncReport): void {
@@ -178,8 +179,9 @@ function deviceCommands(
 ): readonly Command[] {
   const gone = actual.filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !actual.includes(name));
-  const isDue =
-    renewal === "always" || (renewal === "if-wrong" && gone.length > 0) || gone.length > MOST_GONE;
+  const hasVanished = (table.sets.get(VANISHED)?.elements.size ?? 0) > 0;
+  const isWrong = renewal === "if-wrong" && (gone.length > 0 || hasVanished);
+  const isDue = renewal === "always" || isWrong || gone.length > MOST_GONE;
   if (isDue) return flowtableReplacement(table, wanted);
   return flowtableAddition(table, missing);
 }

@@ -16,6 +16,8 @@ const context = testNodeContext({ fastPathAfter: 20, resetVanished: true });
 const { ruleset } = renderAll({ services: [service()] }, context).state;
 const { ip } = ruleset;
 if (ip === undefined) throw new Error("no IPv4");
+const vanished = ip.sets.get(VANISHED)?.spec;
+if (vanished === undefined) throw new Error("no set of vanished endpoints");
 const MADE_ANEW: TableDelta = creation(ip, "create");
 
 const ENDED = {
@@ -158,14 +160,22 @@ describe("FastPathDevices", () => {
   test("removes all connections from the fast path when an endpoint vanishes, so that the rules see its connections", async () => {
     const { kernel, devices, poll } = setUp(["eth0"]);
     await poll();
-    const spec = ip.sets.get(VANISHED)?.spec;
-    if (spec === undefined) throw new Error("no set of vanished endpoints");
-    const elements = [{ spec, deleted: [], added: [{ key: "10.0.0.1 . 80", value: "" }] }];
+    const elements = [{ spec: vanished, deleted: [], added: [{ key: "10.0.0.1 . 80", value: "" }] }];
     devices.synced(syncReport({ kind: "partial", deltas: [{ ...MADE_ANEW, mode: "change", elements }] }));
     await poll();
     expect(kindsOf(kernel.transactions[1] as Transaction)).toContain("delete flowtable");
     await poll(2);
     expect(kernel.transactions).toHaveLength(2);
+  });
+
+  test("does so once after a start with vanished endpoints, as an earlier process may not have", async () => {
+    const { kernel, view, poll } = setUp(["eth0"]);
+    kernel.devices = { ip: ["eth0"], ip6: ["eth0"] };
+    const set = { spec: vanished, elements: new Map([["10.0.0.1 . 80", ""]]) };
+    view.expected = { ...ruleset, ip: { ...ip, sets: new Map([...ip.sets, [VANISHED, set]]) } };
+    await poll(3);
+    expect(kernel.transactions.map(kindsOf)).toEqual([expect.arrayContaining(["delete flowtable"])]);
+    expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
   });
 
   test("retries without a warning if an interface has disappeared in the meantime, and warns of other refusals", async () => {
