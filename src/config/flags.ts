@@ -4,8 +4,7 @@ import type { Flag, FlagType, FlagValue } from "./option.ts";
 import { FIELDS } from "./options.ts";
 
 /**
- * The flags of the configuration, sorted by name: those that set a field, and those of kube-proxy that are
- * ignored.
+ * The flags of the configuration, sorted by name. Some set a field; the others are kube-proxy's and ignored.
  */
 export const CONFIG_FLAGS: readonly Flag[] = [...FIELDS.flatMap(({ flags }) => flags), ...IGNORED_FLAGS].sort(
   (a, b) => (a.name < b.name ? -1 : 1),

@@ -181,7 +181,7 @@ export function receivers(
   };
 }
 
-/** Returns the addresses of which all entries terminate, with the number of entries of each target. */
+/** Finds the addresses whose entries all terminate, and counts the entries of each of their targets. */
 function terminating(slices: readonly EndpointSlice[]): ReadonlyMap<string, Map<string, number>> {
   const found = new Map<string, Map<string, number>>();
   for (const { endpoints } of slices) {

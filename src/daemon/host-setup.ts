@@ -3,11 +3,9 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { probeFeatures } from "../kernel/probe.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
-import { requiredFeatures } from "../ruleset/required-features.ts";
-import { type UnsupportedOption, unsupportedOptions } from "../sync/supported-options.ts";
+import { checkFeatures, type UnsupportedOption } from "../sync/supported-options.ts";
 
 /** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
@@ -20,26 +18,24 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
  * Implements `run --init-only`: checks the rules by nft, then sets up the host. The check changes no rules,
  * but loads the kernel modules that they need. conntrack has no settings without its module, which nothing
  * else may have loaded on a node that has just booted.
- * @throws as {@link probeFeatures}, before anything is set
+ * @throws as {@link checkFeatures}, before anything is set
  */
 export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
-  await probeFeatures(nft, requiredFeatures());
-  await unsupportedOptions(nft, options);
+  await checkFeatures(nft, options);
   await setUpHost(options, logger);
 }
 
 /**
  * Checks whether nft and the kernel have the features of the rules and of optional functions. Logs a warning
  * for each option that has no effect without them, and returns these options.
- * @throws as {@link probeFeatures}
+ * @throws as {@link checkFeatures}
  */
 export async function probeHost(
   nft: Nft,
   options: ProxyOptions,
   logger: Logger,
 ): Promise<readonly UnsupportedOption[]> {
-  await probeFeatures(nft, requiredFeatures());
-  const unsupported = await unsupportedOptions(nft, options);
+  const unsupported = await checkFeatures(nft, options);
   for (const { missing, consequence } of unsupported) {
     logger.warn({ error: missing.message, hint: missing.hint }, consequence);
   }

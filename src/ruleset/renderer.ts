@@ -169,9 +169,7 @@ export class Renderer {
     }
   }
 
-  /**
-   * Whether the rules that are to come for a Service have other ranges than those that it has, or may have.
-   */
+  /** Whether rendering a Service changes its ranges of ports, or may do so. */
   #changesRanges(name: ServiceName, excluded: Excluded): boolean {
     const { ports } = this.#wanted(name, excluded);
     const knownOf = ({ family, key }: ServicePort) =>

@@ -79,7 +79,7 @@ const NO_PARTS: ReadonlySet<TablePart> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
- * @param parts those that the table has
+ * @param parts the parts that the table has
  */
 export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChain[] {
   const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];

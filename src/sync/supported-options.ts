@@ -1,11 +1,12 @@
 import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { accepts, missingFeatures } from "../kernel/probe.ts";
+import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
 import {
   clientLimitFeatures,
   fastPathFeatures,
   type RequiredFeatures,
+  requiredFeatures,
   timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
@@ -51,10 +52,18 @@ const OPTIONAL: readonly OptionalFeature[] = [
 ];
 
 /**
+ * Checks the features that all rules need, and then as {@link unsupportedOptions}. There are two checks
+ * because nft has 10 s for each, and a machine that has just booted loads every kernel module from the disk.
+ * @throws as {@link probeFeatures}
+ */
+export async function checkFeatures(nft: Nft, options: ProxyOptions): Promise<UnsupportedOption[]> {
+  await probeFeatures(nft, requiredFeatures());
+  return await unsupportedOptions(nft, options);
+}
+
+/**
  * Finds the options that nft and the kernel do not support: everything else works without them. One check is
- * enough if nothing is missing. It changes nothing, but loads the kernel modules that these options need. It
- * is separate from that of the required features, as nft has 10 s for each: on a machine that has just
- * booted, the kernel loads each module from the disk.
+ * enough if nothing is missing. It changes nothing, but loads the kernel modules that these options need.
  * @throws as {@link missingFeatures}
  */
 export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promise<UnsupportedOption[]> {

@@ -72,7 +72,7 @@ function statusEquals(
   return negatedFor("!=", anyOf(differences));
 }
 
-/** Compares a connection's status, a set of bits of which only some are known. */
+/** Whether a connection's status has one of some bits. Only a few bits are known here. */
 function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
   const names = typeof right === "object" && "set" in right ? right.set : [right];
   const isNew = packet.conntrack !== "established";

@@ -9,16 +9,14 @@ import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
-import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
+import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
 import {
   budgetNotices,
@@ -89,8 +87,7 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
 async function supportedCommand(command: CommandOptions): Promise<CommandOptions> {
   const { options, notices } = command;
   const nft = new NftProgram({ path: options.nftPath });
-  await probeFeatures(nft, requiredFeatures());
-  const unsupported = await unsupportedOptions(nft, options);
+  const unsupported = await checkFeatures(nft, options);
   const told = unsupported.map(
     ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
   );

@@ -351,7 +351,7 @@ function vanishedNotes(connection: Connection, match: Match | undefined, input: 
   return kernelNotes(familyOf(connection.to), match, live);
 }
 
-/** Lists the endpoints that left, the last one first, and then those that terminate. */
+/** Lists endpoints that left, starting with the last one. Terminating endpoints follow. */
 function daemonNotes(
   { port }: Match,
   vanished: readonly VanishedEndpoint[],
