@@ -43,7 +43,9 @@ describe("a slot table", () => {
     [410, 16381],
     [1639, 16381],
     [5460, 16381],
-    [5461, 65521],
+    [5461, 32749],
+    [10916, 32749],
+    [10917, 65521],
   ])("of %i endpoints of one weight has %i slots", (count, size) => {
     expect(slotCount(owners(count, 0))).toBe(size);
   });
