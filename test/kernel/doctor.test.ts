@@ -99,6 +99,17 @@ describe("the doctor", () => {
     expect(validate(JSON.parse(findingsJson(findings)))).toBe(true);
   });
 
+  test("warns if nft cannot check the options", async () => {
+    const { options } = resolveOptions({ configText: configuration(1) });
+    const run: RunProcess = (path, args, input, limits) =>
+      runProcess(input.includes('"ct timeout"') ? "/nowhere/nft" : path, args, input, limits);
+    const findings = await examineHost({ ...doctorHost, run }, options);
+    expect(of(findings, "nft")).toMatchObject([
+      { level: "ok" },
+      { level: "warning", found: 'cannot start nft at "nft" (ENOENT)' },
+    ]);
+  });
+
   test("warns of kube-proxy's tables and of a firewall that drops by default", async () => {
     nft(["-f", "-"], KUBE_PROXY);
     nft(["-f", "-"], GUARD);

@@ -86,7 +86,12 @@ async function judgeOptions(
   options: ProxyOptions,
   chains: HostFacts["chains"],
 ): Promise<HostFinding[]> {
-  const unsupported = await unsupportedOptions(nft, options).catch(() => []);
+  const unsupported = await unsupportedOptions(nft, options).catch(messageOf);
+  if (typeof unsupported === "string") {
+    const means = "whether nft and this kernel support the options is not known";
+    const action = "run `nft-proxy doctor` again when the node is less busy";
+    return [{ check: "nft", level: "warning", found: unsupported, means, action }];
+  }
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({
       check: name,
