@@ -5,6 +5,7 @@ import type { ConnectionTimeouts } from "./connection-timeouts.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthCheck } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
+import type { ServiceAnnotation } from "./service-annotations.ts";
 import type { Excess } from "./service-budget.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
@@ -31,9 +32,6 @@ export interface PortRange {
  */
 export const MOST_RANGES_OF_ADDRESS = 2000;
 
-/** The annotation of a Service that gives its ports ranges: `rtp=10000-10999,sip=5070-5079`. */
-export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
-
 /**
  * The Service addresses that serve ranges of ports. `virtual`: those that are not the node's own, so that its
  * programs keep their ports.
@@ -45,7 +43,7 @@ export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
 /** An annotation of a Service that is ignored. */
 export interface InvalidAnnotation {
-  readonly annotation: string;
+  readonly annotation: ServiceAnnotation;
   /** The predicate of a sentence: `must be on or off`. */
   readonly reason: string;
   /** What happens instead: `it is ignored`. */

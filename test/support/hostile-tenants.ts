@@ -1,5 +1,5 @@
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/model/scheduler.ts";
-import { PORT_RANGES_ANNOTATION } from "../../src/model/service.ts";
+import { PORT_RANGES_ANNOTATION } from "../../src/model/service-annotations.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
 import type { StubObject } from "./stub-api/selectors.ts";
 

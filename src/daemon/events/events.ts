@@ -11,7 +11,8 @@ import {
   unansweredText,
 } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION } from "../../model/scheduler.ts";
-import { type InvalidAnnotation, PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import type { InvalidAnnotation } from "../../model/service.ts";
+import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/service-annotations.ts";
 import { targetText } from "../../nft/elements.ts";
 import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -172,7 +173,7 @@ export function contestedServiceEvent(service: EventSubject, lost: readonly Lost
 }
 
 /** The reasons of Events about invalid annotations. */
-const INVALID_REASONS: Readonly<Record<string, string>> = {
+const INVALID_REASONS: Readonly<Record<ServiceAnnotation, string>> = {
   [SCHEDULER_ANNOTATION]: "UnknownScheduler",
   [PORT_RANGES_ANNOTATION]: "InvalidPortRanges",
   [PASSIVE_HEALTH_ANNOTATION]: "InvalidPassiveHealthCheck",
@@ -189,7 +190,7 @@ export function invalidAnnotationEvent(
   { annotation, reason, consequence }: InvalidAnnotation,
 ): EventNote {
   const note = `${annotation} ${reason}: ${consequence}`;
-  return { ...warning(service, INVALID_REASONS[annotation] ?? "", "Sync", note), clusterKey: note };
+  return { ...warning(service, INVALID_REASONS[annotation], "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service has ranges of ports, but the option is off. */

@@ -13,13 +13,10 @@ import type { RawService } from "../../kube/decode/raw-service.ts";
 import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
-import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
-import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
-import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
-import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
-import { compareAge, PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
+import { compareAge } from "../../model/service.ts";
+import { SERVICE_ANNOTATIONS } from "../../model/service-annotations.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
 import { locate, placeText, type Subject, sliceSubjects } from "./subject.ts";
 
@@ -76,16 +73,7 @@ const PREFIX = "nft-proxy.io/";
 
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: [
-    SCHEDULER_ANNOTATION,
-    PORT_RANGES_ANNOTATION,
-    PASSIVE_HEALTH_ANNOTATION,
-    MAX_CONNECTIONS_ANNOTATION,
-    NEW_CONNECTIONS_ANNOTATION,
-    CONNECTION_TIMEOUTS_ANNOTATION,
-    ON_REMOVED_ANNOTATION,
-    DRAIN_TIMEOUT_ANNOTATION,
-  ],
+  Service: SERVICE_ANNOTATIONS,
   EndpointSlice: [WEIGHT_ANNOTATION],
   Node: [],
   ServiceCIDR: [],

@@ -21,12 +21,8 @@ import {
 } from "../../model/connection-timeouts.ts";
 import { PASSIVE_HEALTH_ANNOTATION, parsePassiveHealthCheck } from "../../model/passive-health.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
-import {
-  type InvalidAnnotation,
-  PORT_RANGES_ANNOTATION,
-  type Service,
-  type ServicePortSpec,
-} from "../../model/service.ts";
+import type { InvalidAnnotation, Service, ServicePortSpec } from "../../model/service.ts";
+import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/service-annotations.ts";
 import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import { portsWithRanges } from "./port-ranges.ts";
 import type { RawService } from "./raw-service.ts";
@@ -63,7 +59,7 @@ export function annotatedFields(
 ): AnnotatedFields {
   const invalidAnnotations: InvalidAnnotation[] = [];
   const read = <Fields extends object>(
-    annotation: string,
+    annotation: ServiceAnnotation,
     parse: (text: string, warn: Warn) => Parsed<Fields>,
     consequence = "it is ignored",
     otherwise?: Fields,

@@ -2,11 +2,12 @@ import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { annotationEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { InvalidAnnotation, PortRangeAddresses } from "../../../../src/model/service.ts";
+import type { ServiceAnnotation } from "../../../../src/model/service-annotations.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
-function invalid(annotation: string, reason: string): InvalidAnnotation {
-  return { annotation: `nft-proxy.io/${annotation}`, reason, consequence: "it is ignored" };
+function invalid(annotation: ServiceAnnotation, reason: string): InvalidAnnotation {
+  return { annotation, reason, consequence: "it is ignored" };
 }
 
 function recorded() {
@@ -24,35 +25,38 @@ function recorded() {
 test("an invalid annotation is reported once for each reason, and again if it returns after a correction", () => {
   const sync = recorded();
   const first = "UnknownScheduler: nft-proxy.io/scheduler must be x: it is ignored";
-  expect(sync(invalid("scheduler", "must be x"))).toEqual([first]);
-  expect(sync(invalid("scheduler", "must be x"))).toEqual([]);
-  expect(sync(invalid("scheduler", "must be y"))).toEqual([
+  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([first]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "must be y"))).toEqual([
     "UnknownScheduler: nft-proxy.io/scheduler must be y: it is ignored",
   ]);
   expect(sync()).toEqual([]);
-  expect(sync(invalid("scheduler", "must be x"))).toEqual([first]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([first]);
 });
 
 test("a further invalid annotation is reported without those known already", () => {
   const sync = recorded();
-  sync(invalid("port-ranges", "must be x"));
-  expect(sync(invalid("port-ranges", "must be x"), invalid("drain-timeout", "must be y"))).toEqual([
-    "InvalidConnectionLife: nft-proxy.io/drain-timeout must be y: it is ignored",
-  ]);
+  sync(invalid("nft-proxy.io/port-ranges", "must be x"));
+  expect(
+    sync(
+      invalid("nft-proxy.io/port-ranges", "must be x"),
+      invalid("nft-proxy.io/drain-timeout", "must be y"),
+    ),
+  ).toEqual(["InvalidConnectionLife: nft-proxy.io/drain-timeout must be y: it is ignored"]);
 });
 
-test.each([
-  ["scheduler", "UnknownScheduler"],
-  ["port-ranges", "InvalidPortRanges"],
-  ["passive-health-check", "InvalidPassiveHealthCheck"],
-  ["max-connections-per-client", "InvalidClientLimits"],
-  ["new-connections-per-client", "InvalidClientLimits"],
-  ["connection-timeouts", "InvalidConnectionTimeouts"],
-  ["on-endpoint-removed", "InvalidConnectionLife"],
-  ["drain-timeout", "InvalidConnectionLife"],
+test.each<[ServiceAnnotation, string]>([
+  ["nft-proxy.io/scheduler", "UnknownScheduler"],
+  ["nft-proxy.io/port-ranges", "InvalidPortRanges"],
+  ["nft-proxy.io/passive-health-check", "InvalidPassiveHealthCheck"],
+  ["nft-proxy.io/max-connections-per-client", "InvalidClientLimits"],
+  ["nft-proxy.io/new-connections-per-client", "InvalidClientLimits"],
+  ["nft-proxy.io/connection-timeouts", "InvalidConnectionTimeouts"],
+  ["nft-proxy.io/on-endpoint-removed", "InvalidConnectionLife"],
+  ["nft-proxy.io/drain-timeout", "InvalidConnectionLife"],
 ])("an invalid annotation %s is reported as %s", (annotation, reason) => {
   expect(recorded()(invalid(annotation, "must be x"))).toEqual([
-    `${reason}: nft-proxy.io/${annotation} must be x: it is ignored`,
+    `${reason}: ${annotation} must be x: it is ignored`,
   ]);
 });
 

@@ -27,7 +27,7 @@ const INVALID = {
   annotation: "nft-proxy.io/port-ranges",
   reason: "can have 100 ranges, and has 101",
   consequence: "no range is served",
-};
+} as const;
 
 describe("eventObject", () => {
   test("puts Events about a Node into the namespace default", () => {
