@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { AnyTable } from "../nft/ast/any-table.ts";
-import { type Ruleset, TABLE_NAME } from "../nft/ast/ruleset.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type Evaluation, firstBranch, type HookedChain, isSourceNat, setKey } from "./branch.ts";
 import { followBranch } from "./follow-branch.ts";
 import type { Hook, Outcome } from "./outcome.ts";
@@ -17,27 +17,13 @@ export interface DynamicEntry {
 }
 
 /**
- * Evaluates our tables for a packet. Returns every possible outcome with its probability and steps.
- * @param ruleset in canonical form
- * @param host knows the node's own addresses
- * @param dynamic elements that earlier packets added to dynamic maps; none if absent
- */
-export function evaluate(
-  ruleset: Ruleset,
-  host: Host,
-  packet: Packet,
-  dynamic: Iterable<DynamicEntry> = [],
-): readonly Outcome[] {
-  return evaluateTables(Object.values(ruleset), host, packet, dynamic);
-}
-
-/**
  * Evaluates tables of any software for a packet. Returns every possible outcome with its probability and
  * steps. Rules that are not understood are never guessed: see `UndecidedEnding`.
  * @param tables of all families; those that do not see the packet are ignored
+ * @param host knows the node's own addresses
  * @param dynamic elements that earlier packets added to dynamic maps, replacing the listed ones
  */
-export function evaluateTables(
+export function evaluate(
   tables: readonly AnyTable[],
   host: Host,
   packet: Packet,
@@ -55,7 +41,7 @@ export function prepareTables(tables: readonly AnyTable[]): PreparedTables {
   return { ip: baseChainsOf(of("ip")), ip6: baseChainsOf(of("ip6")) };
 }
 
-/** Does {@link evaluateTables} with prepared tables, and without steps unless requested. */
+/** Does {@link evaluate} with prepared tables, and without steps unless requested. */
 export function evaluatePrepared(
   tables: PreparedTables,
   host: Host,

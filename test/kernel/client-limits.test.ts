@@ -8,7 +8,7 @@ import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
 import { clientLimitFeatures } from "../../src/ruleset/required-features.ts";
 import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
-import { evaluateTables } from "../../src/trace/evaluate.ts";
+import { evaluate } from "../../src/trace/evaluate.ts";
 import {
   localEndpoint,
   type Objects,
@@ -155,9 +155,7 @@ describe("beside the connections that a limit allows", () => {
       return { family, map: CLIENT_CONNECTIONS, key, value: String(1 + others.length) } as const;
     });
     const packet = packetOf({ ...probe, id: "" });
-    return [
-      ...new Set(evaluateTables(Object.values(ruleset), LAB_NODE, packet, entries).map(({ kind }) => kind)),
-    ];
+    return [...new Set(evaluate(Object.values(ruleset), LAB_NODE, packet, entries).map(({ kind }) => kind))];
   }
 
   test.each(REFUSED_ROWS)("another one is reset %s", (shows, probe) => {

@@ -15,7 +15,7 @@ import { randomRules, randomRulesProbes } from "../support/random-rules.ts";
  */
 function disagreement(ruleset: Ruleset, probe: Probe, seen: Tally): string | undefined {
   const packet = packetOf(probe);
-  const possible = Object.keys(tallyOf(packet, evaluate(ruleset, LAB_NODE, packet))).sort();
+  const possible = Object.keys(tallyOf(packet, evaluate(Object.values(ruleset), LAB_NODE, packet))).sort();
   const met = Object.keys(seen).sort();
   // A probe stops after two unanswered connections, so it may not see all outcomes.
   const agree = possible.every((answer) => answer.includes(" "))
@@ -56,7 +56,7 @@ describe("the evaluator and the kernel agree", () => {
       samples.flatMap((transaction) => {
         const ruleset = applyTransaction({}, transaction);
         return randomRulesProbes.flatMap((probe) => {
-          const outcomes = evaluate(ruleset, LAB_NODE, packetOf(probe));
+          const outcomes = evaluate(Object.values(ruleset), LAB_NODE, packetOf(probe));
           return outcomes.map((outcome) =>
             outcome.kind === "delivered"
               ? `${outcome.translated} ${outcome.source} ${outcome.local}`

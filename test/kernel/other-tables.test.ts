@@ -10,7 +10,7 @@ import { listOtherTables, otherTables } from "../../src/kernel/other-tables.ts";
 import { interfaceLookup } from "../../src/kernel/routes.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { evaluateTables } from "../../src/trace/evaluate.ts";
+import { evaluate } from "../../src/trace/evaluate.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { LAB_NODE, packetOf, tallyOf } from "../support/expect.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
@@ -186,7 +186,7 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
       const seen = await lab.observe(asked);
       return asked.flatMap((probe) => {
         const packet = packetOf(probe);
-        const predicted = Object.keys(tallyOf(packet, evaluateTables(tables, LAB_NODE, packet))).join();
+        const predicted = Object.keys(tallyOf(packet, evaluate(tables, LAB_NODE, packet))).join();
         const met = Object.keys(seen.get(probe.id) ?? {}).join();
         return predicted === met
           ? []

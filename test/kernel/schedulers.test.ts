@@ -149,7 +149,8 @@ async function counts(probe: Try): Promise<Record<string, number>> {
 
 /** Returns the endpoints that the evaluator predicts, with their shares. */
 function simulated(probe: Try, objects = objectsOf(SERVICES)): Record<string, number> {
-  const outcomes = evaluate(renderAll(objects).state.ruleset, LAB_NODE, packetOf({ id: "only", ...probe }));
+  const tables = Object.values(renderAll(objects).state.ruleset);
+  const outcomes = evaluate(tables, LAB_NODE, packetOf({ id: "only", ...probe }));
   return Object.fromEntries(
     summarize(outcomes).destinations.map(({ address, probability }) => [address, probability]),
   );

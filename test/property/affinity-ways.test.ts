@@ -54,7 +54,7 @@ test("a client keeps an endpoint for each policy, and starts with that of the ot
         cache.putService(web);
         cache.putSlice(endpoints);
         renderer.update(cache.takeDirty());
-        const { ruleset } = renderer.state;
+        const tables = Object.values(renderer.state.ruleset);
         for (const { way, chance } of connections) {
           const [own, other] =
             { internal, external }[way] === "Local"
@@ -62,7 +62,7 @@ test("a client keeps an endpoint for each policy, and starts with that of the ot
               : (["Cluster", "Local"] as const);
           const packet: Packet = { from: CLIENT, protocol: "tcp", ...WAYS[way] };
           const answering = (known: Iterable<DynamicEntry>) =>
-            evaluate(ruleset, NODE, packet, known).flatMap((one) => (one.kind === "delivered" ? [one] : []));
+            evaluate(tables, NODE, packet, known).flatMap((one) => (one.kind === "delivered" ? [one] : []));
           const allowed = answering([]).map(({ to }) => to.address);
           const outcomes = answering(entries.values());
           const expected = [kept.get(own), kept.get(other)].find(

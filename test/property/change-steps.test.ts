@@ -59,7 +59,7 @@ const changes = pairs.chain(([before, after]) =>
 
 /** Where a packet comes to: a target for each draw, or a word. */
 function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
-  return evaluate(ruleset, NODE, packet).map((outcome) => {
+  return evaluate(Object.values(ruleset), NODE, packet).map((outcome) => {
     if (outcome.kind !== "delivered") return outcome.kind;
     return outcome.to.address === packet.to ? "untouched" : `${outcome.to.address} ${outcome.to.port}`;
   });

@@ -17,7 +17,7 @@ interface Treatment {
 }
 
 function treatment(ruleset: Ruleset, packet: Packet): Treatment {
-  const outcomes = evaluate(ruleset, NODE, packet);
+  const outcomes = evaluate(Object.values(ruleset), NODE, packet);
   const probability = 1 / outcomes.length;
   const words = outcomes.map((outcome) => {
     expect(outcome.probability).toBeCloseTo(probability);

@@ -1,7 +1,7 @@
 import { familyOf } from "../../src/model/ip.ts";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
 import { ECHO_PROTOCOLS } from "../../src/ruleset/answer-ping.ts";
-import { evaluateTables } from "../../src/trace/evaluate.ts";
+import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Outcome } from "../../src/trace/outcome.ts";
 import { familyOfPacket, type Host, isEcho, type Packet } from "../../src/trace/packet.ts";
 import { outcomeOf, type Probe, type Outcome as ProbeOutcome, type Tally } from "./lab/outcome.ts";
@@ -59,12 +59,12 @@ function nodeAddressTowards(address: string): string {
  */
 export function probeOutcomes(tables: readonly AnyTable[], probe: Probe): readonly ProbeOutcome[] {
   const packet = packetOf(probe);
-  const first = evaluateTables(tables, LAB_NODE, packet);
+  const first = evaluate(tables, LAB_NODE, packet);
   if (probe.sticky !== true) return [outcomeOf(probe, tallyOf(packet, first))];
   const family = familyOfPacket(packet);
   return first.map((outcome) => {
     const left = outcome.updates.map(({ table, ...element }) => ({ ...element, family, table: table.name }));
-    return outcomeOf(probe, tallyOf(packet, [outcome, ...evaluateTables(tables, LAB_NODE, packet, left)]));
+    return outcomeOf(probe, tallyOf(packet, [outcome, ...evaluate(tables, LAB_NODE, packet, left)]));
   });
 }
 

@@ -78,13 +78,9 @@ function evidenceOf(
   table: Table | undefined,
   input: ExplainInput,
 ): Evidence {
-  const ruleset = table === undefined ? {} : { [table.family]: table };
-  const outcomes = evaluate(
-    ruleset,
-    input.host,
-    packetOf(connection, input),
-    input.live?.affinityEntries ?? [],
-  );
+  const tables = table === undefined ? [] : [table];
+  const packet = packetOf(connection, input);
+  const outcomes = evaluate(tables, input.host, packet, input.live?.affinityEntries ?? []);
   const summary = summarize(outcomes);
   const list = listOf(match, outcomes);
   const endpoints = explainEndpoints(match, list, clientChoice(outcomes), summary, input);

@@ -150,7 +150,7 @@ describe("a client in the evaluator", () => {
     const from = { address: "10.244.1.9", at: "pod" } as const;
     const packet = { from, to: "10.96.0.10", port: 80, protocol };
     const host = { localAddresses: new Set<string>() };
-    return [...new Set(evaluate(ruleset, host, packet, dynamic).map(({ kind }) => kind))];
+    return [...new Set(evaluate(Object.values(ruleset), host, packet, dynamic).map(({ kind }) => kind))];
   };
   const CLIENT = "client-connections 2147483652 100 10.244.1.9";
   const RATE = "client-rates 2147483652 655380 10.244.1.9";

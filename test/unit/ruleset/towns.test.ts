@@ -10,17 +10,17 @@ const scenarios = await Promise.all(TOWNS.map(async (name) => ({ name, ...(await
 describe.each(scenarios)(
   "the rules rendered for $name treat as kube-proxy did the packets of",
   ({ name, probes, expect: recorded }) => {
-    const ruleset = townRuleset(name);
+    const tables = Object.values(townRuleset(name));
 
     test.each(probes)("$id", (probe) => {
-      const outcomes = probeOutcomes(Object.values(ruleset), probe);
+      const outcomes = probeOutcomes(tables, probe);
       expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
       expect(outcomes.length).toBeGreaterThan(0);
     });
 
     test("every probe so that no mark and no priority leaves the node", () => {
       const left = probes.flatMap((probe) =>
-        evaluate(ruleset, LAB_NODE, packetOf(probe)).flatMap((outcome) =>
+        evaluate(tables, LAB_NODE, packetOf(probe)).flatMap((outcome) =>
           outcome.kind === "delivered" && !outcome.local
             ? [{ mark: outcome.mark, priority: outcome.priority }]
             : [],

@@ -84,7 +84,7 @@ describe.each([true, false])("a packet of a connection (--reset-vanished %s)", (
   state.families.ip6?.setVanished(new Set([`${SIX.address} . ${SIX.port}`]));
   const host = { localAddresses: new Set(["192.0.2.2"]) };
   const outcome = (options: Partial<Packet>) =>
-    evaluate(state.ruleset, host, {
+    evaluate(Object.values(state.ruleset), host, {
       from: { address: "10.244.1.11", at: "pod" },
       to: "10.96.0.10",
       port: 80,
@@ -112,7 +112,7 @@ describe.each([true, false])("a packet of a connection (--reset-vanished %s)", (
   });
 
   test("that is new goes to an endpoint that is there", () => {
-    const [only] = evaluate(state.ruleset, host, {
+    const [only] = evaluate(Object.values(state.ruleset), host, {
       from: { address: "10.244.1.11", at: "pod" },
       to: "10.96.0.10",
       port: 80,

@@ -1,11 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
-import {
-  evaluateAnswer,
-  evaluatePrepared,
-  evaluateTables,
-  prepareTables,
-} from "../../../src/trace/evaluate.ts";
+import { evaluate, evaluateAnswer, evaluatePrepared, prepareTables } from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
 
@@ -84,7 +79,7 @@ function tablesWith(expr: readonly unknown[], chain: object = {}) {
 }
 
 function kindOf(expr: readonly unknown[], packet = tcp, chain: object = {}): string | undefined {
-  return evaluateTables(tablesWith(expr, chain), host, packet)[0]?.kind;
+  return evaluate(tablesWith(expr, chain), host, packet)[0]?.kind;
 }
 
 describe("comparisons of other software's rules", () => {
@@ -212,7 +207,7 @@ describe("a reverse path filter", () => {
   ])("by %s (%s) as the route to the source gives the outcome %s", (_what, interfaceName, kind) => {
     for (const missing of listed) {
       const routed = { ...host, interfaceTo: () => interfaceName };
-      expect(evaluateTables(tablesWith([missing, drop]), routed, tcp)[0]?.kind).toBe(kind);
+      expect(evaluate(tablesWith([missing, drop]), routed, tcp)[0]?.kind).toBe(kind);
     }
   });
 
@@ -234,7 +229,7 @@ describe("the hooks of the node's own packets and of those to the node", () => {
     const [first] = tablesWith(translation, { type: "nat", hook: "output", prio: -100 });
     const [second] = tablesWith([is(meta("oifname"), interfaceName), drop], { hook, prio: 0 });
     if (first === undefined || second === undefined) throw new Error("no tables");
-    return evaluateTables([first, { ...second, name: "second" }], routed, own)[0]?.kind;
+    return evaluate([first, { ...second, name: "second" }], routed, own)[0]?.kind;
   }
 
   test.each([
@@ -406,7 +401,7 @@ describe("statements that are not understood", () => {
     ["an unheard-of statement", [{ novel: 1 }]],
     ["something that is no list", "novel"],
   ])("make the outcome not understood, with the rule: %s", (_, expr) => {
-    const [outcome] = evaluateTables(tablesWith(expr as readonly unknown[]), host, tcp);
+    const [outcome] = evaluate(tablesWith(expr as readonly unknown[]), host, tcp);
     expect(outcome).toMatchObject({
       kind: "not-understood",
       rules: [{ hook: "forward", table: { family: "inet", name: "other" }, chain: "base", index: 0 }],
@@ -421,7 +416,7 @@ describe("statements that are not understood", () => {
     const rule = (expr: readonly unknown[]) => ({ rule: { ...at, chain: "base", handle: 7, expr } });
     const rate = [{ limit: { rate: 5, burst: 5, per: "second" } }, { accept: null }];
     const tables = anyTables({ objects: [{ chain }, rule(rate), rule(second)] });
-    expect(evaluateTables(tables, host, tcp)[0]?.kind).toBe(kind);
+    expect(evaluate(tables, host, tcp)[0]?.kind).toBe(kind);
   });
 
   test("are shown in the text that nft prints", () => {
@@ -430,7 +425,7 @@ describe("statements that are not understood", () => {
       { rule: { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "target", name: "DROP" } }] } },
     ];
     const tables = anyTables({ objects }, '\t\txt target "DROP" # handle 7\n');
-    expect(evaluateTables(tables, host, tcp)).toMatchObject([{ rules: [{ text: 'xt target "DROP"' }] }]);
+    expect(evaluate(tables, host, tcp)).toMatchObject([{ rules: [{ text: 'xt target "DROP"' }] }]);
   });
 });
 
@@ -440,7 +435,7 @@ describe("rules of iptables-nft, with extensions that nft's JSON only names", ()
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" };
     const rule = { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "match", name: "any" } }, drop] };
     const tables = anyTables({ objects: [{ chain }, { rule }] }, `\t\t${text} # handle 7\n`);
-    return evaluateTables(tables, host, tcp)[0]?.kind;
+    return evaluate(tables, host, tcp)[0]?.kind;
   }
 
   test.each([
@@ -495,7 +490,7 @@ describe("verdicts of other software's rules", () => {
   });
 
   test("a policy of drop drops, and names its chain", () => {
-    const outcomes = evaluateTables(tablesWith([], { policy: "drop" }), host, tcp);
+    const outcomes = evaluate(tablesWith([], { policy: "drop" }), host, tcp);
     expect(outcomes).toMatchObject([{ kind: "dropped" }]);
     expect(outcomes[0]?.steps.at(-1)).toEqual({
       kind: "policy",
@@ -512,9 +507,9 @@ describe("verdicts of other software's rules", () => {
 
   const dnat = (addr: unknown, more: object = {}) => [{ dnat: { family: "ip", addr, ...more } }];
   const destinations = (expr: readonly unknown[]) =>
-    summarize(
-      evaluateTables(tablesWith(expr, { type: "nat", hook: "prerouting" }), host, tcp),
-    ).destinations.map(({ address, port, probability }) => `${address} ${port} ${probability}`);
+    summarize(evaluate(tablesWith(expr, { type: "nat", hook: "prerouting" }), host, tcp)).destinations.map(
+      ({ address, port, probability }) => `${address} ${port} ${probability}`,
+    );
   const members = {
     set: [
       [0, { concat: ["10.0.0.1", 8080] }],
@@ -543,7 +538,7 @@ describe("verdicts of other software's rules", () => {
     const [table] = tablesWith(dnat("10.0.0.1"), { type: "nat", hook: "prerouting" });
     const [later] = tablesWith(dnat("10.0.0.2"), { type: "nat", hook: "prerouting" });
     if (table === undefined || later === undefined) throw new Error("no tables");
-    expect(evaluateTables([table, { ...later, name: "later" }], host, tcp)).toMatchObject([
+    expect(evaluate([table, { ...later, name: "later" }], host, tcp)).toMatchObject([
       { to: { address: "10.0.0.2" } },
     ]);
   });
@@ -555,9 +550,7 @@ describe("verdicts of other software's rules", () => {
       prio: -120,
     });
     if (nat === undefined || filter === undefined) throw new Error("no tables");
-    expect(evaluateTables([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([
-      { kind: "dropped" },
-    ]);
+    expect(evaluate([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([{ kind: "dropped" }]);
   });
 
   test("a node's packet that is masqueraded towards a pod has a source that is not known", () => {
@@ -569,7 +562,7 @@ describe("verdicts of other software's rules", () => {
     if (nat === undefined || filter === undefined) throw new Error("no tables");
     const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
     const kinds = (to: string) =>
-      evaluateTables([nat, { ...filter, name: "filter" }], host, { ...own, to }).map(({ kind }) => kind);
+      evaluate([nat, { ...filter, name: "filter" }], host, { ...own, to }).map(({ kind }) => kind);
     expect(kinds("10.244.1.11")).toEqual(["not-understood"]);
     expect(kinds("192.0.2.2")).toEqual(["dropped"]);
   });
@@ -577,7 +570,7 @@ describe("verdicts of other software's rules", () => {
   test("a dormant table sees nothing", () => {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "drop" };
     const table = { family: "inet", name: "other", flags: "dormant" };
-    expect(evaluateTables(anyTables({ objects: [{ table }, { chain }] }), host, tcp)).toMatchObject([
+    expect(evaluate(anyTables({ objects: [{ table }, { chain }] }), host, tcp)).toMatchObject([
       { kind: "delivered" },
     ]);
   });

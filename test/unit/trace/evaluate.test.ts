@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Command, Rule, Statement } from "../../../src/nft/ast/json.ts";
-import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
+import type { Table } from "../../../src/nft/ast/ruleset.ts";
 import { type DynamicEntry, evaluate } from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Host, Packet } from "../../../src/trace/packet.ts";
@@ -36,14 +36,14 @@ interface Parts {
   readonly chains: Readonly<Record<string, readonly Rule[]>>;
 }
 
-/** A ruleset of the family ip; chains named in `hooks` are base chains. */
-function ruleset({ hooks = {}, sets = [], chains }: Parts): Ruleset {
+/** A table of the family ip; chains named in `hooks` are base chains. */
+function tables({ hooks = {}, sets = [], chains }: Parts): readonly Table[] {
   const declared = Object.keys(chains).map((name) => ({ add: { chain: { ...at, name, ...hooks[name] } } }));
   const filled = Object.entries(chains).flatMap(([chain, rules]) =>
     rules.map((expr) => ({ add: { rule: { ...at, chain, expr } } })),
   );
   const nftables = [{ add: { table: { family: "ip", name: "nft-proxy" } } }, ...sets, ...declared, ...filled];
-  return applyTransaction({}, { nftables: nftables as Command[] });
+  return Object.values(applyTransaction({}, { nftables: nftables as Command[] }));
 }
 
 const filter = (hook: string, prio = 0, policy = "accept") => ({ type: "filter", hook, prio, policy });
@@ -51,7 +51,7 @@ const nat = (hook: string, prio = -100) => ({ type: "nat", hook, prio, policy: "
 
 /** Where a packet ends when `chains` are walked from `base`, a filter chain of the prerouting hook. */
 function kind(chains: Parts["chains"], policy = "accept"): string | undefined {
-  return evaluate(ruleset({ hooks: { base: filter("prerouting", 0, policy) }, chains }), host, packet())[0]
+  return evaluate(tables({ hooks: { base: filter("prerouting", 0, policy) }, chains }), host, packet())[0]
     ?.kind;
 }
 
@@ -81,7 +81,7 @@ describe("chains", () => {
   test("an accept does not skip the hook's next base chain", () => {
     const hooks = { late: filter("prerouting", 5), early: filter("prerouting", -5) };
     const outcomes = evaluate(
-      ruleset({ hooks, chains: { late: [[drop]], early: [[accept]] } }),
+      tables({ hooks, chains: { late: [[drop]], early: [[accept]] } }),
       host,
       packet(),
     );
@@ -130,18 +130,18 @@ describe("comparisons", () => {
 });
 
 describe("route through the hooks", () => {
-  const visited = (rules: Ruleset, sent: Packet): string[] =>
+  const visited = (rules: readonly Table[], sent: Packet): string[] =>
     (evaluate(rules, host, sent)[0]?.steps ?? []).flatMap((step) =>
       step.kind === "hook" ? [step.hook] : [],
     );
-  const translating = ruleset({
+  const translating = tables({
     hooks: { pre: nat("prerouting"), out: nat("output") },
     chains: { pre: [[is(daddr, "10.96.0.1"), to("192.0.2.2")]], out: [[to("192.0.2.2")]] },
   });
   const node = { from: { address: "192.0.2.2", at: "node" } } as const;
 
   test("a packet to another address is forwarded", () => {
-    expect(visited({}, packet())).toEqual(["prerouting", "forward", "postrouting"]);
+    expect(visited([], packet())).toEqual(["prerouting", "forward", "postrouting"]);
   });
 
   test("a packet translated to the node's address goes to input", () => {
@@ -149,7 +149,7 @@ describe("route through the hooks", () => {
   });
 
   test("a packet of the node goes through output", () => {
-    expect(visited({}, packet(node))).toEqual(["output", "postrouting"]);
+    expect(visited([], packet(node))).toEqual(["output", "postrouting"]);
   });
 
   test("a packet of the node to itself returns over loopback, without nat chains", () => {
@@ -160,7 +160,7 @@ describe("route through the hooks", () => {
   });
 
   test("a packet from outside to a loopback address is dropped", () => {
-    expect(evaluate({}, host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual([
+    expect(evaluate([], host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual([
       "dropped",
     ]);
   });
@@ -179,7 +179,7 @@ describe("route through the hooks", () => {
     const isAssured = is(status("assured", "dnat"), { "|": ["assured", "dnat"] });
     const at = (prio: number, match: Statement) =>
       evaluate(
-        ruleset({ hooks: { pre: filter("prerouting", prio) }, chains: { pre: [[match, drop]] } }),
+        tables({ hooks: { pre: filter("prerouting", prio) }, chains: { pre: [[match, drop]] } }),
         host,
         known,
       )[0]?.kind;
@@ -191,7 +191,7 @@ describe("route through the hooks", () => {
   test("a dnat ends its chain, and the hook's later nat chains", () => {
     const hooks = { first: nat("prerouting", -100), second: nat("prerouting", -90) };
     const chains = { first: [[to("10.0.0.1")], [to("10.0.0.2")]], second: [[to("10.0.0.3")]] };
-    expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([
+    expect(evaluate(tables({ hooks, chains }), host, packet())).toMatchObject([
       { to: { address: "10.0.0.1" } },
     ]);
   });
@@ -199,7 +199,7 @@ describe("route through the hooks", () => {
   test("a dnat to the original destination ends its chain, and does not count as a translation", () => {
     const hooks = { pre: nat("prerouting"), forward: filter("forward") };
     const isTranslated = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } } as const;
-    const to96 = ruleset({
+    const to96 = tables({
       hooks,
       chains: { pre: [[to("10.96.0.1")], [drop]], forward: [[isTranslated, drop]] },
     });
@@ -209,7 +209,7 @@ describe("route through the hooks", () => {
 
   test("forwarding clears the priority of IPv4 packets, sending does not", () => {
     const hooks = { pre: filter("prerouting"), out: filter("output") };
-    const rules = ruleset({ hooks, chains: { pre: [[set(priority, 7)]], out: [[set(priority, 7)]] } });
+    const rules = tables({ hooks, chains: { pre: [[set(priority, 7)]], out: [[set(priority, 7)]] } });
     expect(evaluate(rules, host, packet())).toMatchObject([{ priority: 0 }]);
     expect(evaluate(rules, host, packet(node))).toMatchObject([{ priority: 7 }]);
   });
@@ -241,7 +241,7 @@ const toEndpoint = {
 
 describe("random numbers", () => {
   const rules = (mod: number, count: number) =>
-    ruleset({
+    tables({
       hooks: { pre: nat("prerouting") },
       sets: endpoints(count),
       chains: { pre: [[set(priority, { numgen: { mode: "random", mod, offset: 8 } }), toEndpoint], [drop]] },
@@ -307,7 +307,7 @@ describe("dynamic maps", () => {
     },
   });
   const sticky = (size: number, last: readonly Rule[] = [[balance, toEndpoint]]) =>
-    ruleset({
+    tables({
       hooks: { pre: nat("prerouting") },
       sets: [...endpoints(4), affinity(size)],
       chains: {
@@ -320,7 +320,7 @@ describe("dynamic maps", () => {
     key: `${client} . 10.96.0.1`,
     value,
   });
-  const addresses = (rules: Ruleset, entries: readonly DynamicEntry[]) =>
+  const addresses = (rules: readonly Table[], entries: readonly DynamicEntry[]) =>
     summarize(evaluate(rules, host, packet(), entries)).destinations.map(({ address }) => address);
 
   test("a new client gets a random endpoint, which is stored", () => {
@@ -344,7 +344,7 @@ describe("dynamic maps", () => {
 
   test("an update keeps the value of an element, and restarts its timeout", () => {
     const [outcome] = evaluate(
-      ruleset({
+      tables({
         hooks: { pre: filter("prerouting") },
         sets: [affinity(2)],
         chains: { pre: [[set(priority, 5), update]] },
@@ -385,7 +385,7 @@ describe("unknown parts of rules", () => {
     ["a set", [is(daddr, "@nowhere"), drop]],
     ["an assignment", [set({ ct: { key: "zone" } }, 1)]],
   ])("%s makes the outcome not understood, with the rule", (_, rule) => {
-    const rules = ruleset({ hooks: { base: filter("prerouting") }, chains: { base: [rule as Rule] } });
+    const rules = tables({ hooks: { base: filter("prerouting") }, chains: { base: [rule as Rule] } });
     expect(evaluate(rules, host, packet())).toMatchObject([
       {
         kind: "not-understood",
