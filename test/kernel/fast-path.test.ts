@@ -29,7 +29,7 @@ const BIG = { port: 7001, protocol: "UDP", targetPort: 7001 } as const;
 const BIG_IPS = ["10.96.8.2", "fd00:10:96::82"] as const;
 const BALANCER_IP = "203.0.113.80";
 const [POD1, POD1_IP6] = ["10.244.1.11", "fd00:244:1::11"];
-const [POD2, FAR] = ["10.244.1.12", "10.244.2.12"];
+const [POD2, POD2_IP6, FAR] = ["10.244.1.12", "fd00:244:1::12", "10.244.2.12"];
 
 /** A separate port, so that the endpoint's removal affects only this port's connections. */
 const BALANCED = { port: 7000, targetPort: 7002 } as const;
@@ -327,6 +327,19 @@ describe.runIf(CAN)("the fast path", () => {
     expect(await ask("explain", "--live", `${ECHO_IP}:7000`)).toMatchObject({ exitCode: 0 });
     const { stdout } = await ask("connections");
     expect(stdout).toContain("offloaded");
+  });
+
+  test("loses connections to an endpoint whose drain timeout is over, which are reset", async () => {
+    const held = await HeldConnection.open(lab.lab, "pod5", ECHO_IP6, 7000);
+    await expect.poll(() => offloaded(ECHO_IP6, "--orig-src", "fd00:244:1::15"), PATIENCE).toBe(1);
+    const ports = [{ port: 7000, targetPort: 7000 }];
+    const { metadata, ...rest } = apiService("echo-six", { clusterIP: ECHO_IP6, ports });
+    const annotations = { "nft-proxy.io/drain-timeout": "1s" };
+    lab.cluster.put("services", { ...rest, metadata: { ...metadata, annotations } });
+    const conditions = { ready: false, serving: true, terminating: true };
+    const endpoints = [{ addresses: [POD1_IP6], conditions }, { addresses: [POD2_IP6] }];
+    lab.cluster.put("endpointslices", { ...apiSlice("echo-six", [POD1_IP6], [ECHO]), endpoints });
+    await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
   });
 
   test("loses connections to a vanished endpoint, which are reset", async () => {
