@@ -80,7 +80,7 @@ export class DriftRepair {
     if (this.#waiting !== undefined) return;
     const startedAt = clock.monotonic();
     const found = await verifier.recheck("everything");
-    if (found === undefined) loop.requestFullSync(reason, true);
+    if (found === undefined) loop.requestFullSync(reason);
     else loop.requestRepair(found, { compared: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
@@ -127,14 +127,14 @@ export class DriftRepair {
         loop.requestRepair(drift.missing.flatMap(missingTable), authorOf(drift));
         break;
       case "commit":
-        if (drift.found === undefined) loop.requestFullSync("drift", true);
+        if (drift.found === undefined) loop.requestFullSync("drift");
         else loop.requestRepair(drift.found, authorOf(drift));
         break;
       case "differences":
         loop.requestRepair(drift.found, { compared: "drift" });
         break;
       case "unreadable":
-        loop.requestFullSync("drift", true);
+        loop.requestFullSync("drift");
         break;
       default:
         assertNever(drift);

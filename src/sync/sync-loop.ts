@@ -81,10 +81,10 @@ export class SyncLoop {
     if (this.#parts.tracker.waitingFor.length === 0) this.#parts.runner.request(urgent);
   }
 
-  /** Requests a full sync; `urgent`: at once. */
-  requestFullSync(reason: FullSyncReason, urgent = false): void {
+  /** Requests a full sync at once. */
+  requestFullSync(reason: FullSyncReason): void {
     this.#parts.reconciler.requestFullSync(reason);
-    this.request(urgent);
+    this.request(true);
   }
 
   /** Requests at once a sync that repairs somebody else's changes: see {@link Reconciler.requestRepair}. */

@@ -1,9 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
-import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -15,6 +13,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "../../ruleset/sets.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import { loggedReading } from "../readings/logged-reading.ts";
 import type { Ask } from "./ask.ts";
 import { Ejections } from "./ejections.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
@@ -151,13 +150,10 @@ export class PassiveHealth implements SyncSubscriber {
 
   /** Reads the counters once, then asks endpoints that do not answer. Never rejects. */
   async look(): Promise<void> {
-    try {
+    await loggedReading(this.#failures, async () => {
       for (const family of FAMILIES) await this.#lookAt(family);
       this.#askSome();
-      this.#failures.end();
-    } catch (error) {
-      if (!(error instanceof NftStoppedError)) this.#failures.add(messageOf(error));
-    }
+    });
   }
 
   async #lookAt(family: Family): Promise<void> {

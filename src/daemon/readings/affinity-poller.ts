@@ -1,10 +1,9 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { NftRefusedError, NftStoppedError } from "../../kernel/nft-errors.ts";
+import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { SetSpec } from "../../nft/ast/ruleset.ts";
@@ -18,6 +17,7 @@ import { PeriodicTask } from "../../sync/periodic-task.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { type LimitedClients, readLimitedClients, servicePortOf } from "./limited-clients.ts";
+import { loggedReading } from "./logged-reading.ts";
 
 /** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
 export type AffinityDeletion = "gone" | "crowded";
@@ -117,12 +117,9 @@ export class AffinityPoller implements SyncSubscriber {
   /** Reads the maps that may have entries, and deletes entries. Never rejects. */
   async look(): Promise<void> {
     this.#isUnfinished = false;
-    try {
+    await loggedReading(this.#failures, async () => {
       for (const family of FAMILIES) await this.#lookAt(family);
-      this.#failures.end();
-    } catch (error) {
-      if (!(error instanceof NftStoppedError)) this.#failures.add(messageOf(error));
-    }
+    });
   }
 
   #pause(took: number): number {

@@ -1,7 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import type { FailureLog } from "../../base/failure-log.ts";
-import { NftStoppedError } from "../../kernel/nft-errors.ts";
+import { loggedReading } from "./logged-reading.ts";
 
 /** Minimum ratio of the age to the time of a reading, so that it takes at most a twentieth of a processor. */
 const AGE_IN_LENGTHS = 20;
@@ -25,12 +24,9 @@ export function cachedReading<T>(
   let underWay: Promise<T> | undefined;
   const refresh = async () => {
     const startedAt = clock.monotonic();
-    try {
+    await loggedReading(failures, async () => {
       last = await read();
-      failures.end();
-    } catch (error) {
-      if (!(error instanceof NftStoppedError)) failures.add(messageOf(error));
-    }
+    });
     // A failed reading counts, too, so that scrapes do not repeat it at once.
     const endedAt = clock.monotonic();
     validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));

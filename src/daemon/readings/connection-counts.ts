@@ -8,7 +8,7 @@ import { readResetPackets } from "../../kernel/vanished.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
-import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
+import { type FrontendParts, parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, VANISHED } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
@@ -21,7 +21,7 @@ export interface ConnectionCount {
   /** The port's name, or its number if it has none. */
   readonly port: string;
   readonly protocol: Protocol;
-  /** Address and port of the frontend (or `nodePort:N`) or of the endpoint. */
+  /** See {@link frontendTarget}; or address and port of the endpoint. */
   readonly target: string;
   readonly connections: number;
 }
@@ -96,7 +96,9 @@ export async function readConnectionCounts(
     if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
     for (const maps of FRONTEND_KINDS) {
       await eachCounter(tables, ofFamily, maps.lists, (counted) => {
-        frontends.push(...countOf(ofFamily, maps.lists, counted, frontendText(counted.key)));
+        frontends.push(
+          ...countOf(ofFamily, maps.lists, counted, frontendTarget(parseFrontendKey(counted.key))),
+        );
       });
       await eachCounter(tables, ofFamily, maps.endpoints, (counted) => {
         if ((counted.packets ?? 0) === 0) return;
@@ -142,7 +144,7 @@ function countOf(
   ];
 }
 
-function frontendText(key: string): string {
-  const { address, ...ports } = parseFrontendKey(key);
+/** The {@link ConnectionCount.target} of a frontend: `10.96.0.1:80`, or `nodePort:30080` without an address. */
+export function frontendTarget({ address, ...ports }: Omit<FrontendParts, "protocol">): string {
   return address === undefined ? `nodePort:${ports.port}` : socketText(address, portsText(ports));
 }

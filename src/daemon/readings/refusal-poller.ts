@@ -1,10 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, byFamily } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted, socketText } from "../../base/text.ts";
-import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import {
   lastPacketAt,
   newRefusals,
@@ -16,6 +14,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
+import { loggedReading } from "./logged-reading.ts";
 
 /** Parts of {@link RefusalPoller}. */
 export interface RefusalPollerParts {
@@ -99,12 +98,7 @@ export class RefusalPoller {
    * rejects.
    */
   async look(): Promise<void> {
-    try {
-      await this.#look();
-      this.#failures.end();
-    } catch (error) {
-      if (!(error instanceof NftStoppedError)) this.#failures.add(messageOf(error));
-    }
+    await loggedReading(this.#failures, () => this.#look());
   }
 
   /**

@@ -9,14 +9,17 @@ import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { PassiveHealth } from "../passive-health/passive-health.ts";
-import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
+import {
+  type ConnectionCount,
+  type ConnectionCounts,
+  frontendTarget,
+} from "../readings/connection-counts.ts";
 import type { LimitedClients } from "../readings/limited-clients.ts";
 import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
@@ -116,9 +119,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   const endpoints = counts.endpoints && byTarget(counts.endpoints);
   return {
     toFrontend: (port, { address, ...ports }) =>
-      frontends.get(
-        `${keyOf(port)} ${address === "" ? `nodePort:${ports.port}` : socketText(address, portsText(ports))}`,
-      ),
+      frontends.get(`${keyOf(port)} ${frontendTarget({ address: address || undefined, ...ports })}`),
     // Connections to a range of ports are counted by the address of the endpoint.
     toEndpoint: (port, address, number) =>
       endpoints &&

@@ -94,7 +94,7 @@ function setUp() {
 describe("SyncLoop", () => {
   test("programs nothing before every resource has been listed", async () => {
     const { loop, fake, list, pass, reports } = setUp();
-    loop.requestFullSync("periodic", true);
+    loop.requestFullSync("periodic");
     await pass(5000);
     expect(fake.runs).toEqual([]);
     await list();
@@ -222,19 +222,9 @@ describe("SyncLoop", () => {
     const { loop, fake, reports, list, pass } = setUp();
     await list();
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
-    loop.requestFullSync("drift", true);
+    loop.requestFullSync("drift");
     await pass(0);
     expect(reports[1]).toMatchObject({ reason: "drift", repaired: { kind: "table" } });
-  });
-
-  test("makes a full sync that is not urgent when the interval allows it", async () => {
-    const { loop, reports, list, pass } = setUp();
-    await list();
-    loop.requestFullSync("periodic");
-    await pass(999);
-    expect(reports).toHaveLength(1);
-    await pass(1);
-    expect(reports[1]).toMatchObject({ kind: "full", reason: "periodic" });
   });
 
   test("reports stale chains that cannot be deleted to subscribers", async () => {
@@ -309,7 +299,7 @@ describe("SyncLoop", () => {
     await pass(0);
     const runs = fake.runs.length;
     void loop.deleteStaleChains();
-    loop.requestFullSync("drift", true);
+    loop.requestFullSync("drift");
     await pass(0);
     expect(fake.runs).toHaveLength(runs);
     fake.before = () => {};
@@ -328,7 +318,7 @@ describe("SyncLoop", () => {
       order.push("sync");
       return new Promise((resolve) => ends.push(resolve));
     };
-    loop.requestFullSync("drift", true);
+    loop.requestFullSync("drift");
     await pass(0);
     expect(order).toEqual(["sync"]);
     const change = () => {
@@ -342,7 +332,7 @@ describe("SyncLoop", () => {
     fake.before = () => void order.push("sync");
     ends[0]?.();
     await expect.poll(() => order.at(-1)).toBe("change");
-    loop.requestFullSync("drift", true);
+    loop.requestFullSync("drift");
     await pass(1000);
     expect(order.at(-1)).toBe("change");
     ends[1]?.();
@@ -358,7 +348,7 @@ describe("SyncLoop", () => {
     const runs = fake.runs.length;
     await loop.stop();
     handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
-    loop.requestFullSync("periodic", true);
+    loop.requestFullSync("periodic");
     await pass(60_000);
     expect(fake.runs).toHaveLength(runs);
   });
