@@ -28,7 +28,9 @@ export function parseNamedValues<Name extends string>(
   const names = Object.keys(ranges) as Name[];
   const found = new Map<Name, number>();
   for (const entry of text.split(",", names.length + 1)) {
-    const [word = "", value = ""] = entry.split("=", 2).map((part) => part.trim());
+    const [word = "", ...rest] = entry.split("=").map((part) => part.trim());
+    // A second "=" is part of the value, which is invalid then.
+    const value = rest.join("=");
     const name = names.find((one) => one === word);
     if (name === undefined) {
       const hint = didYouMean(word.slice(0, MOST_OF_WORD), names);

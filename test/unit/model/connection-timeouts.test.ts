@@ -38,6 +38,7 @@ describe("a list of connection timeouts", () => {
     ["udp=1500ms", 'not "1500ms"'],
     ["udp=1d", 'not "1d"'],
     ["udp=5", 'not "5"'],
+    ["udp=5s=2h", 'not "5s=2h"'],
     ["udp=99999999999999999999s", 'not "99999999999999999999s"'],
     [`udp=${"9".repeat(100_000)}s`, "..."],
     ["udp=5s\nadd rule", "not"],
