@@ -125,13 +125,11 @@ export class AgeBudget<C extends Claim = Claim> {
     for (const { service, amount, shared } of this.#order) {
       const own = leftOf.size === 0 ? undefined : namespaceOf(service.name);
       const leftOfOwn = own === undefined ? undefined : leftOf.get(own);
-      if (own !== undefined && leftOfOwn !== undefined) {
-        const wanted = given.has(`${own} ${shared}`) ? 0 : amount;
-        if (wanted > leftOfOwn) {
-          shortfalls.set(service.name, { of: "namespace", budget: namespace, left: leftOfOwn, wanted });
-          continue;
-        }
-        leftOf.set(own, leftOfOwn - wanted);
+      const wantedOfOwn = given.has(`${own} ${shared}`) ? 0 : amount;
+      if (leftOfOwn !== undefined && wantedOfOwn > leftOfOwn) {
+        const short = { budget: namespace, left: leftOfOwn, wanted: wantedOfOwn };
+        shortfalls.set(service.name, { of: "namespace", ...short });
+        continue;
       }
       const wanted = shared !== undefined && given.has(shared) ? 0 : amount;
       if (wanted > left) {
@@ -139,6 +137,7 @@ export class AgeBudget<C extends Claim = Claim> {
         continue;
       }
       left -= wanted;
+      if (own !== undefined && leftOfOwn !== undefined) leftOf.set(own, leftOfOwn - wantedOfOwn);
       if (shared !== undefined) given.add(shared).add(`${own} ${shared}`);
     }
     return shortfalls;

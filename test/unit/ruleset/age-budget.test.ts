@@ -53,6 +53,13 @@ describe("a shared budget", () => {
     expect(short(budget)).toEqual({ "a/three": { of: "namespace", budget: 80, left: 0, wanted: 40 } });
   });
 
+  test("leaves the share of a namespace whole when a Service of it does not fit into what all have", () => {
+    const budget = budgetOf(["o/old", 1, 35], ["p/old", 1, 35], ["a/huge", 2, 40], ["a/small", 3, 15]);
+    budget.decide({ all: 100, namespace: 50 });
+    expect(short(budget)).toMatchObject({ "a/huge": { of: "all", left: 30 } });
+    expect(budget.shortfalls.has(named("a/small"))).toBe(false);
+  });
+
   test("tells whose outcome changes where an older one grows, shrinks, comes or goes", () => {
     const budget = budgetOf(["a/old", 2, 50], ["b/new", 3, 50]);
     const decide = () => [...budget.decide({ all: 100, namespace: 1000 })];
