@@ -1,6 +1,7 @@
 import { timeoutsOfProtocol } from "../model/connection-timeouts.ts";
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
+import type { Protocol } from "../model/ids.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
@@ -123,11 +124,10 @@ function timedCount({ connectionTimeouts, ports }: Service): number {
   return ports.filter(({ protocol }) => timeoutsOfProtocol(connectionTimeouts, protocol)).length;
 }
 
-/** The number of protocols with timeouts among the ports of a Service: each is a list of its own. */
-export function timedProtocols({ connectionTimeouts, ports }: Service): number {
-  if (connectionTimeouts === undefined) return 0;
+/** The protocols with timeouts among the ports of a Service, sorted: each has a list of its own. */
+export function timedProtocols({ connectionTimeouts, ports }: Service): readonly Protocol[] {
   const protocols = new Set(ports.map(({ protocol }) => protocol));
-  return [...protocols].filter((protocol) => timeoutsOfProtocol(connectionTimeouts, protocol)).length;
+  return [...protocols].filter((protocol) => timeoutsOfProtocol(connectionTimeouts, protocol)).sort();
 }
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {

@@ -62,11 +62,12 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     none: "the option --max-limited-clients is 0, or this node's kernel cannot count connections",
   },
   timeouts: {
-    amountOf: ({ service }) => timedProtocols(service),
+    amountOf: ({ service }) => timedProtocols(service).length,
     limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
     what: "different timeouts of connections in a family",
     without: (service) => ({ ...service, connectionTimeouts: undefined }),
-    sharedOf: ({ service }) => `${timedProtocols(service)} ${JSON.stringify(service.connectionTimeouts)}`,
+    sharedOf: ({ service }) =>
+      `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,
     none: "the option --connection-timeouts is off, or this node's kernel cannot set them",
   },
 };

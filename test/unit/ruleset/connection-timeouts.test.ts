@@ -157,6 +157,21 @@ describe("the budget of timeouts", () => {
     );
   });
 
+  test("counts a list of both protocols once for each, though no Service has ports of both", () => {
+    const services = Array.from({ length: 502 }, (_, index) =>
+      service(
+        options(`s${index}`, {
+          ports: PORTS.slice(index % 2, (index % 2) + 1),
+          clusterIPs: [`10.96.${2 + (index >> 8)}.${index & 255}`],
+          createdAt: index,
+          connectionTimeouts: { "tcp-established": 7200 + (index >> 1), udp: 5 + (index >> 1) },
+        }),
+      ),
+    );
+    const without = [...renderAll({ services }).state.budgets.without("timeouts").keys()];
+    expect(without).toEqual([expect.stringContaining("shop/s500"), expect.stringContaining("shop/s501")]);
+  });
+
   test("is nothing where the option is off", () => {
     const objects = { services: [timed], slices: [SLICE] };
     const off = renderAll(objects, testNodeContext({ connectionTimeouts: undefined }));
