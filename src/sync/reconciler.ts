@@ -372,7 +372,10 @@ export class Reconciler {
   }
 
   #takeOut(keys: readonly ServicePortKey[]): void {
-    for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
+    for (const family of Object.values(this.state.families)) {
+      for (const key of keys) family.remove(key);
+      family.cutRanges();
+    }
   }
 }
 

@@ -425,6 +425,25 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test.each(["at start", "later"])(
+    "takes out a service port whose ranges of ports are refused, %s, and serves the others in its family",
+    async (when) => {
+      const ports = [port(80, { ranges: [{ first: 1000, last: 1999 }] })];
+      const ranged = service({ name: "ranged", clusterIPs: ["10.96.9.9"], ports });
+      const parts = setUp();
+      if (when === "later") await parts.sync();
+      parts.cache.putService(ranged);
+      parts.cache.putSlice(slice({ service: "ranged", endpoints: ["10.244.2.20"] }));
+      parts.fake.refuses = '"range":[1000,1999]';
+      expect((await parts.sync()).refused).toEqual(["ip default/ranged/tcp"]);
+      expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/ranged/tcp"]);
+      parts.cache.deleteService(ranged.name);
+      await parts.sync();
+      await parts.reconciler.deleteStaleChains();
+      expect(missing(parts)).toEqual([]);
+    },
+  );
+
   test("takes a refused service port out after a part of it is in the kernel, which is no drift", async () => {
     const parts = setUp();
     await parts.sync();
