@@ -294,7 +294,6 @@ export class Reconciler {
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#kernelHas = "all";
       this.#staleChains.clear();
-      this.#repairs.created();
       this.state.committed();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {

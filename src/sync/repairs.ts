@@ -62,11 +62,6 @@ export class Repairs {
     this.#underWay = NONE;
   }
 
-  /** A full sync has made the missing tables. */
-  created(): void {
-    this.#due = { ...this.#due, missing: new Set() };
-  }
-
   /** What the repairs change in the kernel. @param desired the tables as they should be */
   changes(desired: Ruleset): readonly TableDelta[] {
     return [this.#due, this.#underWay].flatMap(({ missing, deltas }) => [

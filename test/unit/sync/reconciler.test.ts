@@ -318,6 +318,27 @@ describe("a repair", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test("creates a table that is deleted after a full sync has read it", async () => {
+    const parts = setUp();
+    const fullSync = async () => {
+      const listed = parts.fake.count("list");
+      parts.reconciler.requestFullSync("failure");
+      await parts.sync();
+      return parts.fake.count("list") - listed;
+    };
+    await fullSync();
+    const last = parts.fake.count("list") + (await fullSync()) * 2;
+    parts.fake.before = (run) => {
+      if (run !== "list" || parts.fake.count("list") !== last) return;
+      parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+      parts.reconciler.requestRepair([MISSING]);
+    };
+    await fullSync();
+    expect(Object.keys(parts.fake.kernel.ruleset)).toEqual(["ip6"]);
+    await parts.sync();
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("that the kernel refuses, because its state has changed, becomes a full sync", async () => {
     const parts = await changed(FLUSH);
     parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
