@@ -177,13 +177,16 @@ export class Reconciler {
    * was busy for
    */
   async deleteStaleChains(): Promise<void> {
-    const deletions = this.#staleChains.take(this.state.ruleset);
-    if (deletions.length === 0) return;
+    const deletions = this.#staleChains.unusedIn(this.state.ruleset);
+    let isLater = false;
     try {
-      await this.#parts.nft.apply(toTransaction(deletions));
+      if (deletions.length > 0) await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      if (!(error instanceof NftRefusedError) || error.isBusy) this.#staleChains.add(deletions);
+      isLater = !(error instanceof NftRefusedError) || error.isBusy;
       throw error;
+    } finally {
+      // Until then they explain differences that a comparison finds.
+      if (!isLater) this.#staleChains.clear();
     }
   }
 
@@ -248,6 +251,7 @@ export class Reconciler {
     const { commits } = nft;
     try {
       const repaired = await applyDeltas(nft, tables, drift, { chunkSize });
+      this.#staleChains.clear(missing);
       const stale = this.#staleChains.deletions;
       const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, stale }))];
       this.state.committed();

@@ -1,3 +1,4 @@
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 
@@ -17,20 +18,18 @@ export class StaleChains {
     this.#deletions = [...this.#deletions, ...deletions];
   }
 
-  /** Drops all of them: the kernel has no stale chains. */
-  clear(): void {
-    this.#deletions = [];
+  /** Drops all of them, or those of some families: the kernel has no stale chains there. */
+  clear(families: ReadonlySet<Family> = new Set(FAMILIES)): void {
+    this.#deletions = this.#deletions.filter(({ family }) => !families.has(family));
   }
 
   /**
-   * Takes the deletions out, each chain, set and object once, and none that is in use again.
+   * The deletions of each chain, set and object once, and of none that is in use again.
    * @param desired the tables as they should be
    */
-  take(desired: Ruleset): readonly TableDelta[] {
-    const taken = this.#deletions;
-    this.clear();
+  unusedIn(desired: Ruleset): readonly TableDelta[] {
     return Object.values(desired).flatMap((table) => {
-      const own = taken.filter(({ family }) => family === table.family);
+      const own = this.#deletions.filter(({ family }) => family === table.family);
       const chains = new Set(own.flatMap(({ deletedChains }) => deletedChains));
       const sets = new Map(
         own.flatMap(({ deletedSets }) => deletedSets.map((spec) => [spec.name, spec] as const)),

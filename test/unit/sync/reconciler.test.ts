@@ -404,6 +404,37 @@ describe("stale chains that came and went several times", () => {
     expect((await parts.sync()).drift).toEqual([]);
   });
 
+  test("explain differences until the kernel has deleted them", async () => {
+    const parts = setUp();
+    await parts.sync();
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+    await parts.sync();
+    const explained = () => parts.reconciler.unsent.flatMap(({ deletedChains }) => deletedChains);
+    const meanwhile: string[] = [];
+    parts.fake.before = () => void meanwhile.push(...explained());
+    await parts.reconciler.deleteStaleChains();
+    expect([meanwhile, explained()]).toEqual([["balance-2"], []]);
+  });
+
+  test("are deleted in one family if the table of the other was created again", async () => {
+    const parts = setUp();
+    const both = async (ip: readonly string[], ip6: readonly string[]) => {
+      parts.cache.putSlice(slice({ endpoints: ip }));
+      parts.cache.putSlice(slice({ service: "six", endpoints: ip6 }));
+      await parts.sync();
+    };
+    parts.cache.putService(service({ name: "six", clusterIPs: ["fd00:10:96::6"] }));
+    await both(["10.244.2.11", "10.244.2.12"], ["fd00::11", "fd00::12"]);
+    await both(["10.244.2.11"], ["fd00::11"]);
+    parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    parts.reconciler.requestRepair([
+      { ...onlyElements({ family: "ip", table: "nft-proxy" }, []), mode: "create" },
+    ]);
+    await parts.sync();
+    await parts.reconciler.deleteStaleChains();
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("are kept for later while nft fails", async () => {
     const parts = setUp();
     await parts.sync();
