@@ -29,7 +29,7 @@ export type Drift =
 export interface DriftRepairParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly loop: Pick<SyncLoop, "requestFullSync" | "requestRepair">;
+  readonly loop: Pick<SyncLoop, "between" | "requestFullSync" | "requestRepair">;
   readonly verifier: Pick<Verifier, "recheck">;
   readonly reconciler: Pick<Reconciler, "state">;
 }
@@ -143,13 +143,15 @@ export class DriftRepair {
 
   /** Examines foreign commits and repairs what still differs. */
   async #look(): Promise<void> {
-    const { verifier, reconciler } = this.#parts;
+    const { verifier, reconciler, loop } = this.#parts;
     // A delayed repair compares everything.
     if (this.#waiting !== undefined) return this.#commits.clear();
     const areDeclarations = this.#commits.takeDeclarations();
     const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
-    // Our syncs and others may have changed elements meanwhile.
-    const { deltas, author } = this.#commits.takeElements(reconciler.state.ruleset);
+    // The sync under way may have changed the elements before the foreign commit, or change them after it.
+    const { deltas, author } = await loop.between(async () =>
+      this.#commits.takeElements(reconciler.state.ruleset),
+    );
     const isKnown = declarations !== undefined && deltas !== undefined;
     const found = isKnown
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]

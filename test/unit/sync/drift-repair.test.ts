@@ -69,6 +69,11 @@ async function setUp() {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const asked: string[] = [];
+  /** The sync that is under way, or the last one. */
+  let syncing: Promise<unknown> = Promise.resolve();
+  const sync = () => {
+    syncing = reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() });
+  };
   const kernel = {
     /** What a comparison finds. */
     found: [CHAIN] as readonly TableDelta[] | undefined,
@@ -80,6 +85,10 @@ async function setUp() {
     logger,
     reconciler,
     loop: {
+      between: async (change) => {
+        await syncing;
+        return await change();
+      },
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
       requestRepair: (found, { compared, comparisonMs = 0, author } = {}) => {
         const took = comparisonMs > 0 ? `in ${comparisonMs} ms` : undefined;
@@ -103,7 +112,7 @@ async function setUp() {
     void repair.committed(OWN);
     await looking;
   };
-  return { repair, clock, logger, asked, kernel, foreign };
+  return { repair, clock, logger, asked, kernel, foreign, cache, fake, sync };
 }
 
 function inWords({ mode, family, writtenChains, elements }: TableDelta): string[] {
@@ -117,8 +126,9 @@ function inWords({ mode, family, writtenChains, elements }: TableDelta): string[
 
 describe("DriftRepair", () => {
   test("repairs elements of a foreign commit without reading the kernel, and names its author", async () => {
-    const { foreign, asked, logger } = await setUp();
-    await foreign(EXTRA, clusterIP("delete", "10.96.0.10"));
+    const { repair, asked, logger } = await setUp();
+    const messages = [EXTRA, clusterIP("delete", "10.96.0.10")];
+    await repair.committed({ messages, author: AUTHOR, isForeign: true });
     expect(asked, "without the process, Events of several are one").toEqual([
       "- 192.0.2.1, + 10.96.0.10, by other",
     ]);
@@ -159,6 +169,24 @@ describe("DriftRepair", () => {
     kernel.meanwhile = () => clock.advance(60_000);
     await foreign(RULE, EXTRA);
     expect(asked).toEqual(["compare declarations", "write services, - 192.0.2.1, by other"]);
+  });
+
+  test("repairs what a foreign commit changed after a commit of the sync that is under way", async () => {
+    const { foreign, asked, cache, fake, sync } = await setUp();
+    let end = () => {};
+    fake.before = () =>
+      new Promise((resolve) => {
+        end = resolve;
+      });
+    cache.putService(service({ name: "late", clusterIPs: ["10.96.0.99"] }));
+    sync();
+    await turn();
+    const looking = foreign(clusterIP("delete", "10.96.0.99"));
+    await turn();
+    expect(asked).toEqual([]);
+    end();
+    await looking;
+    expect(asked).toEqual(["+ 10.96.0.99, by other"]);
   });
 
   test("compares everything if a commit is not understood, by a full sync if that fails", async () => {
