@@ -96,8 +96,10 @@ export class DriftRepair {
   async committed(commit: Commit): Promise<void> {
     const { isForeign, messages, author } = commit;
     const missing = isForeign ? messages.flatMap(deletedTable) : [];
-    if (missing.length > 0) return this.drifted({ kind: "tables", missing, author });
-    this.#commits.add(commit);
+    if (missing.length > 0) this.drifted({ kind: "tables", missing, author });
+    const rest = messages.filter(({ family, table }) => !missing.includes(`${family} ${table}`));
+    if (rest.length === 0) return;
+    this.#commits.add({ ...commit, messages: rest });
     if (!isForeign || this.#isLooking) return;
     this.#isLooking = true;
     while (this.#commits.isAny) await this.#look();

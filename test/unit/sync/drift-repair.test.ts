@@ -222,6 +222,12 @@ describe("DriftRepair", () => {
     expect(logger.lines[0]).toMatchObject({ fields: { by: AUTHOR }, message: "tables missing: rebuilding" });
   });
 
+  test("recreates a deleted table, and repairs what the same commit changed in the other", async () => {
+    const { foreign, asked } = await setUp();
+    await foreign({ ...RULE, family: "ip6" }, deleted("ip6"), EXTRA);
+    expect(asked).toEqual(["make ip6, by other", "- 192.0.2.1, by other"]);
+  });
+
   test("repairs differences that a comparison found, without an author", async () => {
     const { repair, asked } = await setUp();
     repair.drifted({ kind: "differences", found: [CHAIN] });
