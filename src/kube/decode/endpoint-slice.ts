@@ -28,7 +28,8 @@ import { independent, shapeOf } from "./shape.ts";
 export const HEADLESS_LABEL = "service.kubernetes.io/headless";
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time";
-const POD_NAME = /^[a-z0-9.-]{1,253}$/;
+/** Also of a namespace. API servers do not validate it, and explain names it in commands of kubectl. */
+const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/;
 /** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
 

@@ -1,4 +1,5 @@
 import { AppError, type ErrorDetails, messageOf } from "../../base/errors.ts";
+import { escapeUnprintable } from "../../base/text.ts";
 import type { FieldDiagnostic } from "../decode/decode.ts";
 
 /** A position in the input files. */
@@ -25,9 +26,9 @@ export interface Position {
   readonly column: number;
 }
 
-/** The name of a file in messages. */
+/** The name of a file in messages: a pull request may name a file so that a line of CI is a command. */
 export function inputName(file: string): string {
-  return file === "-" ? "standard input" : file;
+  return file === "-" ? "standard input" : escapeUnprintable(file);
 }
 
 /**
@@ -44,7 +45,7 @@ export function unreadable(
   const place = position === undefined ? name : `${name}:${position.line}:${position.column}`;
   return new AppError("UNREADABLE_INPUT", `cannot read ${place}: ${reason}`, {
     ...details,
-    evidence: { file, ...(position === undefined ? {} : { line: String(position.line) }), reason },
+    evidence: { file: name, ...(position === undefined ? {} : { line: String(position.line) }), reason },
   });
 }
 

@@ -4,6 +4,7 @@ import { AppError, badArgument, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceBudget } from "../../model/service-budget.ts";
+import { ObjectProblemLog } from "../object-problem-log.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import {
   type ObjectSource,
@@ -14,7 +15,7 @@ import {
   type SourceState,
 } from "../source.ts";
 import { SourceStatus } from "../source-status.ts";
-import { refuseNoObjects } from "./diagnostic.ts";
+import { type Diagnostic, refuseNoObjects } from "./diagnostic.ts";
 import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
 import { NO_INPUT, readFiles } from "./read-files.ts";
@@ -67,6 +68,9 @@ class FileSource implements ObjectSource {
   #timer: Timer | undefined;
   #stopped = false;
   readonly #failures: FailureLog;
+  readonly #problems: ObjectProblemLog;
+  /** The keys of the diagnostics of the last files. */
+  #reported: readonly string[] = [];
 
   constructor(options: FileSourceOptions) {
     this.#options = options;
@@ -75,6 +79,8 @@ class FileSource implements ObjectSource {
       "cannot read the objects; the last known objects stay in use",
       "the files can be read again",
     );
+    const { clock, logger } = options;
+    this.#problems = new ObjectProblemLog(clock, logger, "invalid object, or a part of it, is ignored");
     const held = <T>(resource: ResourceName, handler: SourceHandler<T>): Held<T> => {
       const status = new SourceStatus();
       const transform = (object: unknown) => object as T;
@@ -160,9 +166,17 @@ class FileSource implements ObjectSource {
     }
   }
 
+  /** Logs the diagnostics that the last files did not have. */
+  #report(diagnostics: readonly Diagnostic[]): void {
+    const found = new Map(diagnostics.map((one) => [problemKey(one), one]));
+    for (const key of this.#reported) if (!found.has(key)) this.#problems.end(key);
+    for (const [key, one] of found) this.#problems.add(key, one.reason, { ...one });
+    this.#reported = [...found.keys()];
+  }
+
   #take({ objects, diagnostics }: FilesResult): void {
     this.#failures.end();
-    for (const diagnostic of diagnostics) this.#options.logger.warn({ ...diagnostic }, "invalid object");
+    this.#report(diagnostics);
     const { services, endpointSlices, nodes, serviceCIDRs } = objects;
     const now = this.#options.clock.now();
     deliver(this.#held.nodes, nodes, ({ name }) => name, now);
@@ -170,6 +184,11 @@ class FileSource implements ObjectSource {
     deliver(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
     deliver(this.#held.services, services, ({ name }) => name, now);
   }
+}
+
+/** The object comes first, because {@link ObjectProblemLog} reads the namespace from it. */
+function problemKey({ object, file, path, reason }: Diagnostic): string {
+  return `${object ?? file} ${path} ${reason}`;
 }
 
 /** Replaces the objects, which calls the handler for each difference. */

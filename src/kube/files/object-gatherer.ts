@@ -16,7 +16,7 @@ import { objectName } from "../decode/metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
 import { decodeService } from "../decode/service.ts";
 import type { ObjectKind } from "../decode/shape.ts";
-import type { Diagnostic, Origin } from "./diagnostic.ts";
+import { type Diagnostic, inputName, type Origin } from "./diagnostic.ts";
 import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
@@ -220,5 +220,5 @@ function inside(prefix: string, path: string): string {
 }
 
 function placeOf({ file, document, path }: Origin): string {
-  return `${file}, document ${document}${path === "" ? "" : `, ${path}`}`;
+  return `${inputName(file)}, document ${document}${path === "" ? "" : `, ${path}`}`;
 }

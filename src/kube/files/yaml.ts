@@ -11,7 +11,7 @@ import {
   Parser,
 } from "yaml";
 import { shallowTokens, TooDeepError } from "../../base/yaml-nesting.ts";
-import { type Position, unreadable } from "./diagnostic.ts";
+import { type Position, positionAt, unreadable } from "./diagnostic.ts";
 import { plainValue, YamlValueError } from "./yaml-value.ts";
 
 /** A document of an input file. */
@@ -31,6 +31,11 @@ export interface InputDocument {
 /** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 /**
+ * YAML allows no control characters but these. The parser accepts them, and a file has them after a crash while
+ * it was written: its objects would have other kinds and names. Source: https://yaml.org/spec/1.2.2/#51-character-set
+ */
+const CONTROL_CHARACTER = /[^\P{Cc}\t\n\r\x85]/u;
+/**
  * The deepest nesting of YAML, and of JSON that is not only parsed. Kubernetes objects have about 15 levels.
  */
 export const DEEPEST = 64;
@@ -38,14 +43,17 @@ export const DEEPEST = 64;
 /**
  * Parses the documents of a YAML text (1.2, core schema) of at most 16 MiB and 64 levels. Empty documents are
  * dropped.
- * @throws AppError UNREADABLE_INPUT with file, line and reason for the first error: syntax, duplicate keys,
- * tags of types that JSON does not have, aliases that expand to too many nodes
+ * @throws AppError UNREADABLE_INPUT with file, line and reason for the first error: control characters,
+ * syntax, duplicate keys, tags of types that JSON does not have, aliases that expand to too many nodes
  */
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
     throw unreadable(file, "is more than 16 MiB of YAML", undefined, {
       hint: "Give it as JSON, which may be larger.",
     });
+  const control = text.search(CONTROL_CHARACTER);
+  if (control !== -1)
+    throw unreadable(file, "has a control character, which YAML does not allow", positionAt(text, control));
   const lines = new LineCounter();
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {

@@ -115,6 +115,13 @@ describe("an EndpointSlice", () => {
     });
   });
 
+  test("ignores the name of a pod that kubectl would read as an option", () => {
+    const targetRef = { kind: "Pod", namespace: "town", name: "--all" };
+    expect(oursSlice({ endpoints: [{ addresses: ["10.0.0.1"], targetRef }] }).value.endpoints).toMatchObject([
+      { pod: "" },
+    ]);
+  });
+
   test("excludes a port without a number, and gives one without a name the empty name", () => {
     const ports = [
       { name: "a" },

@@ -126,6 +126,25 @@ describe("a source of files", () => {
     ]);
   });
 
+  test("logs invalid objects once, 20 of a namespace at once, and again when they come back", async () => {
+    const invalid = Array.from({ length: 30 }, (_, number) => service(`bad-${number}`, "none"));
+    const reasons = () => logger.lines.splice(0).map(({ message, fields }) => [message, fields.object]);
+    write("a.yaml", service("a", "10.96.0.1"), ...invalid);
+    start();
+    await check();
+    expect(logger.lines.at(19)?.fields).toMatchObject({ object: "Service default/bad-19", line: 41 });
+    expect(reasons()).toHaveLength(20);
+    write("a.yaml", service("a", "10.96.0.2"), ...invalid);
+    await check();
+    expect(reasons()).toEqual([]);
+    write("a.yaml", service("a", "10.96.0.2"));
+    await check();
+    clock.advance(60_000);
+    write("a.yaml", service("a", "10.96.0.2"), ...invalid);
+    await check();
+    expect(reasons()).toEqual([["invalid object, or a part of it, is ignored", "Service default/bad-0"]]);
+  });
+
   test("delivers nothing of files that change while they are read", async () => {
     write("a.yaml", service("a", "10.96.0.1"));
     const pipe = join(directory, "pipe");

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import type { AppError } from "../../../../src/base/errors.ts";
+import { errorText } from "../../../../src/cli/output.ts";
 import { readFiles } from "../../../../src/kube/files/read-files.ts";
 
 const TOWN = fileURLToPath(new URL("../../../fixtures/town/objects", import.meta.url));
@@ -389,6 +390,13 @@ describe("readFiles refuses with file, line and reason", () => {
     ["JSON cut short in a file named .yaml", "a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
     ["YAML with an open bracket", "a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
     ["YAML indented by tabs", "a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
+    [
+      "YAML with a zero byte, as after a crash",
+      "a.yaml",
+      "a: 1\nkind: Service\0\n",
+      "a control character",
+      "2",
+    ],
     ["YAML with a key twice", "a.yaml", "a: 1\nb: 2\na: 3\n", 'duplicate key "a"', "3"],
     ["an alias without an anchor", "a.yaml", "a: *b", "alias", "1"],
     [
@@ -494,13 +502,17 @@ describe("readFiles refuses with file, line and reason", () => {
     );
     symlinkSync("nowhere", join(directory, "a.yaml"));
     expect((await refusal(directory)).evidence.file).toBe(join(directory, "a.yaml"));
+    rmSync(join(directory, "a.yaml"));
+    symlinkSync("nowhere", join(directory, "a\n::error::\u001b[31m.yaml"));
+    expect(errorText(await refusal(directory))).toBe(
+      `nft-proxy: cannot read ${directory}/a\\u000a::error::\\u001b[31m.yaml: no such file or directory\n`,
+    );
     const chunk = Buffer.alloc(64 * 1024 * 1024, 32);
     async function* endless(): AsyncIterable<Uint8Array> {
       for (;;) yield chunk;
     }
-    await expect(readFiles(["-"], endless())).rejects.toMatchObject({
-      message: "cannot read standard input: is larger than 256 MiB",
-    });
+    const tooLong = await readFiles(["-"], endless()).catch((error) => error);
+    expect(errorText(tooLong)).toBe("nft-proxy: cannot read standard input: is larger than 256 MiB\n");
   });
 
   test("a file whose contents cannot be read, even if it is thorough", async () => {
