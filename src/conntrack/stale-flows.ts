@@ -227,7 +227,7 @@ export class UdpServicePorts {
   readonly #drained: () => IsDrained;
   readonly #services = new Set<ServiceName>();
 
-  /** @param drained returns what tells which endpoints do not count, as they have terminated for too long */
+  /** @param drained returns a function that finds endpoints that have terminated for too long */
   constructor(cache: ObjectCache, drained: () => IsDrained = () => () => false) {
     this.#cache = cache;
     this.#drained = drained;

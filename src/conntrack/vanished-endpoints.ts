@@ -73,7 +73,7 @@ export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
   readonly draining: DrainingEndpoints;
   /**
-   * By Service with such annotations, what they say. A deleted Service has a say until its slices are gone.
+   * The annotations of Services that have some. Those of a deleted Service count until its slices are gone.
    */
   readonly #wishes = new Map<ServiceName, Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">>();
   #isTracking = false;
@@ -161,7 +161,7 @@ export class VanishedEndpoints {
     const now = this.#parts.now();
     for (const { family, target, services: those, isKept } of left) {
       if (this.#named[family].has(target)) continue;
-      // One that is reset already goes on without a pause.
+      // If its connections are being reset already, this goes on without a pause.
       if (drained.has(target))
         this.#add({ family, target, services: those, leftAt: now - this.#parts.delayMs });
       else if (!isKept) this.#add({ family, target, services: those, leftAt: now });

@@ -75,8 +75,8 @@ function unmark(bit: number): Statement {
 }
 
 /**
- * Who gets an answer at the address of a frontend: the clients whose connections it serves. The name of a
- * chain that answers, and perhaps that of a set of source ranges behind it; undefined for nobody.
+ * The clients that get an answer at the address of a frontend: those whose connections it serves. The name of
+ * a chain that answers, then that of a set of source ranges if they are restricted; undefined for no client.
  */
 function conditionOf({ way, refusal, guard }: FrontendRules): string | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.

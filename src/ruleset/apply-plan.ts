@@ -65,7 +65,7 @@ export interface PlanOptions {
  */
 export const CHUNK_SIZE = 7000;
 
-/** The sets in which packets begin. A port gets its own list before it leaves the range around it. */
+/** The sets that packets look up first. A port gets its own list before it leaves the range around it. */
 const ENTRIES = [LISTS, RANGES.explicitPorts];
 
 /**

@@ -30,7 +30,7 @@ interface FeatureCount {
   /** The name of what Services share if they want the same. */
   readonly sharedOf?: (of: ServedObjects) => string | undefined;
   readonly without: (service: Service) => Service;
-  /** Why no Service has the feature, where the limit is 0; absent if that is up to the limit. */
+  /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
   readonly none?: string;
 }
 
@@ -139,7 +139,7 @@ export class FeatureBudget {
       const amount = isServed ? this.#count.amountOf(served, context) : 0;
       const budget = this.#budgets[family];
       const known = budget.claimOf(name);
-      // Of most Services.
+      // Most Services want nothing of the feature.
       if (amount === 0 && known === undefined) continue;
       isReplaced ||= known?.service !== service || amount === 0;
       const shared = served && this.#count.sharedOf?.(served);

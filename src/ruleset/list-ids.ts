@@ -66,8 +66,8 @@ export const FIRST_STICKY_NUMBER: Readonly<Record<ListName, number>> = { cluster
 export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
 
 /**
- * Added to the service port's id in the keys of clients, if connections use both of its lists: a client has
- * an entry for each. If they use one list, that is always the number of the cluster's.
+ * Added to the service port's id in the keys of clients. If connections use both lists, a client has an entry
+ * for each. If they use only one, whichever it is, the number is the cluster's.
  */
 export const CLIENTS_OF: Readonly<Record<ListName, number>> = { cluster: 0, local: LOCAL_BIT };
 

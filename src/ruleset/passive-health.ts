@@ -106,7 +106,7 @@ export function watchedTargets(
 
 /**
  * Whether the daemon may connect to an endpoint: not to addresses that are never a pod's or another node's,
- * nor to the API server. EndpointSlices may have any address, and who writes them chooses.
+ * nor to the API server. Whoever writes an EndpointSlice can name any address.
  */
 export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
   const [address = "", port = ""] = splitParts(target);

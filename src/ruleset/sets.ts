@@ -54,7 +54,7 @@ export const WATCH_SETS = [ATTEMPTS, ANSWERS, RESETS] as const;
 
 export type WatchSetName = (typeof WATCH_SETS)[number];
 
-/** Maximum number of endpoints in {@link VANISHED} for each family. The daemon deletes the oldest first. */
+/** Maximum number of endpoints in {@link VANISHED} for each family; the daemon chooses them. */
 export const MOST_VANISHED = 4096;
 
 /** Time that an endpoint stays in {@link VANISHED}. Seconds. */

@@ -1,7 +1,7 @@
 import { jhash, scaleHash, scatter } from "../base/jhash.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 
-/** Sizes of slot tables: primes just below powers of two, the last below the offset of short-cut lists. */
+/** Sizes of slot tables: primes below powers of two. The list of this node has the numbers from 65,536 on. */
 const SIZES = [251, 1021, 4093, 16381, 32749, 65521] as const;
 
 /** Minimum number of slots for each endpoint, or for the lightest, in tables up to {@link MOST_FOR_TEN}. */

@@ -185,7 +185,7 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
     const family = trial.families[(after ?? before)?.port.family ?? "ip"];
     const wanted = selection.has(suspect) ? after : before;
     if (family === undefined || wanted === family.servicePortRules(key)) continue;
-    // The rules of before and after may have more ids between them than there are.
+    // A mix of earlier and desired rules may need more ids than there are.
     if (wanted === undefined || !family.ids.hasFor(key, wanted.lists.isSticky)) family.remove(key);
     else family.put(wanted);
   }

@@ -75,7 +75,7 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
   /**
-   * What the kernel has of this state. "part": a change failed that it may have all the same, or some of it.
+   * What the kernel has of this state. "part": a change failed, but may have taken effect, at least in part.
    */
   #kernelHas: "nothing" | "part" | "all" = "nothing";
   /** Services rendered since the last success. */
@@ -213,9 +213,7 @@ export class Reconciler {
     this.#parts.vanished?.putInto(this.state);
   }
 
-  /**
-   * How many elements this sync may change: all of them if its outcome has to be that of all current objects.
-   */
+  /** The elements that this sync may change: any number if its outcome has to include all current objects. */
   #mostElements(atOnce: boolean): number {
     const isWhole = atOnce || this.isFullSyncDue || this.#refused.probation.size > 0;
     return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);

@@ -29,7 +29,7 @@ export class RefusedRules {
   #isRetryDue = false;
   #failures = NO_FAILURES;
   #probation: Quarantine = new Map();
-  /** The last answer of {@link RefusedRules.with}, and what it was made from. */
+  /** The last result of {@link RefusedRules.with}, and the quarantines that it joins. */
   #joined: { readonly others: Quarantine; readonly own: Quarantine; readonly all: Quarantine } | undefined;
 
   /** Service ports without rules, in quarantine. */
@@ -92,7 +92,7 @@ export class RefusedRules {
 
   /**
    * Counts equal failures in a row.
-   * @returns true for the third, and where it had no Service as its cause, for the sixth and so on
+   * @returns true for the third; if no Service was found to cause it, for the sixth, the twelfth and so on
    */
   isRepeated({ message }: TransactionFailedError): boolean {
     const known = message === this.#failures.message ? this.#failures : NO_FAILURES;

@@ -119,16 +119,16 @@ function isDrawn(expression: AnyExpression): boolean {
   return typeof expression === "object" && "jhash" in expression;
 }
 
-/** The connections of an element, or its packets at once, that a statement does not match. */
+/** The limit of a statement that counts: connections, or packets at once. It matches only beyond that. */
 function limitOf(statement: AnyElementStatement): readonly number[] {
   if ("ct count" in statement) return [statement["ct count"].val];
   return "limit" in statement ? [statement.limit.burst] : [];
 }
 
 /**
- * Counts a packet in an element: continues beyond the limit, and ends the rule otherwise and if the set is
- * full. Elements have the number of earlier connections, or of packets that came just before. Other
- * software's elements are not known.
+ * Counts a packet in an element: continues beyond the limit; otherwise, or if the set is full, ends the rule.
+ * The value of an element is the number of earlier connections, or of packets that came just before. It is
+ * not known for other software's sets.
  */
 function countInSet(
   evaluation: Evaluation,

@@ -41,7 +41,7 @@ export interface PassiveHealthParts {
 const SHORTEST_PAUSE = 1000;
 const PAUSE_RATIO = 10;
 
-/** Endpoints that are asked after one reading at most, and those of one namespace: the rest waits. */
+/** Maximum number of endpoints asked after one reading, in all and of one namespace: the rest waits. */
 const MOST_ASKED = 32;
 const MOST_ASKED_OF_NAMESPACE = 8;
 
@@ -53,8 +53,8 @@ interface Watched {
 }
 
 /**
- * Watches whether endpoints answer new connections, by the kernel's counters. One that answers none is asked
- * by a connect of the daemon; if it does not answer that either, it leaves this node's lists until it does.
+ * Watches whether endpoints answer new connections, by the kernel's counters. If one answers none, the daemon
+ * asks it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
  */
 export class PassiveHealth implements SyncSubscriber {
   readonly #parts: PassiveHealthParts;
@@ -263,7 +263,7 @@ export class PassiveHealth implements SyncSubscriber {
   #isBack(family: Family, target: string): void {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
-    // If it fails again, that is new.
+    // If it fails again, it may be asked at once.
     if (known !== undefined && this.#ejections.has(target)) known.askedAt = Number.NEGATIVE_INFINITY;
     this.#return(family, target);
   }

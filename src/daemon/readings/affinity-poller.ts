@@ -41,9 +41,7 @@ const SHORT_PAUSE = 5000;
 /** Minimum pause between other readings. Milliseconds. */
 const LONG_PAUSE = 60_000;
 
-/**
- * Minimum ratio of a pause to the time of a reading: nft takes 1 s of CPU to list 100,000 entries (1.1.3).
- */
+/** Minimum ratio of a pause to a reading: without socat, nft (1.1.3) takes 1 s of CPU for 100,000 entries. */
 const PAUSE_RATIO = 50;
 
 /**
