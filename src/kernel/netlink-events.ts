@@ -64,10 +64,7 @@ export class NetlinkEvents {
     void this.#run();
   }
 
-  /**
-   * Process id of socat; undefined if it could not be started. The kernel addresses answers to pings to this
-   * port id.
-   */
+  /** Process id of socat; undefined if it could not be started. */
   get pid(): number | undefined {
     return this.#program.pid;
   }

@@ -2,7 +2,7 @@ import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
-import { generationRequest } from "../netlink/requests.ts";
+import { GENERATION_SEQUENCE, generationRequest } from "../netlink/requests.ts";
 import { NetlinkEvents } from "./netlink-events.ts";
 
 /** Callbacks of a {@link NetlinkListener}. */
@@ -42,8 +42,8 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
     const take = (message: NetlinkMessage) => {
       if (message.kind === "malformed")
         throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
-      // The answer to our own ping.
-      if (message.kind === "generation" && message.portId === events.pid) release();
+      // The answer to our own ping. Its port id may not be the process id of socat: see OwnCommits.
+      if (message.kind === "generation" && message.sequence === GENERATION_SEQUENCE) release();
       else onMessage(message);
     };
     const events = new NetlinkEvents({

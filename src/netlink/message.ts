@@ -32,6 +32,8 @@ export type NetlinkMessage =
        */
       readonly kind: "generation";
       readonly portId: number;
+      /** That of the request; for a commit, a number that its program chose. */
+      readonly sequence: number;
       readonly generation: number;
       readonly pid: number;
       readonly program: string;
@@ -187,7 +189,8 @@ function readMessage(
     if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
     const from = at + HEADER + NETFILTER_HEADER;
     const portId = view.host32(at + 12);
-    if (kind === "generation") return { kind, portId, ...readGeneration(view, from, end) };
+    if (kind === "generation")
+      return { kind, portId, sequence: view.host32(at + 8), ...readGeneration(view, from, end) };
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
     if (kind === "elements")
       return { kind, op, portId, family, ...readElements(view, from, end, wantsElements(portId)) };

@@ -85,9 +85,17 @@ export function getRequest(
   return message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body, endianness);
 }
 
+/**
+ * Sequence number of {@link generationRequest}. Other programs count up from small numbers or the time in
+ * seconds.
+ */
+export const GENERATION_SEQUENCE = 2 ** 32 - 1;
+
 /** A request for the generation of the rules, to test the socket: the answer is `generation`. */
 export function generationRequest(endianness: Endianness): Buffer {
-  return message(GET_GENERATION, REQUEST, 0, [], endianness);
+  const request = message(GET_GENERATION, REQUEST, 0, [], endianness);
+  write32(request, GENERATION_SEQUENCE, 8, endianness);
+  return request;
 }
 
 function keyAttribute(

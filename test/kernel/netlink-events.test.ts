@@ -5,8 +5,10 @@ import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { daemonNft } from "../../src/kernel/daemon-nft.ts";
 import { NetlinkEvents, type NetlinkEventsParts } from "../../src/kernel/netlink-events.ts";
+import { netlinkListener } from "../../src/kernel/netlink-listener.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
+import type { NetlinkMessage } from "../../src/netlink/message.ts";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import {
@@ -172,6 +174,29 @@ describe("NetlinkEvents", () => {
     expect(Number(stdout)).toBeGreaterThan(0);
     await expect.poll(() => isRunning(Number(stdout))).toBe(false);
   });
+});
+
+test("a listener notices the answer to its ping although another socket has the port id of its socat", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "netlink-events-"));
+  const socat = join(directory, "socat");
+  const port = "x0000$(printf %08x $$ | sed -E 's/(..)(..)(..)(..)/\\4\\3\\2\\1/')00000000";
+  const taken = `socat -u -T 2 SOCKET-DATAGRAM:16:3:12:x00000000000000000000,bind=${port} /dev/null`;
+  writeFileSync(socat, `#!/bin/sh\n${taken} < /dev/null > /dev/null 2>&1 &\nsleep 0.1\nexec socat "$@"\n`);
+  chmodSync(socat, 0o755);
+  const messages: NetlinkMessage[] = [];
+  const listener = netlinkListener(
+    systemClock,
+    socat,
+  )({
+    onMessage: (message) => messages.push(message),
+    wantsElements: () => true,
+    onEnd: (error) => expect.unreachable(String(error)),
+  });
+  stops.push(() => listener.stop());
+  expect(await listener.ready).toBe(true);
+  await listener.ping();
+  expect(messages).toEqual([]);
+  rmSync(directory, { recursive: true });
 });
 
 describe("OwnCommits", () => {

@@ -65,7 +65,7 @@ export class FakeListener {
       if (message.kind !== "elements" || wantsElements(message.portId)) onMessage(message);
       else onMessage({ ...message, elements: [] });
     }
-    onMessage({ kind: "generation", portId: 0, generation: 7, pid, program });
+    onMessage({ kind: "generation", portId: 0, sequence: 7, generation: 7, pid, program });
   }
 
   /** Ends the newest listener, as if the kernel had lost a notification. */
