@@ -78,7 +78,7 @@ export class LogLimit {
   #lines = 0;
 
   /**
-   * Counts a line at the time `now`, milliseconds.
+   * Counts a line at the time `now` of the monotonic clock, milliseconds.
    * @returns fields to log with the line, of which the last before a pause announces it; undefined if the
    * line must not be logged
    */

@@ -21,6 +21,7 @@ import { ServiceLines } from "./service-lines.ts";
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
+  readonly #clock: Clock;
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
   readonly #lines: Readonly<
@@ -30,6 +31,7 @@ export class SyncLog implements SyncSubscriber {
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
+    this.#clock = clock;
     this.#failures = new FailureLog(
       { logger, clock },
       "sync failed, retrying",
@@ -74,8 +76,8 @@ export class SyncLog implements SyncSubscriber {
     );
   }
 
-  #repaired({ reason, endedAt }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
-    const limit = this.#repairs.fields(endedAt);
+  #repaired({ reason }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
+    const limit = this.#repairs.fields(this.#clock.monotonic());
     if (limit === undefined) return;
     this.#logger.warn({ reason, seconds, found, ...limit }, "another program changed the rules, repaired");
   }
