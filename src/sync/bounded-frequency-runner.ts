@@ -44,6 +44,8 @@ export class BoundedFrequencyRunner {
   #due: { readonly at: number; readonly timer: Timer } | undefined;
   /** The oldest request that no run has begun to answer. */
   #requestedAt: number | undefined;
+  /** Whether such a request is urgent. */
+  #isUrgent = false;
   /** On the wall clock, to be shown. */
   #lastRequestedAt: number | undefined;
   /** The oldest request that the current run answers. */
@@ -95,8 +97,8 @@ export class BoundedFrequencyRunner {
   request(urgent = false): void {
     this.#requestedAt ??= this.#clock.monotonic();
     this.#lastRequestedAt = this.#clock.now();
-    if (this.#runningFor === undefined && this.#failures === 0)
-      this.#schedule(urgent ? this.#clock.monotonic() : this.#nextStart());
+    this.#isUrgent ||= urgent;
+    if (this.#runningFor === undefined && this.#failures === 0) this.#schedule(this.#nextStart());
   }
 
   /** Starts no more runs; resolves when the current one has ended. */
@@ -122,6 +124,7 @@ export class BoundedFrequencyRunner {
     const requestedAt = this.#requestedAt ?? startedAt;
     this.#runningFor = requestedAt;
     this.#requestedAt = undefined;
+    this.#isUrgent = false;
     const succeeded = await run();
     const endedAt = this.#clock.monotonic();
     this.#runningFor = undefined;
@@ -139,6 +142,7 @@ export class BoundedFrequencyRunner {
   }
 
   #nextStart(): number {
+    if (this.#isUrgent) return this.#clock.monotonic();
     const { startedAt, endedAt } = this.#lastRun;
     const { minPeriodMs } = this.#interval;
     if (minPeriodMs !== "adaptive") return startedAt + minPeriodMs;

@@ -73,10 +73,20 @@ describe("BoundedFrequencyRunner", () => {
     runner.request(true);
     clock.advance(0);
     expect(starts).toEqual([0, 0]);
+    runner.request(true);
+    runner.request();
+    await end(true);
+    clock.advance(0);
+    expect(starts, "also one that came during a run").toEqual([0, 0, 0]);
+    runner.request();
+    await end(true);
+    clock.advance(999);
+    expect(starts).toEqual([0, 0, 0]);
+    clock.advance(1);
     await end(false);
     runner.request(true);
     clock.advance(499);
-    expect(starts).toEqual([0, 0]);
+    expect(starts).toEqual([0, 0, 0, 1000]);
   });
 
   test("retries with back-off until a run succeeds, whatever is requested meanwhile", async () => {
