@@ -17,8 +17,6 @@ export interface NetlinkHandlers {
 
 /** Listens to commits to nftables in this network namespace. */
 export interface NetlinkListener {
-  /** Process id of the helper; undefined if it could not be started. */
-  readonly pid: number | undefined;
   /** Resolves to true when every later commit will be reported; to false if listening ended before. */
   readonly ready: Promise<boolean>;
   /** Resolves when all earlier commits were reported, or listening has ended. */
@@ -59,9 +57,6 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       },
     });
     return {
-      get pid() {
-        return events.pid;
-      },
       ready: events.ready.then(
         () => true,
         () => false,

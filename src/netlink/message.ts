@@ -118,17 +118,13 @@ export class MessageReader {
   /** The incomplete last message, at the start of a buffer that grows as needed. */
   #pending = Buffer.alloc(0);
   #length = 0;
+  /** Whether an impossible length ended the reading. */
   #isBroken = false;
 
   /** @param wantsElements whether messages with a port id need their elements; without them they have none */
   constructor(endianness: Endianness, wantsElements: (portId: number) => boolean = () => true) {
     this.#endianness = endianness;
     this.#wantsElements = wantsElements;
-  }
-
-  /** Whether an impossible length ended the reading. */
-  get isBroken(): boolean {
-    return this.#isBroken;
   }
 
   /** Returns the messages that these bytes complete, in order. */

@@ -17,7 +17,6 @@ export interface RawElement {
   readonly expiresMs?: number | undefined;
   /** The packets of its first counter. */
   readonly packets?: number | undefined;
-  readonly bytes?: number | undefined;
 }
 
 // Numbers of linux/netfilter/nf_tables.h. Others are ignored: newer kernels have more.
@@ -40,7 +39,6 @@ const VERDICT_CHAIN = 2;
 
 const EXPR_NAME = 1;
 const EXPR_DATA = 2;
-const COUNTER_BYTES = 1;
 const COUNTER_PACKETS = 2;
 
 const JUMP = "jump";
@@ -73,7 +71,7 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
   let flags = 0;
   let timeoutMs: number | undefined;
   let expiresMs: number | undefined;
-  let counter: Counter | undefined;
+  let packets: number | undefined;
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
     switch (view.type(at)) {
@@ -96,10 +94,10 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
         keyEnd = readData(view, view.content(at), end);
         break;
       case ELEM_EXPR:
-        counter ??= readExpression(view, view.content(at), end);
+        packets ??= readExpression(view, view.content(at), end);
         break;
       case ELEM_EXPRESSIONS:
-        counter ??= firstCounter(view, view.content(at), end);
+        packets ??= firstCounter(view, view.content(at), end);
     }
     at += padded(end - at);
   }
@@ -113,8 +111,7 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
     value,
     timeoutMs,
     expiresMs,
-    packets: counter?.packets,
-    bytes: counter?.bytes,
+    packets,
   };
 }
 
@@ -144,44 +141,37 @@ function readVerdict(view: AttributeView, from: number, limit: number): string {
   return verdict === JUMP || verdict === GOTO ? `${verdict} ${chain}` : verdict;
 }
 
-interface Counter {
-  readonly packets: number;
-  readonly bytes: number;
-}
-
-function firstCounter(view: AttributeView, from: number, limit: number): Counter | undefined {
-  let counter: Counter | undefined;
-  for (let at = from; at < limit && counter === undefined; ) {
+/** The packets of the first counter in a list of expressions; undefined if there is none. */
+function firstCounter(view: AttributeView, from: number, limit: number): number | undefined {
+  for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
-    counter = readExpression(view, view.content(at), end);
+    const packets = readExpression(view, view.content(at), end);
+    if (packets !== undefined) return packets;
     at += padded(end - at);
   }
-  return counter;
+  return undefined;
 }
 
-function readExpression(view: AttributeView, from: number, limit: number): Counter | undefined {
+function readExpression(view: AttributeView, from: number, limit: number): number | undefined {
   let isCounter = false;
-  let counter: Counter | undefined;
+  let packets: number | undefined;
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
     const type = view.type(at);
     // The kernel writes the name first.
     if (type === EXPR_NAME) isCounter = view.text(at, end) === "counter";
-    else if (type === EXPR_DATA && isCounter) counter = readCounter(view, view.content(at), end);
+    else if (type === EXPR_DATA && isCounter) packets = readCounter(view, view.content(at), end);
     at += padded(end - at);
   }
-  return counter;
+  return packets;
 }
 
-function readCounter(view: AttributeView, from: number, limit: number): Counter {
+function readCounter(view: AttributeView, from: number, limit: number): number {
   let packets = 0;
-  let bytes = 0;
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
-    const type = view.type(at);
-    if (type === COUNTER_PACKETS) packets = view.number64(at, end);
-    else if (type === COUNTER_BYTES) bytes = view.number64(at, end);
+    if (view.type(at) === COUNTER_PACKETS) packets = view.number64(at, end);
     at += padded(end - at);
   }
-  return { packets, bytes };
+  return packets;
 }

@@ -75,11 +75,6 @@ export class KernelEvents {
     return this.#since !== undefined;
   }
 
-  /** The process id of the helper; undefined while there is none. */
-  get pid(): number | undefined {
-    return this.#listener?.pid;
-  }
-
   /** Whether nobody else changed our tables since a moment on the monotonic clock. */
   async isIntactSince(at: number): Promise<boolean> {
     const listener = this.#listener;

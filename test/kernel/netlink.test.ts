@@ -82,7 +82,7 @@ describe("a set of source ranges", () => {
 
 describe("an element's other attributes", () => {
   test.each([
-    ["the counter of its set", "counter;", "1.2.3.4 counter packets 5 bytes 700", { packets: 5, bytes: 700 }],
+    ["the counter of its set", "counter;", "1.2.3.4 counter packets 5 bytes 700", { packets: 5 }],
     ["a timeout", "flags timeout;", "1.2.3.4 timeout 90s expires 60s", { timeoutMs: 90_000 }],
     ["a comment", "", '1.2.3.4 comment "here"', {}],
   ])("are read: %s", async (_, flags, element, expected) => {

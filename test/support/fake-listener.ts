@@ -39,7 +39,6 @@ export class FakeListener {
     this.started.push(started);
     if (this.isReadyAtOnce) ready(true);
     return {
-      pid: 4000 + this.started.length,
       ready: isReady,
       ping: () => this.beforePong(),
       stop: () => {

@@ -17,7 +17,7 @@ function message(op: "new" | "delete", family: Family, set: string, key: string,
   const spec = desired[family]?.sets.get(set)?.spec;
   if (spec === undefined) throw new Error(`no set ${set}`);
   // The kernel tells of counters and times as well.
-  const beside = { isCatchAll: false, packets: 7, bytes: 420, timeoutMs: 900_000, expiresMs: 899_988 };
+  const beside = { isCatchAll: false, packets: 7, timeoutMs: 900_000, expiresMs: 899_988 };
   return rawMessage(op, family, set, { ...encodedElement(spec, key, value, endianness()), ...beside });
 }
 
