@@ -120,6 +120,8 @@ function actualTable(desired: Table, { actual, ...delta }: TableDifference): Tab
     if (chain === undefined) chains.delete(name);
     else chains.set(name, chain);
   }
+  const timeouts = new Map(desired.timeouts);
+  for (const { name } of delta.addedTimeouts ?? []) timeouts.delete(name);
   const sets = new Map(desired.sets);
   for (const { name } of delta.addedSets) sets.delete(name);
   for (const spec of delta.deletedSets) sets.set(spec.name, { spec, elements: new Map() });
@@ -134,7 +136,7 @@ function actualTable(desired: Table, { actual, ...delta }: TableDifference): Tab
     }
     sets.set(spec.name, { ...set, elements });
   }
-  return { ...desired, chains, sets };
+  return { ...desired, ...(desired.timeouts !== undefined && { timeouts }), chains, sets };
 }
 
 /**

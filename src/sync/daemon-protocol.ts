@@ -10,7 +10,7 @@ import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { EjectedEndpoint } from "../model/passive-health.ts";
 import type { Transaction } from "../nft/ast/json.ts";
-import type { Chain, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { Chain, Ruleset, SetSpec, Table, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 
 /**
@@ -77,7 +77,9 @@ export interface DaemonKernel {
 }
 
 /** A table as JSON. */
-export interface DaemonTable extends Pick<Table, "family" | "name"> {
+export interface DaemonTable extends Pick<Table, "family" | "name" | "flowtable"> {
+  /** Absent from older daemons. */
+  readonly timeouts?: readonly TimeoutPolicy[];
   readonly chains: readonly Chain[];
   readonly sets: readonly {
     readonly spec: SetSpec;
@@ -87,9 +89,9 @@ export interface DaemonTable extends Pick<Table, "family" | "name"> {
 
 /** The tables of a ruleset, for {@link rulesetOf}. */
 export function daemonTables(ruleset: Ruleset): DaemonTable[] {
-  return Object.values(ruleset).map(({ family, name, chains, sets }) => ({
-    family,
-    name,
+  return Object.values(ruleset).map(({ timeouts, chains, sets, ...table }) => ({
+    ...table,
+    ...(timeouts !== undefined && { timeouts: [...timeouts.values()] }),
     chains: [...chains.values()],
     sets: Array.from(sets.values(), ({ spec, elements }) => ({ spec, elements: [...elements] })),
   }));
@@ -97,11 +99,11 @@ export function daemonTables(ruleset: Ruleset): DaemonTable[] {
 
 /** The ruleset of {@link daemonTables}. */
 export function rulesetOf(tables: readonly DaemonTable[]): Ruleset {
-  const rulesets = tables.map(({ family, name, chains, sets }): [string, Table] => [
-    family,
+  const rulesets = tables.map(({ timeouts, chains, sets, ...table }): [string, Table] => [
+    table.family,
     {
-      family,
-      name,
+      ...table,
+      ...(timeouts !== undefined && { timeouts: new Map(timeouts.map((policy) => [policy.name, policy])) }),
       chains: new Map(chains.map((chain) => [chain.name, chain])),
       sets: new Map(sets.map(({ spec, elements }) => [spec.name, { spec, elements: new Map(elements) }])),
     },

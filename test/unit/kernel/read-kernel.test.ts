@@ -3,6 +3,7 @@ import { actualTables, compareKernel, readKernel } from "../../../src/kernel/rea
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
 import { daemonTables, rulesetOf } from "../../../src/sync/daemon-protocol.ts";
+import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 import { townRuleset } from "../../support/town-ruleset.ts";
@@ -85,6 +86,22 @@ describe("actualTables", () => {
       expect(actual && rulesetText(actual)).toBe(rulesetText(fake.kernel.ruleset));
     },
   );
+
+  test("has objects with timeouts, unless the kernel lacks them, and flow tables", async () => {
+    const services = [service({ connectionTimeouts: { "tcp-established": 60 } })];
+    const objects = { services, slices: [slice({ endpoints: ["10.244.2.11"] })] };
+    const { ruleset } = renderAll(objects, testNodeContext({ fastPathAfter: 3 })).state;
+    const tables = () => JSON.parse(JSON.stringify(daemonTables(ruleset)));
+    expect(actualTables(rulesetOf(tables()), [])).toEqual(ruleset);
+    const fake = new FakeNft();
+    fake.kernel.apply(toTransaction(diffRuleset({}, ruleset)));
+    const [name = ""] = ruleset.ip?.timeouts?.keys() ?? [];
+    const place = { family: "ip", table: "nft-proxy", name } as const;
+    fake.kernel.apply({ nftables: [{ flush: { chain: place } }, { delete: { "ct timeout": place } }] });
+    const comparison = await compareKernel(fake.tables, ruleset);
+    if (comparison.kind === "unreadable") throw new Error(comparison.reason);
+    expect(actualTables(rulesetOf(tables()), comparison.differences)?.ip?.timeouts).toEqual(new Map());
+  });
 
   test("is undefined for a table with other declarations", async () => {
     const fake = programmed();
