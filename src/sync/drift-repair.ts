@@ -1,8 +1,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { assertNever } from "../base/errors.ts";
 import { LogLimit } from "../base/failure-log.ts";
 import { FAMILIES } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
+import type { LogFields, Logger } from "../base/logger.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
@@ -124,23 +123,9 @@ export class DriftRepair {
 
   #repair(drift: Drift): void {
     const { loop } = this.#parts;
-    switch (drift.kind) {
-      case "tables":
-        loop.requestRepair(drift.missing.flatMap(missingTable), authorOf(drift));
-        break;
-      case "commit":
-        if (drift.found === undefined) loop.requestFullSync("drift");
-        else loop.requestRepair(drift.found, authorOf(drift));
-        break;
-      case "differences":
-        loop.requestRepair(drift.found, { compared: "drift" });
-        break;
-      case "unreadable":
-        loop.requestFullSync("drift");
-        break;
-      default:
-        assertNever(drift);
-    }
+    const found = differencesOf(drift);
+    if (found === undefined) loop.requestFullSync("drift");
+    else loop.requestRepair(found, drift.kind === "differences" ? { compared: "drift" } : authorOf(drift));
   }
 
   /** Examines foreign commits and repairs what still differs. */
@@ -179,28 +164,35 @@ export class DriftRepair {
     if (mayLog === undefined) return;
     const hint = "something changes our rules again and again: repairs are delayed";
     const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
-    switch (drift.kind) {
-      case "tables":
-        logger.warn({ tables: drift.missing, by: drift.author, ...limit }, "tables missing: rebuilding");
-        break;
-      case "commit":
-        logger.warn({ by: drift.author, ...limit }, "another program changed the rules: repairing");
-        break;
-      case "differences":
-        logger.warn(
-          { found: driftText(drift.found), ...limit },
-          "rules differ from the desired state: repairing",
-        );
-        break;
-      case "unreadable":
-        logger.warn(
-          { error: drift.reason, ...limit },
-          "something in our tables is not understood: rebuilding",
-        );
-        break;
-      default:
-        assertNever(drift);
-    }
+    const [fields, message] = wordsOf(drift);
+    logger.warn({ ...fields, ...limit }, message);
+  }
+}
+
+/** What to repair; undefined if it is not known. */
+function differencesOf(drift: Drift): readonly TableDelta[] | undefined {
+  switch (drift.kind) {
+    case "tables":
+      return drift.missing.flatMap(missingTable);
+    case "commit":
+    case "differences":
+      return drift.found;
+    case "unreadable":
+      return undefined;
+  }
+}
+
+/** The fields and the message of the log. */
+function wordsOf(drift: Drift): readonly [fields: LogFields, message: string] {
+  switch (drift.kind) {
+    case "tables":
+      return [{ tables: drift.missing, by: drift.author }, "tables missing: rebuilding"];
+    case "commit":
+      return [{ by: drift.author }, "another program changed the rules: repairing"];
+    case "differences":
+      return [{ found: driftText(drift.found) }, "rules differ from the desired state: repairing"];
+    case "unreadable":
+      return [{ error: drift.reason }, "something in our tables is not understood: rebuilding"];
   }
 }
 
@@ -215,6 +207,7 @@ function missingTable(text: string): TableDelta[] {
 }
 
 /** The program that made a change, without its process id, so that Events of several nodes are equal. */
-function authorOf({ author }: { readonly author?: string }): RepairOptions {
+function authorOf(drift: Drift): RepairOptions {
+  const author = "author" in drift ? drift.author : undefined;
   return { author: author?.replace(/ \(process \d+\)$/, "") };
 }
