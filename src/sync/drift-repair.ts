@@ -28,7 +28,7 @@ export type Drift =
 export interface DriftRepairParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly loop: Pick<SyncLoop, "between" | "requestFullSync" | "requestRepair">;
+  readonly loop: Pick<SyncLoop, "idle" | "requestFullSync" | "requestRepair">;
   readonly verifier: Pick<Verifier, "recheck">;
   readonly reconciler: Pick<Reconciler, "state">;
 }
@@ -133,12 +133,12 @@ export class DriftRepair {
     const { verifier, reconciler, loop } = this.#parts;
     // A delayed repair compares everything.
     if (this.#waiting !== undefined) return this.#commits.clear();
-    const areDeclarations = this.#commits.takeDeclarations();
-    const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
-    // The sync under way may have changed the elements before the foreign commit, or change them after it.
-    const { deltas, author } = await loop.between(async () =>
-      this.#commits.takeElements(reconciler.state.ruleset),
-    );
+    // Until a sync has ended, it explains all differences in what it writes. But the foreign commit may have
+    // followed its commits.
+    await loop.idle();
+    const declarations = this.#commits.takeDeclarations() ? await verifier.recheck("declarations") : [];
+    await loop.idle();
+    const { deltas, author } = this.#commits.takeElements(reconciler.state.ruleset);
     const isKnown = declarations !== undefined && deltas !== undefined;
     const found = isKnown
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]

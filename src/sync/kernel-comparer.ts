@@ -17,13 +17,13 @@ export interface KernelComparerParts {
 /** The result of a comparison, without differences that our syncs explain. */
 export interface Compared {
   readonly comparison: KernelComparison;
-  /** The result may be wrong: a sync failed or was a full one meanwhile, or explains a declaration. */
+  /** A sync failed or was a full one meanwhile, so the result may be wrong. */
   readonly inDoubt: boolean;
 }
 
 /**
  * Differences are checked again after this time, milliseconds: a dump may miss or contain elements that
- * change during it. So is a comparison in doubt: most syncs have ended then.
+ * change during it.
  */
 const SECOND_LOOK = 100;
 
@@ -74,7 +74,6 @@ export class KernelComparer {
    */
   async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
-      if (tries > 0) await this.#pause();
       const { comparison, inDoubt } = await this.compare(scope);
       if (comparison.kind === "unreadable") return undefined;
       if (!inDoubt) return comparison.differences;
@@ -94,7 +93,7 @@ export class KernelComparer {
       elements.map(({ spec }) => `${family} ${spec.name}`),
     );
     if (sets.length === 0) return first;
-    await this.#pause();
+    await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
     const second = await this.#compareOnce(new Set(sets), signal);
     if (second.comparison.kind === "unreadable") return second;
     const confirmed = inBoth(second.comparison.differences, differences);
@@ -102,10 +101,6 @@ export class KernelComparer {
       comparison: { kind: "compared", differences: confirmed },
       inDoubt: first.inDoubt || second.inDoubt,
     };
-  }
-
-  #pause(): Promise<void> {
-    return new Promise((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
   }
 
   async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
@@ -119,18 +114,6 @@ export class KernelComparer {
     const { own, inDoubt } = comparing;
     if (found.kind === "unreadable") return { comparison: found, inDoubt };
     const differences = unexplained(found.differences, [...own, ...reconciler.unsent]);
-    // Elements are compared in the order of commits. But somebody may have emptied a chain again that a sync
-    // under way has just repaired.
-    const isExplained =
-      scope === "declarations" && declarationCount(differences) < declarationCount(found.differences);
-    return { comparison: { kind: "compared", differences }, inDoubt: inDoubt || isExplained };
+    return { comparison: { kind: "compared", differences }, inDoubt };
   }
-}
-
-function declarationCount(deltas: readonly TableDelta[]): number {
-  return deltas.reduce(
-    (sum, { addedSets, deletedSets, writtenChains, deletedChains }) =>
-      sum + addedSets.length + deletedSets.length + writtenChains.length + deletedChains.length,
-    0,
-  );
 }

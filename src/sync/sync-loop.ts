@@ -126,6 +126,11 @@ export class SyncLoop {
     return changed;
   }
 
+  /** Resolves when the sync that is under way has ended. Never rejects. */
+  async idle(): Promise<void> {
+    await this.#running;
+  }
+
   /**
    * Calls `use` with the result of `read` and the ruleset that the kernel has for it: now if the kernel has
    * everything, otherwise after the next sync. Nothing changes between the two calls. If no sync succeeds

@@ -85,9 +85,8 @@ async function setUp() {
     logger,
     reconciler,
     loop: {
-      between: async (change) => {
+      idle: async () => {
         await syncing;
-        return await change();
       },
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
       requestRepair: (found, { compared, comparisonMs = 0, author } = {}) => {
@@ -144,9 +143,12 @@ describe("DriftRepair", () => {
   });
 
   test("compares chains and declarations after a commit that touched them, once for all commits that arrive meanwhile", async () => {
-    const { foreign, asked } = await setUp();
-    const [first, second, third] = [foreign(RULE, EXTRA), foreign(RULE, EXTRA), foreign(RULE, EXTRA)];
-    await Promise.all([first, second, third]);
+    const { foreign, asked, kernel } = await setUp();
+    kernel.meanwhile = () => {
+      kernel.meanwhile = () => {};
+      for (let others = 0; others < 2; others++) void foreign(RULE, EXTRA);
+    };
+    await foreign(RULE, EXTRA);
     expect(asked).toEqual([
       "compare declarations",
       "write services, - 192.0.2.1, by other",
@@ -171,23 +173,29 @@ describe("DriftRepair", () => {
     expect(asked).toEqual(["compare declarations", "write services, - 192.0.2.1, by other"]);
   });
 
-  test("repairs what a foreign commit changed after a commit of the sync that is under way", async () => {
-    const { foreign, asked, cache, fake, sync } = await setUp();
-    let end = () => {};
-    fake.before = () =>
-      new Promise((resolve) => {
-        end = resolve;
-      });
-    cache.putService(service({ name: "late", clusterIPs: ["10.96.0.99"] }));
-    sync();
-    await turn();
-    const looking = foreign(clusterIP("delete", "10.96.0.99"));
-    await turn();
-    expect(asked).toEqual([]);
-    end();
-    await looking;
-    expect(asked).toEqual(["+ 10.96.0.99, by other"]);
-  });
+  test.each([
+    ["elements", clusterIP("delete", "10.96.0.99"), ["+ 10.96.0.99, by other"]],
+    ["chains", RULE, ["compare declarations", "write services, by other"]],
+  ])(
+    "repairs %s that a foreign commit changed after a commit of the sync that is under way",
+    async (_, message, repaired) => {
+      const { foreign, asked, cache, fake, sync } = await setUp();
+      let end = () => {};
+      fake.before = () =>
+        new Promise((resolve) => {
+          end = resolve;
+        });
+      cache.putService(service({ name: "late", clusterIPs: ["10.96.0.99"] }));
+      sync();
+      await turn();
+      const looking = foreign(message);
+      await turn();
+      expect(asked).toEqual([]);
+      end();
+      await looking;
+      expect(asked).toEqual(repaired);
+    },
+  );
 
   test("compares everything if a commit is not understood, by a full sync if that fails", async () => {
     const { foreign, asked, kernel } = await setUp();
