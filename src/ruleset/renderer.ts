@@ -186,9 +186,7 @@ export class Renderer {
 
   #cutRanges(): void {
     this.#holdsIds = false;
-    for (const state of Object.values(this.state.families)) {
-      if (state.cutRanges()) this.#hasChangedRanges = true;
-    }
+    if (this.state.cutRanges()) this.#hasChangedRanges = true;
   }
 
   #names(): ServiceName[] {

@@ -62,6 +62,11 @@ export class RulesetState {
     return isAdopted.length > 0 ? diffRuleset(kernel, desired) : deltas;
   }
 
+  /** Does {@link FamilyState.cutRanges} for both families. @returns whether any range changed */
+  cutRanges(): boolean {
+    return this.#states().filter((state) => state.cutRanges()).length > 0;
+  }
+
   /** A copy of the ruleset as last committed. */
   committedRuleset(): Ruleset {
     return Object.fromEntries(this.#states().map((state) => [state.table.family, state.committedTable()]));

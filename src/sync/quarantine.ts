@@ -173,7 +173,7 @@ function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, sus
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
     apply(trial, suspects, new Set(selection));
-    for (const family of Object.values(trial.families)) family.cutRanges();
+    trial.cutRanges();
     return trial.ruleset;
   };
 }
