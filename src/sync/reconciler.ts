@@ -178,16 +178,14 @@ export class Reconciler {
    */
   async deleteStaleChains(): Promise<void> {
     const deletions = this.#staleChains.unusedIn(this.state.ruleset);
-    let isLater = false;
     try {
       if (deletions.length > 0) await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      isLater = !(error instanceof NftRefusedError) || error.isBusy;
+      if (error instanceof NftRefusedError && !error.isBusy) this.#staleChains.clear();
       throw error;
-    } finally {
-      // Until then they explain differences that a comparison finds.
-      if (!isLater) this.#staleChains.clear();
     }
+    // Not before: they explain differences that a comparison finds.
+    this.#staleChains.clear();
   }
 
   async #render({ nodeContext, services, atOnce = false }: SyncInput): Promise<void> {
@@ -373,10 +371,8 @@ export class Reconciler {
   }
 
   #takeOut(keys: readonly ServicePortKey[]): void {
-    for (const family of Object.values(this.state.families)) {
-      for (const key of keys) family.remove(key);
-      family.cutRanges();
-    }
+    for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
+    this.state.cutRanges();
   }
 }
 
