@@ -75,8 +75,9 @@ function unmark(bit: number): Statement {
 }
 
 /**
- * The clients that get an answer at the address of a frontend: those whose connections it serves. The name of
- * a chain that answers, then that of a set of source ranges if they are restricted; undefined for no client.
+ * Tells which clients get an answer at the address of a frontend: those whose connections it serves.
+ * @returns the name of the chain that answers, followed by the set of allowed source ranges if there is one;
+ * undefined if no client gets an answer
  */
 function conditionOf({ way, refusal, guard }: FrontendRules): string | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.

@@ -14,8 +14,8 @@ const MOST_PORT = 65_535;
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
 /**
- * Gives the ports of a Service the ranges of its annotation. An annotation with any mistake is ignored as a
- * whole, and the ports are served as without it: half of a set of ranges is of no use.
+ * Gives the ports of a Service the ranges of its annotation. If the annotation has a mistake, no part of it
+ * is used: half of a set of ranges is of no use.
  * @param invalidNames the names of further ports, which are invalid: their ranges are not judged; undefined
  * if some of these names are unknown
  * @returns the ports, or why the annotation is invalid: the predicate of a sentence
