@@ -146,13 +146,20 @@ const FOUND: readonly (readonly [name: string, shape: Partial<TenantShape>, told
 /** Returns the prefix of the namespaces of a scene of {@link FOUND}. */
 const namespaceOf = (name: string) => `found-${FOUND.findIndex(([one]) => one === name)}`;
 
+async function expectEvent(name: string, reason: string) {
+  await expect.poll(() => reasonsIn(namespaceOf(name)), { timeout: 30_000 }).toContain(reason);
+}
+
 describe("a neighbour is served while a tenant creates, moves and deletes", () => {
-  test.each(FOUND)("%s", async (name, part) => {
+  test.each(FOUND)("%s", async (name, part, told) => {
     const services = tenantServices(tenantShape(part), namespaceOf(name));
     await expectServed("before");
     for (const motion of Object.keys(MOTIONS)) {
       play(services, motion);
       await expectServed(motion);
+      // Their cause passes before a busy daemon may have seen it.
+      if (motion === "annotations that are not understood" && told === "InvalidPortRanges")
+        await expectEvent(name, told);
     }
   });
 });
@@ -180,7 +187,7 @@ describe("a neighbour is served while a tenant creates, moves and deletes Servic
 });
 
 test.each(FOUND)("the tenant gets an Event for %s", async (name, _part, told) => {
-  await expect.poll(() => reasonsIn(namespaceOf(name)), { timeout: 30_000 }).toContain(told);
+  await expectEvent(name, told);
 });
 
 test("the tables match the objects after all such tenants have come back and gone", async () => {
