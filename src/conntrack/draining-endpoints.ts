@@ -13,9 +13,9 @@ export interface DrainingEndpoint {
   readonly family: Family;
   readonly service: ServiceName;
   readonly address: string;
-  /** When this process first saw it terminate, milliseconds since 1970. */
+  /** When this process first saw it terminate. The clock is that of {@link VanishedEndpoint.leftAt}. */
   readonly since: number;
-  /** When its drain timeout is over, milliseconds since 1970. */
+  /** When its drain timeout is over. */
   readonly dueAt: number;
 }
 
@@ -25,7 +25,7 @@ export interface DrainedTarget {
   /** `address . port` */
   readonly target: string;
   readonly services: readonly ServiceName[];
-  /** When the last of their drain timeouts is over, milliseconds since 1970. */
+  /** When the last of their drain timeouts is over, on the monotonic clock. */
   readonly leftAt: number;
   readonly isDrained: true;
 }
@@ -45,7 +45,7 @@ export class DrainingEndpoints {
   /** By Service and address; only Services with such addresses. */
   readonly #services = new Map<ServiceName, ReadonlyMap<string, Draining>>();
 
-  /** @param now wall clock, milliseconds since 1970 */
+  /** @param now monotonic clock, milliseconds */
   constructor(cache: ObjectCache, now: () => number) {
     this.#cache = cache;
     this.#now = now;
@@ -96,7 +96,7 @@ export class DrainingEndpoints {
           family,
           target,
           services: [...(known?.services ?? []), service],
-          leftAt: Math.max(dueAt, known?.leftAt ?? 0),
+          leftAt: Math.max(dueAt, known?.leftAt ?? dueAt),
           isDrained: true,
           entries: entries + (known?.entries ?? 0),
         });

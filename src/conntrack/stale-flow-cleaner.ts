@@ -27,7 +27,7 @@ interface SyncedServices {
  * Returns a subscriber that deletes stale UDP flows: after each sync that changed a Service with a UDP port,
  * after each end of a drain timeout, and after each full sync or repair. Flows that began while rules were
  * missing stay untranslated as long as their clients keep sending.
- * @param now the wall clock of the draining endpoints
+ * @param now the monotonic clock, milliseconds
  */
 export function staleFlowSubscriber(
   ports: UdpServicePorts,

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 import { excessOver } from "../base/equal-shares.ts";
 import { AppError } from "../base/errors.ts";
 import { byFamily, FAMILIES, type Family } from "../base/family.ts";
@@ -22,7 +22,7 @@ import {
   VANISHED_MARGIN,
   VANISHED_SECONDS,
 } from "../ruleset/sets.ts";
-import { DrainingEndpoints, receivers, tcpTargets } from "./draining-endpoints.ts";
+import { type DrainingEndpoint, DrainingEndpoints, receivers, tcpTargets } from "./draining-endpoints.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
 export interface VanishedEndpoint {
@@ -31,7 +31,10 @@ export interface VanishedEndpoint {
   readonly target: string;
   /** The Services that it left, in this order; none if an earlier process saw it leave. */
   readonly services: readonly ServiceName[];
-  /** The time at which it left, or at which its drain timeouts were over, milliseconds since 1970. */
+  /**
+   * When it left, or when its drain timeouts were over: milliseconds on the monotonic clock, or since 1970
+   * after {@link shownVanished}.
+   */
   readonly leftAt: number;
   /** Set if EndpointSlices still name the endpoint, as terminating. */
   readonly isDrained?: true;
@@ -40,7 +43,7 @@ export interface VanishedEndpoint {
 /** Parts of {@link VanishedEndpoints}. */
 export interface VanishedEndpointsParts {
   readonly cache: ObjectCache;
-  /** Wall clock, milliseconds since 1970. */
+  /** Monotonic clock, milliseconds. */
   readonly now: () => number;
   /** Time for which an endpoint must be gone before its connections are reset, milliseconds. */
   readonly delayMs: number;
@@ -91,7 +94,7 @@ export class VanishedEndpoints {
   /** Those of them that get no new connections, as of the last {@link VanishedEndpoints.putInto}. */
   #drained: readonly VanishedEndpoint[] = [];
 
-  /** When {@link VanishedEndpoints.putInto} was last called, milliseconds since 1970. */
+  /** When {@link VanishedEndpoints.putInto} was last called, on the monotonic clock. */
   #putAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: VanishedEndpointsParts) {
@@ -245,8 +248,8 @@ export class VanishedEndpoints {
   }
 
   /**
-   * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, milliseconds since
-   * 1970. It may have passed already; undefined for never.
+   * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, on the monotonic
+   * clock. It may have passed already; undefined for never.
    */
   nextChangeAt(): number | undefined {
     let next = this.draining.nextDueAfter(this.#putAt);
@@ -351,13 +354,26 @@ function fairShare(endpoints: VanishedEndpoint[]): VanishedEndpoint[] {
 
 /**
  * Returns a tracker of all EndpointSlices of a cache, without a delay, for comparisons with the kernel.
- * @param now wall clock, milliseconds since 1970
+ * @param now monotonic clock, milliseconds
  * @param byDefault as {@link VanishedEndpointsParts.byDefault}
  */
 export function allSlicesOf(cache: ObjectCache, now: () => number, byDefault: boolean): VanishedEndpoints {
   const vanished = new VanishedEndpoints({ cache, now, delayMs: 0, byDefault });
   vanished.update(new Set([...cache.serviceNames(), ...cache.allSlices().map(({ service }) => service)]));
   return vanished;
+}
+
+/** Returns what to show of a tracker, with times in milliseconds since 1970. */
+export function shownVanished(
+  vanished: Pick<VanishedEndpoints, "held" | "draining">,
+  clock: Pick<Clock, "now" | "monotonic">,
+): { readonly held: readonly VanishedEndpoint[]; readonly draining: readonly DrainingEndpoint[] } {
+  return {
+    held: vanished.held().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
+    draining: vanished.draining
+      .endpoints()
+      .map((one) => ({ ...one, since: wallTime(clock, one.since), dueAt: wallTime(clock, one.dueAt) })),
+  };
 }
 
 /**
@@ -426,7 +442,7 @@ export function vanishedTimer(
     synced() {
       timer?.cancel();
       const at = vanished.nextChangeAt();
-      if (at !== undefined) timer = clock.after(Math.max(0, at - clock.now()), request);
+      if (at !== undefined) timer = clock.after(Math.max(0, at - clock.monotonic()), request);
     },
   };
 }

@@ -1,5 +1,7 @@
+import type { Clock } from "../base/clock.ts";
 import type { Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { shownVanished } from "../conntrack/vanished-endpoints.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import type { DaemonState } from "../sync/daemon-protocol.ts";
@@ -56,6 +58,7 @@ export function daemonState(
   reports: Reports,
   { passiveHealth }: Readings,
 ): DaemonState {
+  const { held, draining } = shownVanished(vanished, clock);
   return {
     version,
     nodeName: cache.node.name,
@@ -74,8 +77,8 @@ export function daemonState(
     sources: source.states(),
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
-    vanished: vanished.held(),
-    draining: vanished.draining.endpoints(),
+    vanished: held,
+    draining,
     ejected: passiveHealth?.ejected ?? [],
   };
 }
@@ -95,7 +98,7 @@ export async function daemonStatus(
 ): Promise<DaemonStatus> {
   const { cache, nodeContext, reconciler, source } = proxier;
   const counts = await readings.connectionCounts?.();
-  const vanished = await vanishedStatus(proxier, readings);
+  const vanished = await vanishedStatus(proxier, readings, system.clock);
   const memory = await memoryStatus(system);
   const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
   const now = system.clock.now();
@@ -132,11 +135,14 @@ async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
   return { own: memory.own(), container, programs };
 }
 
-async function vanishedStatus({ vanished }: Proxier, { resetPackets }: Readings): Promise<VanishedStatus> {
+async function vanishedStatus(
+  { vanished }: Proxier,
+  { resetPackets }: Readings,
+  clock: Clock,
+): Promise<VanishedStatus> {
   const packets = Object.values((await resetPackets?.()) ?? {});
   return {
-    held: vanished.held(),
-    draining: vanished.draining.endpoints(),
+    ...shownVanished(vanished, clock),
     resetPackets: packets.reduce((sum, count) => sum + count, 0),
   };
 }

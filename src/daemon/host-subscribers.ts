@@ -150,7 +150,7 @@ export function hostServices(
   return {
     subscribers: [
       serviceHealthSubscriber(cache, health),
-      staleFlowSubscriber(udpPorts, cleaner, draining, () => clock.now()),
+      staleFlowSubscriber(udpPorts, cleaner, draining, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
       silentPingLog(state, logger),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),

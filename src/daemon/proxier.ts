@@ -62,7 +62,7 @@ export function createProxier(
   const byDefault = resetVanished;
   const vanished = new VanishedEndpoints({
     cache,
-    now: () => clock.now(),
+    now: () => clock.monotonic(),
     delayMs: VANISHED_DELAY,
     byDefault,
   });

@@ -26,7 +26,7 @@ const [A, B] = ["10.244.2.11", "10.244.2.12"] as const;
 function start(own: ServiceOptions = {}) {
   const cache = cacheOf({ services: [service(own)], slices: [slice({ endpoints: [A, B] })] });
   const byDefault = Object.keys(own).length === 0;
-  const clock = { now: 1_000_000 };
+  const clock = { now: 0 };
   const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0, byDefault });
   const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), vanished });
   const nodeContext = testNodeContext({ resetVanished: byDefault });

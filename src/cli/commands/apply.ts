@@ -74,7 +74,7 @@ const REFUSAL = {
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
-  const vanished = allSlicesOf(cache, Date.now, options.resetVanished);
+  const vanished = allSlicesOf(cache, systemClock.monotonic, options.resetVanished);
   const adopt = (kernel: Ruleset) => adoptVanished(vanished, reader.tables, kernel, state);
   const desiredTables = await tablesOfHost(state.ruleset);
   const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>

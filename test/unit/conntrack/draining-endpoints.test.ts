@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  shownVanished,
   VANISHED_DELAY,
   VanishedEndpoints,
   vanishedTimer,
@@ -35,7 +36,7 @@ function start({
   resetVanished = false,
 }: StartOptions) {
   const cache = cacheOf({ services, slices });
-  const clock = { now: 1_000_000 };
+  const clock = { now: 0 };
   const now = () => clock.now;
   const vanished = new VanishedEndpoints({ cache, now, delayMs: VANISHED_DELAY, byDefault: resetVanished });
   const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
@@ -154,6 +155,14 @@ describe("connections to a terminating endpoint", () => {
     const without = start({ services: [service()], slices, fake: before.fake });
     expect(await without.sync()).toEqual([]);
     expect(without.chains()).not.toContain("vanished-endpoints-check");
+  });
+
+  test("are reset for the rest of the 15 minutes after a restart", async () => {
+    const { vanished, sync } = start({ slices: [slice({ endpoints: [ending(A), B] })] });
+    await sync();
+    vanished.adopt("ip", at(A), 60_000);
+    expect(await sync(59_999)).toEqual([at(A)]);
+    expect(await sync(1)).toEqual([]);
   });
 });
 
@@ -288,19 +297,28 @@ test("a namespace with many endpoints displaces none of another's", async () => 
   expect(held).toHaveLength(MOST_VANISHED);
 });
 
-test("the timer requests a sync when a drain timeout is over, also of UDP ports alone", async () => {
+test("the timer requests a sync when a drain timeout is over, also of UDP ports alone, and if the wall clock is set", async () => {
   const clock = new ManualClock();
   const cache = cacheOf({
     services: [service({ drainTimeoutMs: DRAIN })],
     slices: [slice({ endpoints: [ending(A)], ports: [{ name: "", protocol: "udp", port: 53 }] })],
   });
-  const vanished = new VanishedEndpoints({ cache, now: () => clock.now(), delayMs: 0, byDefault: false });
+  const vanished = new VanishedEndpoints({
+    cache,
+    now: () => clock.monotonic(),
+    delayMs: 0,
+    byDefault: false,
+  });
   vanished.update(cache.takeDirty());
   vanished.putInto({ families: {} });
   let requests = 0;
   vanishedTimer(vanished, clock, () => requests++).synced();
+  clock.set(3_600_000);
   clock.advance(DRAIN - 1);
   expect(requests).toBe(0);
+  expect(shownVanished(vanished, clock).draining).toMatchObject([
+    { since: 3_600_000, dueAt: 3_600_000 + DRAIN },
+  ]);
   clock.advance(1);
   expect(requests).toBe(1);
 });
