@@ -47,9 +47,10 @@ const MOST_ASKED_OF_NAMESPACE = 8;
 
 interface Watched {
   observation: Observation;
-  /** When it was last judged or asked, on the monotonic clock. */
-  judgedAt: number;
+  /** When it was last asked, on the monotonic clock. */
   askedAt: number;
+  /** The same, unless it has returned to the lists since. */
+  keptSince: number;
 }
 
 /**
@@ -175,7 +176,7 @@ export class PassiveHealth implements SyncSubscriber {
     const observation = observe(known?.observation, counts);
     if (known === undefined) {
       const never = Number.NEGATIVE_INFINITY;
-      this.#known[family].set(target, { observation, judgedAt: never, askedAt: never });
+      this.#known[family].set(target, { observation, askedAt: never, keptSince: never });
       return;
     }
     const { last } = known.observation;
@@ -228,12 +229,10 @@ export class PassiveHealth implements SyncSubscriber {
         if (attempts === 0 || this.#ejections.has(target)) return [];
         const ports = this.#watched.portsOf(family, target).filter((port) => {
           const { failures, intervalMs, ejectMs } = port.check;
-          const isDue = now - known.judgedAt >= intervalMs && now - known.askedAt >= ejectMs;
+          const isDue = now - known.askedAt >= intervalMs && now - known.keptSince >= ejectMs;
           return isDue && attempts >= failures && this.#mayEject(port);
         });
-        if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
-        known.judgedAt = now;
-        return [{ family, target }];
+        return ports.length === 0 || !mayAsk(family, target, nodeContext) ? [] : [{ family, target }];
       }),
     );
   }
@@ -247,7 +246,7 @@ export class PassiveHealth implements SyncSubscriber {
   async #ask(family: Family, target: string, port: WatchedPort): Promise<void> {
     const { clock, ask } = this.#parts;
     const known = this.#known[family].get(target);
-    if (known !== undefined) known.askedAt = clock.monotonic();
+    if (known !== undefined) known.askedAt = known.keptSince = clock.monotonic();
     const base = known?.observation.base;
     this.#asking.add(target);
     const [address = "", number] = splitParts(target);
@@ -264,7 +263,7 @@ export class PassiveHealth implements SyncSubscriber {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
     // If it fails again, it may be asked at once.
-    if (known !== undefined && this.#ejections.has(target)) known.askedAt = Number.NEGATIVE_INFINITY;
+    if (known !== undefined && this.#ejections.has(target)) known.keptSince = Number.NEGATIVE_INFINITY;
     this.#return(family, target);
   }
 

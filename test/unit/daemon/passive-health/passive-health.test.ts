@@ -316,11 +316,13 @@ describe("an ejected endpoint", () => {
 
 test("the connects after one reading are limited for each namespace", async () => {
   const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
-  const { look, count, asked } = node(addresses);
-  await look();
+  const { health, count, asked } = node(addresses);
+  await health.look();
   for (const address of addresses) count(address, 3);
-  await look();
+  await health.look();
   expect(asked).toHaveLength(8);
+  await health.look();
+  expect(new Set(asked), "the rest waits for the next reading only").toHaveLength(16);
 });
 
 test("a suspect does not wait for all ejected endpoints that are due", async () => {
