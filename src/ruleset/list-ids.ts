@@ -163,11 +163,11 @@ class IdPool {
     this.#released.set(id, holds);
   }
 
-  /** Takes back an id that was just released. @returns false if it was not released */
+  /** Takes back an id that was just released, or is held. @returns false if it is neither */
   reclaim(id: number): boolean {
-    const isReleased = this.#released.delete(id);
-    if (isReleased && !this.#isPassed(id)) this.#ahead.add(id);
-    return isReleased;
+    const isBack = this.#released.delete(id) || this.held.delete(id);
+    if (isBack && !this.#isPassed(id)) this.#ahead.add(id);
+    return isBack;
   }
 
   committed(): void {
@@ -225,7 +225,11 @@ export class ListIds {
   readonly #ids = new Map<ServicePortKey, number>();
   /** The ids by which the kernel may count clients. */
   readonly #counting = new Set<number>();
-  /** The former ids of service ports, which get them back if they return before the next commit. */
+  /**
+   * The former ids of service ports, which get them back if they return before the next commit, or while the
+   * kernel counts connections of clients by them. With affinity it is too late after the commit, as the ids
+   * of endpoints are others then.
+   */
   readonly #lapsed = new Map<ServicePortKey, number>();
 
   /** @param mostSticky {@link MOST_STICKY_PORTS}, fewer in tests */
@@ -257,6 +261,7 @@ export class ListIds {
   /** Frees held ids: the kernel has no entries of clients for them any longer. */
   forgotten(ids: readonly number[]): void {
     for (const pool of [this.#sticky, this.#plain]) pool.forgotten(ids);
+    this.#dropLapsed();
   }
 
   /** The id of a service port; undefined if it has none. */
@@ -300,7 +305,7 @@ export class ListIds {
   committed(): void {
     this.#plain.committed();
     this.#sticky.committed();
-    this.#lapsed.clear();
+    this.#dropLapsed();
   }
 
   /**
@@ -333,6 +338,10 @@ export class ListIds {
     }
     for (const key of homeless) this.#ids.set(key, this.#pool(kinds.get(key) === true).take() ?? 0);
     return changed;
+  }
+
+  #dropLapsed(): void {
+    for (const [key, id] of this.#lapsed) if (!this.#plain.held.has(id)) this.#lapsed.delete(key);
   }
 
   #reclaim(key: ServicePortKey, isSticky: boolean): number | undefined {

@@ -266,6 +266,21 @@ test("refusals are recorded with the address that the client connected to", asyn
   ]);
 });
 
+test("connections count again when their Service has endpoints again", async () => {
+  // Without ranges of ports, for which a Service port keeps its list id.
+  const to = "10.96.8.3";
+  const one: ServiceOptions = { name: "one", clusterIPs: [to], clientLimits: { connections: 1 } };
+  const served = objects([one, { ports: [slicePort(7000)], endpoints: [localEndpoint(ENDPOINT.ip)] }]);
+  await node.program(objects());
+  await node.follow(served);
+  const held = await hold("pod3", 1, to);
+  await node.follow(objects([one]));
+  await node.follow(served);
+  expect(await outcome({ ...tcp, from: "pod3", to })).toBe("refused");
+  expect(await outcome({ ...tcp, from: "pod4", to })).toBe("served");
+  await closeAll(held);
+});
+
 test("clients of a deleted Service do not count for the next one", async () => {
   await node.program(objects());
   await node.follow(withLimits({ connections: 1 }));

@@ -125,6 +125,23 @@ describe("ListIds", () => {
     expect(listNumber(ids.assign(key(0), false) ?? 0)).toBe(4);
   });
 
+  test("return to their service ports while the kernel counts connections of clients by them", () => {
+    const ids = assigned(2);
+    const counted = ids.of(key(0)) ?? 0;
+    for (const name of [key(0), key(1)]) ids.countsClients(name);
+    const lapse = () => {
+      ids.release(key(0));
+      ids.committed();
+      ids.committed();
+    };
+    lapse();
+    expect([ids.assign(key("a"), false), ids.assign(key(0), false)]).toEqual([counted + 8, counted]);
+    ids.countsClients(key(0));
+    lapse();
+    ids.forgotten([counted]);
+    expect([ids.assign(key("b"), false), ids.assign(key(0), false)]).toEqual([counted, counted + 12]);
+  });
+
   test("with affinity stay apart until the kernel remembers no clients of theirs, as long as there are others", () => {
     const ids = assigned(2, true);
     const freed = ids.of(key(0)) ?? 0;
