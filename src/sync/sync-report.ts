@@ -71,7 +71,7 @@ export interface SyncTimes {
 /** A successful sync, with all that is new since the one before. */
 export interface SyncReport
   extends SyncTimes,
-    Pick<SyncOutcome, "kind" | "reason" | "rendered" | "deltas" | "applied" | "unreadable"> {
+    Pick<SyncOutcome, "kind" | "reason" | "rendered" | "waiting" | "deltas" | "applied" | "unreadable"> {
   /** Undefined if nobody else had changed anything. */
   readonly repaired: DriftSummary | undefined;
   readonly conflicts: ConflictChanges;
@@ -114,9 +114,9 @@ export function syncReports(): (
   const quarantineChange = quarantineChanges();
   const features = FEATURES.map((feature) => [feature, quarantineChanges()] as const);
   return (outcome, { state, quarantined, excludedFamilies }, times) => {
-    const { kind, reason, rendered, deltas, applied, unreadable, refused } = outcome;
+    const { kind, reason, rendered, waiting, deltas, applied, unreadable, refused } = outcome;
     return {
-      ...{ kind, reason, rendered, deltas, applied, unreadable, excludedFamilies, ...times },
+      ...{ kind, reason, rendered, waiting, deltas, applied, unreadable, excludedFamilies, ...times },
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: quarantineChange(quarantined, refused),

@@ -99,10 +99,12 @@ export class PassiveHealth implements SyncSubscriber {
    * Watches the endpoints that the sync rendered. An endpoint that left all lists is forgotten. So when it
    * returns, it is served at once.
    */
-  synced(report: Pick<SyncReport, "rendered" | "nodeContext" | "startedAt">): void {
+  synced(report: Pick<SyncReport, "rendered" | "waiting" | "nodeContext" | "startedAt">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);
-    const left = this.#leaving.filter(({ at }) => at <= report.startedAt);
-    this.#leaving = this.#leaving.filter(({ at }) => at > report.startedAt);
+    const hasLeft = ({ at, services }: EjectedEndpoint) =>
+      at <= report.startedAt && !services.some((name) => report.waiting.has(name));
+    const left = this.#leaving.filter(hasLeft);
+    this.#leaving = this.#leaving.filter((endpoint) => !hasLeft(endpoint));
     if (left.length > 0) this.#parts.onLeft(left);
     this.#adopt();
     for (const { family, target } of this.#ejections.all())

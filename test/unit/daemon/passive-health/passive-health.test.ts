@@ -3,6 +3,7 @@ import type { Answer } from "../../../../src/daemon/passive-health/ask.ts";
 import { PassiveHealth } from "../../../../src/daemon/passive-health/passive-health.ts";
 import type { EndpointCounts } from "../../../../src/daemon/passive-health/suspicion.ts";
 import type { TableReader } from "../../../../src/kernel/table-reader.ts";
+import type { ServiceName } from "../../../../src/model/ids.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK, type EjectedEndpoint } from "../../../../src/model/passive-health.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { ANSWERS, ATTEMPTS, RESETS } from "../../../../src/ruleset/sets.ts";
@@ -64,9 +65,9 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     onLeft: (endpoints) => left.push(...endpoints.map((one) => one.target)),
     onEjected: (one) => ejections.push(one),
   });
-  const sync = (startedAt = clock.now()) => {
+  const sync = (startedAt = clock.now(), waiting: ReadonlySet<ServiceName> = new Set()) => {
     renderer.update(cache.takeDirty());
-    health.synced({ rendered: renderer.rendered, nodeContext, startedAt });
+    health.synced({ rendered: renderer.rendered, waiting, nodeContext, startedAt });
   };
   sync();
   const target = (address: string) => `${address} . 8080`;
@@ -149,6 +150,20 @@ describe("an endpoint that answers no new connections", () => {
     sync(before);
     expect(left).toEqual([]);
     sync();
+    sync();
+    expect(left).toEqual(["10.244.1.2 . 8080"]);
+  });
+
+  test("is not reported as removed while its Service waits for a later sync", async () => {
+    const { look, count, answers, clock, health, sync, left } = node();
+    answers.set("10.244.1.2", "silent");
+    await look();
+    count("10.244.1.2", 3);
+    clock.advance(1000);
+    await health.look();
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+    sync(clock.now(), new Set([WEB]));
+    expect(left).toEqual([]);
     sync();
     expect(left).toEqual(["10.244.1.2 . 8080"]);
   });
