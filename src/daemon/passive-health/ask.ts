@@ -1,13 +1,16 @@
 import { connect } from "node:net";
 
-/** What came of a TCP connect. */
-export type Answer = "answered" | "refused" | "silent";
+/** What came of a TCP connect; `unknown`: this node lacked what a connect needs. */
+export type Answer = "answered" | "refused" | "silent" | "unknown";
 
 /** Asks an endpoint. Never rejects. */
 export type Ask = (address: string, port: number) => Promise<Answer>;
 
 /** Time for an answer, milliseconds: the kernel sends a SYN again after one second. */
 const TIMEOUT = 1500;
+
+/** Errors of this node: no file descriptor, memory or local port is left. They tell nothing of the endpoint. */
+const OWN_ERRORS = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL", "EAGAIN"];
 
 /** Connects by TCP, sends nothing, and closes at once. */
 export const askByConnecting: Ask = (address, port) =>
@@ -19,7 +22,8 @@ export const askByConnecting: Ask = (address, port) =>
     };
     socket.once("connect", () => end("answered"));
     socket.once("timeout", () => end("silent"));
-    socket.once("error", ({ code }: NodeJS.ErrnoException) =>
-      end(code === "ECONNREFUSED" ? "refused" : "silent"),
-    );
+    socket.once("error", ({ code = "" }: NodeJS.ErrnoException) => {
+      const otherwise = OWN_ERRORS.includes(code) ? "unknown" : "silent";
+      end(code === "ECONNREFUSED" ? "refused" : otherwise);
+    });
   });

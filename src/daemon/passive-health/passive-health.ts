@@ -256,6 +256,7 @@ export class PassiveHealth implements SyncSubscriber {
     this.#asking.delete(target);
     // An endpoint that left the lists meanwhile was forgotten, even if it is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
+    if (answer === "unknown") return;
     if (answer === "answered") this.#isBack(family, target);
     else if (this.#ejections.has(target)) this.#ejections.failedAgain(target, clock.monotonic());
     else if (known?.observation.base === base) await this.#confirm(family, target, port);

@@ -181,6 +181,18 @@ describe("an endpoint that answers no new connections", () => {
     expect(asked).toHaveLength(2);
   });
 
+  test("stays if the daemon lacks what a connect needs, and is tried again", async () => {
+    const { look, count, answers, asked, ejected } = node();
+    await look();
+    answers.set("10.244.1.2", "unknown");
+    count("10.244.1.2", 3);
+    await look();
+    expect([asked.length, ejected()]).toEqual([1, []]);
+    answers.set("10.244.1.2", "silent");
+    await look(60);
+    expect(ejected()).toEqual(["10.244.1.2"]);
+  });
+
   test("stays if it answers a client while the daemon tries it", async () => {
     const { look, count, answerBy, ejected } = node();
     await look();
