@@ -16,6 +16,12 @@ describe("the command line", () => {
     ["an unknown flag", ["apply", "--form=x"], "form"],
     ["no objects", ["apply"], "--from"],
     ["a value that is not valid", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
+    ["a namespace that cannot be", ["refusals", "-n", "A B"], "--namespace must be"],
+    [
+      "a namespace that cannot be, before it looks for a cluster",
+      ["fleet", "-n", "A B"],
+      "--namespace must be",
+    ],
     ["another proxy's mode", ["run", "--proxy-mode=kernelspace"], "--proxy-mode"],
     ["a file that does not exist", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
     [

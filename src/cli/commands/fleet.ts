@@ -28,6 +28,7 @@ const WAIT_MS = 10 * 60_000;
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const { options, notices } = commandOptions(argv);
+  const namespace = namespaceArgument(argv) ?? "kube-system";
   const { client: access } = withUserKubeconfig(options, process.env);
   const connect = () => loadConnection({ ...access, env: process.env });
   // Before a list fails, so that the error is about the kubeconfig.
@@ -35,7 +36,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
   const request = {
     client,
-    namespace: namespaceArgument(argv) ?? "kube-system",
+    namespace,
     selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
     healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
     metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,

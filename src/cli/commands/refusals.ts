@@ -21,11 +21,12 @@ import { newRefusals, refusalPackets } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import {
   emptyNamespaceNotices,
+  namespaceArgument,
   outputFormat,
   serviceArgument,
   unknownServiceNotices,
 } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
+import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
@@ -92,8 +93,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 function filterOf(argv: Argv): RefusalFilter {
-  const namespace = textArgument(argv, "namespace");
-  return { namespace, service: serviceArgument(argv), client: addressArgument(argv, "client") };
+  return {
+    namespace: namespaceArgument(argv),
+    service: serviceArgument(argv),
+    client: addressArgument(argv, "client"),
+  };
 }
 
 /** Refusals with their causes, at one moment. */

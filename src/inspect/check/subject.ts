@@ -45,11 +45,11 @@ export function placeText({ origin, document }: Subject): string {
     : `${inputName(origin.file)}:${line}`;
 }
 
-/** Sorts by file, document and line, errors before warnings of the same place. */
+/** Sorts by file, document and line, errors before warnings of the same place, then by path. */
 export function compareDiagnostics(a: Diagnostic, b: Diagnostic): number {
   if (a.file !== b.file) return a.file < b.file ? -1 : 1;
   if (a.document !== b.document) return a.document - b.document;
   if (a.line !== b.line) return (a.line ?? 0) - (b.line ?? 0);
   if (a.severity !== b.severity) return a.severity === "error" ? -1 : 1;
-  return a.path < b.path ? -1 : a.path > b.path ? 1 : 0;
+  return a.path.localeCompare(b.path, "en", { numeric: true });
 }
