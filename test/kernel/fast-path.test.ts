@@ -340,6 +340,11 @@ describe.runIf(CAN)("the fast path", () => {
     const endpoints = [{ addresses: [POD1_IP6], conditions }, { addresses: [POD2_IP6] }];
     lab.cluster.put("endpointslices", { ...apiSlice("echo-six", [POD1_IP6], [ECHO]), endpoints });
     await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
+    // A restart would take it over.
+    lab.cluster.put("endpointslices", apiSlice("echo-six", [POD1_IP6, POD2_IP6], [ECHO]));
+    await expect
+      .poll(() => lab.nft("list", "table", "ip6", "nft-proxy"), PATIENCE)
+      .not.toContain(`${POD1_IP6} . 7000 expires`);
   });
 
   test("loses connections to a vanished endpoint, which are reset", async () => {
