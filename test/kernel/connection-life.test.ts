@@ -228,9 +228,11 @@ describe("UDP flows", () => {
       const [moving, staying] = addresses.map((address) => new HeldFlow(lab.lab, "pod3", address, 53));
       await moving?.answeredBy(near(kind));
       await staying?.answeredBy(near(kind));
+      // A slow daemon lets flows start before it has made their Service.
+      const changes = staying?.answers.length;
       for (const name of names.toReversed()) serve(name, [near(kind)], TERMINATING, [far(kind)]);
       await moving?.answeredBy(far(kind));
-      expect(staying?.answers).toEqual([near(kind)]);
+      expect(staying?.answers).toHaveLength(changes ?? 0);
       serve(names[1], [], READY, [far(kind)]);
       await staying?.answeredBy(far(kind));
     },
