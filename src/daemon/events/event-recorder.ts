@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import type { Clock, Timer } from "../../base/clock.ts";
+import { type Clock, type Timer, wallTime } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
@@ -53,6 +53,7 @@ export interface EventRecorderOptions {
   readonly onDropped: (event: EventNote) => void;
 }
 
+/** An Event and its repetitions. Times are monotonic. */
 interface Series {
   readonly path: string;
   /** The namespace of its object; "" for the node. */
@@ -130,7 +131,7 @@ export class EventRecorder {
   record(given: EventNote): void {
     if (this.#stopped) return;
     const event = boundedEvent(given);
-    const now = this.#options.clock.now();
+    const now = this.#options.clock.monotonic();
     const key = JSON.stringify(event);
     const known = this.#series.get(key);
     if (known !== undefined && isKept(known, now)) {
@@ -159,20 +160,21 @@ export class EventRecorder {
     this.#closed = true;
   }
 
-  #create(key: string, event: EventNote, at: number): void {
+  /** @param now on the monotonic clock */
+  #create(key: string, event: EventNote, now: number): void {
     const { instance, clock, makeId = newId, random = Math.random } = this.#options;
     const isCommon = event.clusterKey !== undefined;
     const id = isCommon ? commonId(event) : makeId();
-    const object = eventObject(event, { instance, id, at });
+    const object = eventObject(event, { instance, id, at: clock.now() });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, {
       path: `${path}/${object.metadata.name}`,
       about: event.regarding.namespace,
       count: 1,
       reported: 1,
-      lastAt: at,
+      lastAt: now,
       isCommon,
-      createdAt: at,
+      createdAt: now,
     });
     const send = () =>
       this.#send("POST", path, event.regarding.namespace, object, () => {
@@ -191,10 +193,12 @@ export class EventRecorder {
 
   #reportSeries(): void {
     this.#timer = undefined;
-    const now = this.#options.clock.now();
+    const { clock } = this.#options;
+    const now = clock.monotonic();
     for (const [key, series] of this.#series) {
       if (series.count > series.reported && !series.isCommon) {
-        this.#send("PATCH", series.path, series.about, seriesPatch(series), () => this.#series.delete(key));
+        const patch = seriesPatch({ count: series.count, lastAt: wallTime(clock, series.lastAt) });
+        this.#send("PATCH", series.path, series.about, patch, () => this.#series.delete(key));
         series.reported = series.count;
       } else if (now - series.lastAt >= SERIES_LIFETIME) {
         this.#series.delete(key);

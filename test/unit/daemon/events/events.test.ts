@@ -198,6 +198,24 @@ describe("EventRecorder", () => {
     expect(sent.map(([method]) => method)).toEqual(["POST", "POST"]);
   });
 
+  test("counts repetitions by the time that has passed, however the wall clock is set", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    recorder.record(event(1));
+    clock.set(NOW + 86_400_000);
+    recorder.record(event(1));
+    clock.set(NOW - 86_400_000);
+    clock.advance(60_000);
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST", "PATCH"]);
+    expect(sent[1]?.[2], "as far from now as it is").toMatchObject({
+      series: { lastObservedTime: "2026-11-19T12:00:00.007000Z" },
+    });
+    clock.advance(600_000);
+    recorder.record(event(1));
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST", "PATCH", "POST"]);
+  });
+
   test("creates a new Event after ten quiet minutes", async () => {
     const { recorder, clock, sent } = makeRecorder();
     recorder.record(event(1));
