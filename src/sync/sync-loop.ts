@@ -201,6 +201,7 @@ export class SyncLoop {
       const times = {
         startedAt,
         endedAt: endedAt(),
+        startedMonotonic,
         durationMs: clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0),
         triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
         receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),

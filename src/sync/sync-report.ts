@@ -54,11 +54,14 @@ export interface DriftSummary {
 }
 
 /**
- * When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start.
+ * When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start,
+ * except `startedMonotonic`.
  */
 export interface SyncTimes {
   readonly startedAt: number;
   readonly endedAt: number;
+  /** When it started, milliseconds on the monotonic clock. */
+  readonly startedMonotonic: number;
   /** Duration with the comparison before the sync. Milliseconds. */
   readonly durationMs: number;
   /** The endpoint changes that reached the kernel with this sync. */

@@ -39,7 +39,7 @@ export function syncReport(options: ReportOptions = {}): SyncReport {
 /** Makes the reports of one daemon, as {@link syncReport}. Each has the news since the previous one. */
 export function syncReports(): (options?: ReportOptions) => SyncReport {
   const reportOf = reports();
-  return ({ startedAt = 1000, endedAt = 1250, ...options } = {}) => {
+  return ({ startedAt = 1000, endedAt = 1250, startedMonotonic = 1000, ...options } = {}) => {
     const { state = renderAll({}).state, quarantined = new Map(), excludedFamilies = new Map() } = options;
     const none = { deltas: [], applied: [], drift: [], refused: [] };
     const outcome = {
@@ -53,7 +53,7 @@ export function syncReports(): (options?: ReportOptions) => SyncReport {
     return reportOf(
       { ...outcome, ...options },
       { state, quarantined, excludedFamilies },
-      { startedAt, endedAt, durationMs, triggerTimes, receivedAt, nodeContext },
+      { startedAt, endedAt, startedMonotonic, durationMs, triggerTimes, receivedAt, nodeContext },
     );
   };
 }

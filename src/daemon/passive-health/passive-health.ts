@@ -53,6 +53,13 @@ interface Watched {
   keptSince: number;
 }
 
+/** An endpoint that the kernel's lists may still have. */
+interface Leaving {
+  readonly endpoint: EjectedEndpoint;
+  /** When it was ejected, on the monotonic clock. */
+  readonly since: number;
+}
+
 /**
  * Watches whether endpoints answer new connections, by the kernel's counters. If one answers none, the daemon
  * asks it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
@@ -64,7 +71,7 @@ export class PassiveHealth implements SyncSubscriber {
   readonly #ejections = new Ejections();
   readonly #asking = new Set<string>();
   /** Ejected endpoints that the kernel's lists may still have. */
-  #leaving: EjectedEndpoint[] = [];
+  #leaving: Leaving[] = [];
   /** By Service, since this process began to watch it. */
   readonly #connections = new Map<ServiceName, EndpointCounts>();
   readonly #failures: FailureLog;
@@ -99,13 +106,13 @@ export class PassiveHealth implements SyncSubscriber {
    * Watches the endpoints that the sync rendered. An endpoint that left all lists is forgotten. So when it
    * returns, it is served at once.
    */
-  synced(report: Pick<SyncReport, "rendered" | "waiting" | "nodeContext" | "startedAt">): void {
+  synced(report: Pick<SyncReport, "rendered" | "waiting" | "nodeContext" | "startedMonotonic">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);
-    const hasLeft = ({ at, services }: EjectedEndpoint) =>
-      at <= report.startedAt && !services.some((name) => report.waiting.has(name));
-    const left = this.#leaving.filter(hasLeft);
-    this.#leaving = this.#leaving.filter((endpoint) => !hasLeft(endpoint));
-    if (left.length > 0) this.#parts.onLeft(left);
+    const isLeaving = ({ endpoint, since }: Leaving) =>
+      since > report.startedMonotonic || endpoint.services.some((name) => report.waiting.has(name));
+    const left = this.#leaving.filter((one) => !isLeaving(one));
+    this.#leaving = this.#leaving.filter(isLeaving);
+    if (left.length > 0) this.#parts.onLeft(left.map(({ endpoint }) => endpoint));
     this.#adopt();
     for (const { family, target } of this.#ejections.all())
       if (!this.#watched.of(family).has(target)) this.#return(family, target);
@@ -293,7 +300,7 @@ export class PassiveHealth implements SyncSubscriber {
       { endpoint: targetText(target), services, found: unansweredText(endpoint) },
       "ejected an endpoint that does not answer",
     );
-    this.#leaving.push(endpoint);
+    this.#leaving.push({ endpoint, since: clock.monotonic() });
     onEjected(endpoint);
     request();
   }
