@@ -18,6 +18,15 @@ const FAILURES = 3;
 const SETTING = `failures=${FAILURES},interval=1s,eject=1s,max-ejected=50%`;
 const PODS = ["pod1", "pod2", "pod3", "pod4"] as const;
 const CLIENT = "pod5";
+
+/** Time for an answer, seconds, where some endpoints do not answer. */
+const SHORT_WAIT = 0.2;
+/**
+ * Time for an answer, seconds, where all endpoints answer: a slow machine answers, and a SYN that got lost is
+ * not yet resent.
+ */
+const LONG_WAIT = 0.9;
+
 const EJECTED = "ejected an endpoint that does not answer";
 
 let lab: DaemonLab;
@@ -64,11 +73,9 @@ function offer(name: string, { ip, targetPort, setting, pods = PODS, starting = 
   lab.cluster.put("endpointslices", { ...slice, endpoints });
 }
 
-/**
- * Makes connections to a Service. A probe ends after its second connection without an answer within 200 ms.
- */
-async function knock(ip: string, n?: number): Promise<Tally> {
-  const probe = { id: ip, from: CLIENT, to: ip, port: 80, proto: "tcp", wait: 0.2 } as const;
+/** Makes connections to a Service. A probe ends after its second connection without an answer in time. */
+async function knock(ip: string, n?: number, wait = SHORT_WAIT): Promise<Tally> {
+  const probe = { id: ip, from: CLIENT, to: ip, port: 80, proto: "tcp", wait } as const;
   const tallies = await lab.lab.observe([n === undefined ? probe : { ...probe, n }]);
   return tallies.get(ip) ?? {};
 }
@@ -247,7 +254,7 @@ test("adding and removing the first watched Service disturbs no connections and 
   let isOver = false;
   const tallies: Tally[] = [];
   const connecting = (async () => {
-    while (!isOver) tallies.push(await knock(ip, 50));
+    while (!isOver) tallies.push(await knock(ip, 50, LONG_WAIT));
   })();
   for (let round = 0; round < 20; round++) {
     offer("watched", { ip: "10.96.14.10", targetPort: 443, setting: SETTING });
