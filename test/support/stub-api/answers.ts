@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import type { InjectedFault } from "./faults.ts";
 
@@ -11,6 +12,24 @@ export function answerJson(
 ): void {
   response.writeHead(status, { "content-type": "application/json", ...headers });
   response.end(JSON.stringify(body));
+}
+
+/** The number of objects that are encoded at once. */
+const AT_ONCE = 100;
+
+/** Answers with a list, encoded while it is sent, as API servers do from Kubernetes 1.33 on (KEP-5116). */
+export function answerList(response: ServerResponse, frame: object, items: readonly unknown[]): void {
+  response.writeHead(200, { "content-type": "application/json" });
+  Readable.from(listText(frame, items)).pipe(response);
+}
+
+function* listText(frame: object, items: readonly unknown[]): Generator<string> {
+  yield JSON.stringify({ ...frame, items: [] }).slice(0, -"]}".length);
+  for (let from = 0; from < items.length; from += AT_ONCE) {
+    const text = JSON.stringify(items.slice(from, from + AT_ONCE)).slice(1, -1);
+    yield from === 0 ? text : `,${text}`;
+  }
+  yield "]}";
 }
 
 /** Answers with JSON, compressed at an API server's level. */

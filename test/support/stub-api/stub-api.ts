@@ -7,7 +7,7 @@ import {
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
-import { answerFault, answerJson, answerZipped, readJson, statusObject } from "./answers.ts";
+import { answerFault, answerJson, answerList, answerZipped, readJson, statusObject } from "./answers.ts";
 import type { KeyPair } from "./certificates.ts";
 import { FaultQueue, type FaultRule, type Verb } from "./faults.ts";
 import { OpenWatch } from "./open-watch.ts";
@@ -174,7 +174,7 @@ export class StubApi {
       this.#watch(resource, query, response);
     } else {
       const isZipped = this.compresses && request.headers["accept-encoding"] === "gzip";
-      this.#list(resource, query, response, isZipped ? answerZipped : answerJson);
+      this.#list(resource, query, response, isZipped);
     }
   }
 
@@ -203,7 +203,7 @@ export class StubApi {
     resource: ResourceName,
     query: Readonly<Record<string, string>>,
     response: ServerResponse,
-    answer: typeof answerZipped,
+    isZipped: boolean,
   ): void {
     const begun =
       query.continue === undefined
@@ -225,7 +225,10 @@ export class StubApi {
       ...(rest.length > 0 ? { continue: token, remainingItemCount: rest.length } : {}),
     };
     const { apiVersion, kind } = TYPES[resource];
-    answer(response, 200, { kind: `${kind}List`, apiVersion, metadata, items: begun.rest.slice(0, limit) });
+    const frame = { kind: `${kind}List`, apiVersion, metadata };
+    const items = begun.rest.slice(0, limit);
+    if (isZipped) answerZipped(response, 200, { ...frame, items });
+    else answerList(response, frame, items);
   }
 
   #watch(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {
