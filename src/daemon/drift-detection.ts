@@ -1,7 +1,7 @@
+import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { DriftRepair } from "../sync/drift-repair.ts";
 import { KernelEvents } from "../sync/kernel-events.ts";
-import { PeriodicTask } from "../sync/periodic-task.ts";
 import { TableWatcher } from "../sync/table-watcher.ts";
 import { Verifier } from "../sync/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";

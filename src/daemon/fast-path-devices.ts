@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
+import { PeriodicTask } from "../base/periodic-task.ts";
 import type { FastPathInterfaces, InterfaceReader } from "../kernel/interfaces.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
@@ -11,7 +12,6 @@ import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
 import { VANISHED } from "../ruleset/sets.ts";
-import { PeriodicTask } from "../sync/periodic-task.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /** Parts of {@link FastPathDevices}. */

@@ -1,8 +1,8 @@
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
+import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel/others-sets.ts";
-import { PeriodicTask } from "../sync/periodic-task.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";

@@ -1,10 +1,10 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+import { PeriodicTask } from "../base/periodic-task.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { tableNames } from "../kernel/nft-listings.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { PeriodicTask } from "./periodic-task.ts";
 
 /** Parts of a {@link TableWatcher}. */
 export interface TableWatcherParts {

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, byFamily } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
 import { counted, socketText } from "../../base/text.ts";
 import {
   lastPacketAt,
@@ -13,7 +14,6 @@ import {
 import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { PeriodicTask } from "../../sync/periodic-task.ts";
 import { loggedReading } from "./logged-reading.ts";
 
 /** Parts of {@link RefusalPoller}. */

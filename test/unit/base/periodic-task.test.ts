@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { PeriodicTask } from "../../../src/sync/periodic-task.ts";
+import { PeriodicTask } from "../../../src/base/periodic-task.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 function setUp() {

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import type { Clock, Timer } from "./clock.ts";
 
 /** Repeats an action, each time one period after its last end. Starts when constructed. */
 export class PeriodicTask {
