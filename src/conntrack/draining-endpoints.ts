@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { Endpoint } from "../model/endpoint.ts";
-import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
+import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -30,7 +30,10 @@ export interface DrainedTarget {
   readonly isDrained: true;
 }
 
-/** {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. */
+/**
+ * {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. Of a slice, only the
+ * first {@link MOST_PORTS} TCP ports count.
+ */
 interface Draining extends DrainingEndpoint {
   readonly targets: ReadonlyMap<string, number>;
 }
@@ -201,21 +204,23 @@ function countTargets(
   counts: ReadonlyMap<string, Map<string, number>>,
 ): void {
   const named = endpoints.filter(({ address }) => counts.has(address));
+  const numbers = tcpPorts({ ports }).slice(0, MOST_PORTS);
   for (const { address } of named) {
     const ofAddress = counts.get(address);
-    for (const target of tcpTargets({ ports, endpoints: [{ address }] }))
+    for (const number of numbers) {
+      const target = joinParts(address, number);
       ofAddress?.set(target, (ofAddress.get(target) ?? 0) + 1);
+    }
   }
 }
 
-/** The TCP targets (`address . port`) of a slice, one for each entry and port. */
-export function tcpTargets({
-  ports,
-  endpoints,
-}: {
-  readonly ports: EndpointSlice["ports"];
-  readonly endpoints: readonly Pick<SliceEndpoint, "address">[];
-}): string[] {
-  const numbers = ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
-  return endpoints.flatMap(({ address }) => numbers.map((port) => joinParts(address, port)));
+/**
+ * Maximum number of TCP ports of an EndpointSlice whose targets are remembered one by one: 100 ports of 1,000
+ * endpoints would take 10 MB. No budget of Services limits what a slice names.
+ */
+export const MOST_PORTS = 16;
+
+/** The TCP ports of a slice, as numbers. */
+export function tcpPorts({ ports }: Pick<EndpointSlice, "ports">): number[] {
+  return ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
 }

@@ -11,6 +11,7 @@ import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
+import { joinParts, splitParts } from "../nft/elements.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { parseId } from "../ruleset/list-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -22,14 +23,23 @@ import {
   VANISHED_MARGIN,
   VANISHED_SECONDS,
 } from "../ruleset/sets.ts";
-import { type DrainingEndpoint, DrainingEndpoints, receivers, tcpTargets } from "./draining-endpoints.ts";
+import {
+  type DrainingEndpoint,
+  DrainingEndpoints,
+  MOST_PORTS,
+  receivers,
+  tcpPorts,
+} from "./draining-endpoints.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
 export interface VanishedEndpoint {
   readonly family: Family;
   /** `address . port` */
   readonly target: string;
-  /** The Services that it left, in this order; none if an earlier process saw it leave. */
+  /**
+   * The last {@link MOST_SERVICES} Services that it left, in this order; none if an earlier process saw it
+   * leave.
+   */
   readonly services: readonly ServiceName[];
   /**
    * When it left, or when its drain timeouts were over: milliseconds on the monotonic clock, or since 1970
@@ -59,9 +69,12 @@ export const VANISHED_DELAY = 3000;
 
 const VANISHED_PERIOD = VANISHED_SECONDS * 1000;
 
+/** Maximum number of Services that are remembered for an endpoint: its pod may outlive any number of them. */
+const MOST_SERVICES = 8;
+
 /** The Services that an endpoint left while others still name it. */
 interface Leaving {
-  /** In this order. */
+  /** The last {@link MOST_SERVICES} of them, in this order. */
   readonly services: readonly ServiceName[];
   /** Whether one of them wants to keep connections. */
   readonly isKept: boolean;
@@ -82,9 +95,12 @@ export class VanishedEndpoints {
   #isTracking = false;
   /** The counted EndpointSlices of each Service. */
   readonly #slices = new Map<ServiceName, EndpointSlice[]>();
-  /** The number of EndpointSlices that name each target. */
+  /**
+   * The number of EndpointSlices that name each target. A slice with more than {@link MOST_PORTS} TCP ports
+   * counts for the addresses of its endpoints, at all ports.
+   */
   readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
-  /** For targets that other Services still name. */
+  /** For targets, or addresses, that other Services still name. */
   readonly #leaving: Readonly<Record<Family, Map<string, Leaving>>> = byFamily(() => new Map());
   /** Vanished endpoints by target, oldest first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
@@ -157,13 +173,17 @@ export class VanishedEndpoints {
       else this.#slices.set(service, [...after]);
       const added = [...after].filter((slice) => !before.has(slice));
       for (const slice of added) this.#name(slice);
-      const kept = new Set(added.flatMap(tcpTargets));
+      const kept = new Set(added.flatMap(namesIn));
       for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice, kept));
     }
     const drained = new Set(this.#drained.map(({ target }) => target));
     const now = this.#parts.now();
-    for (const { family, target, services: those, isKept } of left) {
-      if (this.#named[family].has(target)) continue;
+    for (const { family, target, services: those, isKept } of left.flatMap(atEachPort)) {
+      const name = this.#nameOf(family, target);
+      if (name !== undefined) {
+        this.#noteLeaving(family, name, { services: those, isKept });
+        continue;
+      }
       // If its connections are being reset already, this goes on without a pause.
       if (drained.has(target))
         this.#add({ family, target, services: those, leftAt: now - this.#parts.delayMs });
@@ -177,7 +197,10 @@ export class VanishedEndpoints {
   }
 
   #findCandidates(): readonly VanishedEndpoint[] {
-    return this.draining.drainedByAll((family, target) => this.#named[family].get(target) ?? 0);
+    return this.draining.drainedByAll((family, target) => {
+      const named = this.#named[family];
+      return (named.get(target) ?? 0) + (named.get(addressOf(target)) ?? 0);
+    });
   }
 
   /** Whether the default or a Service asks for resets, so that endpoints are tracked. */
@@ -187,7 +210,7 @@ export class VanishedEndpoints {
 
   /** Returns true if an EndpointSlice names a target. */
   isNamed(family: Family, target: string): boolean {
-    return this.#named[family].has(target);
+    return this.#nameOf(family, target) !== undefined;
   }
 
   /**
@@ -274,11 +297,29 @@ export class VanishedEndpoints {
   }
 
   #name(slice: EndpointSlice): void {
-    const named = this.#named[slice.family];
-    for (const target of tcpTargets(slice)) {
-      named.set(target, (named.get(target) ?? 0) + 1);
-      this.#gone[slice.family].delete(target);
+    const { family } = slice;
+    const [named, gone] = [this.#named[family], this.#gone[family]];
+    for (const name of namesIn(slice)) {
+      named.set(name, (named.get(name) ?? 0) + 1);
+      gone.delete(name);
     }
+    if (hasManyPorts(slice))
+      for (const target of gone.keys()) if (this.isNamed(family, target)) gone.delete(target);
+  }
+
+  /** The target, or its address, as EndpointSlices name it; undefined if none does. */
+  #nameOf(family: Family, target: string): string | undefined {
+    return [target, addressOf(target)].find((name) => this.#named[family].has(name));
+  }
+
+  /** Notes that Services left what others still name. */
+  #noteLeaving(family: Family, name: string, { services, isKept }: Leaving): void {
+    const before = this.#leaving[family].get(name);
+    const others = (before?.services ?? []).filter((one) => !services.includes(one));
+    this.#leaving[family].set(name, {
+      services: [...others, ...services].slice(-MOST_SERVICES),
+      isKept: isKept || before?.isKept === true,
+    });
   }
 
   /**
@@ -289,19 +330,22 @@ export class VanishedEndpoints {
     const { family, service } = slice;
     const [named, leaving] = [this.#named[family], this.#leaving[family]];
     const keeps = this.#keepsConnections(service);
-    return tcpTargets(slice).flatMap((target) => {
-      const before = leaving.get(target);
-      const services = [...(before?.services ?? []).filter((other) => other !== service), service];
-      const isKept = keeps || before?.isKept === true;
+    const ports = hasManyPorts(slice) ? tcpPorts(slice) : undefined;
+    // More targets could not be reset.
+    const most = Math.ceil(MOST_VANISHED / slice.endpoints.length);
+    return namesIn(slice).flatMap((target) => {
       const count = (named.get(target) ?? 0) - 1;
+      const left = { services: [service], isKept: keeps };
       if (count > 0) {
         named.set(target, count);
-        if (!kept.has(target)) leaving.set(target, { services, isKept });
+        if (!kept.has(target)) this.#noteLeaving(family, target, left);
         return [];
       }
+      this.#noteLeaving(family, target, left);
+      const all = leaving.get(target) ?? left;
       named.delete(target);
       leaving.delete(target);
-      return [{ family, target, services, isKept }];
+      return [{ family, target, ports: ports?.slice(0, most), ...all }];
     });
   }
 
@@ -328,10 +372,33 @@ export class VanishedEndpoints {
   }
 }
 
-/** An endpoint that nothing names any more. */
+/** A target that a slice was the last to name, or an address with the ports of the slice. */
 interface Left extends Leaving {
   readonly family: Family;
   readonly target: string;
+  readonly ports: readonly number[] | undefined;
+}
+
+function atEachPort({ ports, target, ...left }: Left): readonly Omit<Left, "ports">[] {
+  if (ports === undefined) return [{ ...left, target }];
+  return ports.map((port) => ({ ...left, target: joinParts(target, port) }));
+}
+
+function hasManyPorts(slice: EndpointSlice): boolean {
+  return tcpPorts(slice).length > MOST_PORTS;
+}
+
+/** Returns what a slice counts for: its TCP targets, or its addresses if it has many ports. */
+function namesIn(slice: EndpointSlice): string[] {
+  const ports = tcpPorts(slice);
+  const isMany = ports.length > MOST_PORTS;
+  return slice.endpoints.flatMap(({ address }) =>
+    isMany ? [address] : ports.map((port) => joinParts(address, port)),
+  );
+}
+
+function addressOf(target: string): string {
+  return splitParts(target)[0] ?? "";
 }
 
 /**

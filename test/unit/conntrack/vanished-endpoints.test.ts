@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { MOST_PORTS } from "../../../src/conntrack/draining-endpoints.ts";
 import {
   allSlicesOf,
   VANISHED_DELAY,
@@ -380,4 +381,59 @@ test("a sync is requested at the next change: at once if it is past, never if th
   next.at = undefined;
   timer.synced();
   expect(clock.timers).toBe(0);
+});
+
+describe("EndpointSlices with more TCP ports than are remembered one by one", () => {
+  const PORTS = Array.from({ length: MOST_PORTS + 4 }, (_, index) =>
+    slicePort(7000 + index, { name: `p${index}` }),
+  );
+  const many = (endpoints: readonly string[], name = "many", of = "wide") =>
+    slice({ name, service: of, ports: PORTS, endpoints });
+
+  test("let the connections of an endpoint that left be reset at each port", () => {
+    const { put, wait } = tracking(many([A, B]));
+    put(many([B]));
+    expect(wait(DELAY)).toEqual(PORTS.map(({ port }) => `${A} . ${port}`));
+  });
+
+  test("keep the connections to their addresses at all ports", () => {
+    const { put, remove, wait } = tracking(slice({ endpoints: [A, B] }), many([A]));
+    put(slice({ endpoints: [B] }));
+    expect(wait(DELAY)).toEqual([]);
+    remove(many([A]));
+    expect(wait(DELAY)).toContain(`${A} . 7000`);
+  });
+
+  test.each(["narrow first", "wide first"])("keep what one of two Services keeps: %s", (order) => {
+    const narrow = slice({ endpoints: [A], ports: [slicePort(7000)] });
+    const { cache, put, remove, wait } = tracking(narrow, many([A]));
+    cache.putService(service({ onEndpointRemoved: "keep" }));
+    put(narrow);
+    for (const one of order === "narrow first" ? [narrow, many([A])] : [many([A]), narrow]) remove(one);
+    expect(wait(DELAY)).not.toContain(`${A} . 7000`);
+  });
+
+  test("end the reset of an endpoint that they name", () => {
+    const { put, wait } = tracking(slice({ endpoints: [A, B] }));
+    put(slice({ endpoints: [B] }));
+    expect(wait(DELAY)).toEqual([`${A} . 8080`]);
+    put(many([A]));
+    expect(wait(DELAY)).toEqual([]);
+  });
+});
+
+test("an endpoint remembers the last Services of many that it left", () => {
+  const { put, remove, vanished, wait } = tracking(slice({ endpoints: [A] }));
+  const passing = Array.from({ length: 20 }, (_, index) =>
+    slice({ name: `s${index}`, service: `s${index}`, endpoints: [A] }),
+  );
+  for (const one of passing) {
+    put(one);
+    remove(one);
+  }
+  remove(slice({ endpoints: [A] }));
+  wait(DELAY);
+  const [held] = vanished.held();
+  expect(held?.services).toHaveLength(8);
+  expect(held?.services.at(-1)).toBe("default/web");
 });
