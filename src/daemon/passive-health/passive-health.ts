@@ -229,10 +229,13 @@ export class PassiveHealth implements SyncSubscriber {
     }
   }
 
-  /** The endpoints that answered none of enough new connections, and that may be ejected. */
+  /**
+   * The endpoints that answered none of enough new connections, and that may be ejected. Those that were asked
+   * longest ago come first, so that no tenant's suspects keep another's from being asked.
+   */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#parts.nodeContext();
-    return FAMILIES.flatMap((family) =>
+    const found = FAMILIES.flatMap((family) =>
       [...this.#known[family]].flatMap(([target, known]) => {
         const { attempts } = unanswered(known.observation);
         if (attempts === 0 || this.#ejections.has(target)) return [];
@@ -241,9 +244,11 @@ export class PassiveHealth implements SyncSubscriber {
           const isDue = now - known.askedAt >= intervalMs && now - known.keptSince >= ejectMs;
           return isDue && attempts >= failures && this.#mayEject(port);
         });
-        return ports.length === 0 || !mayAsk(family, target, nodeContext) ? [] : [{ family, target }];
+        if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
+        return [{ family, target, askedAt: known.askedAt }];
       }),
     );
+    return found.sort((a, b) => Number(a.askedAt > b.askedAt) - Number(a.askedAt < b.askedAt));
   }
 
   /** Whether another endpoint of a service port may be ejected. */

@@ -353,6 +353,25 @@ test("the connects after one reading are limited for each namespace", async () =
   expect(new Set(asked), "the rest waits for the next reading only").toHaveLength(16);
 });
 
+test("suspects of four namespaces that always answer the daemon do not keep another's from being asked", async () => {
+  const { cache, sync, look, count, asked } = node([], []);
+  const names = ["a/web", "b/web", "c/web", "d/web", "last/web"];
+  const addresses = names.map((_, n) =>
+    Array.from({ length: 100 }, (_, index) => `10.244.${n}.${index + 1}`),
+  );
+  for (const [n, name] of names.entries()) {
+    cache.putService(service({ name, clusterIPs: [`10.96.1.${n + 1}`] }));
+    cache.putSlice(slice({ service: name, endpoints: addresses[n] ?? [] }));
+  }
+  sync();
+  await look();
+  for (let round = 0; round < 30; round++) {
+    for (const address of addresses.flat()) count(address, 5);
+    await look();
+  }
+  expect(asked).toContain("10.244.4.1");
+});
+
 test("a suspect does not wait for all ejected endpoints that are due", async () => {
   const addresses = Array.from({ length: 40 }, (_, index) => `10.244.1.${index + 1}`);
   const { cache, sync, look, count, asked } = node(addresses);
