@@ -133,5 +133,5 @@ function passiveHealth(
 
 function fastPathDevices({ nft, system, logger, options }: DaemonInput, { loop }: Proxier): FastPathDevices {
   const interfaces = system.interfaces(options.fastPathInterfaces);
-  return new FastPathDevices({ nft, clock: system.clock, logger, interfaces, expected: () => loop.expected });
+  return new FastPathDevices({ nft, clock: system.clock, logger, interfaces, loop });
 }

@@ -8,10 +8,11 @@ import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import { listFlowtables } from "../kernel/nft-listings.ts";
 import type { Command } from "../nft/ast/json.ts";
-import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
 import { VANISHED } from "../ruleset/sets.ts";
+import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /** Parts of {@link FastPathDevices}. */
@@ -21,8 +22,7 @@ export interface FastPathDevicesParts {
   readonly logger: Logger;
   /** Reads the interfaces that the flow tables should have. */
   readonly interfaces: InterfaceReader;
-  /** Returns the ruleset that the kernel should have; undefined while a sync is due or runs. */
-  readonly expected: () => Ruleset | undefined;
+  readonly loop: Pick<SyncLoop, "given" | "between">;
 }
 
 /**
@@ -117,14 +117,17 @@ export class FastPathDevices implements SyncSubscriber {
   }
 
   async #keep(): Promise<void> {
-    const { clock, interfaces } = this.#parts;
+    const { clock, interfaces, loop } = this.#parts;
     const wanted = this.#devicesOf(await interfaces());
     const isComparisonDue = clock.monotonic() - this.#comparedAt >= COMPARISON_PERIOD;
     if (!isComparisonDue && this.#renewal === undefined && this.#current?.join() === wanted.join()) return;
-    const ruleset = this.#parts.expected();
-    if (ruleset === undefined) return;
-    this.#comparedAt = clock.monotonic();
-    if (await this.#repair(Object.values(ruleset), wanted)) this.#current = wanted;
+    // Under steady changes, there is rarely a moment at which no sync is due.
+    await loop.between(async () => {
+      const { given } = loop;
+      if (given === undefined) return;
+      this.#comparedAt = clock.monotonic();
+      if (await this.#repair(Object.values(given), wanted)) this.#current = wanted;
+    });
   }
 
   /** Adds and removes devices. @returns whether the flow tables now have the wanted ones */

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { FastPathDevices } from "../../../src/daemon/fast-path-devices.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
@@ -71,13 +71,22 @@ function setUp(interfaces: string[]) {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const host = { interfaces, excluded: [] as string[] };
-  const view: { expected: Ruleset | undefined } = { expected: ruleset };
+  /** Set by tests to a sync that is under way. */
+  const view: { given: Ruleset | undefined; sync: Promise<void> } = {
+    given: ruleset,
+    sync: Promise.resolve(),
+  };
   const devices = new FastPathDevices({
     nft: new NftProgram({ path: "nft", run: kernel.run }),
     clock,
     logger,
     interfaces: async () => ({ devices: host.interfaces, excluded: host.excluded }),
-    expected: () => view.expected,
+    loop: {
+      get given() {
+        return view.given;
+      },
+      between: (change) => view.sync.then(change),
+    },
   });
   devices.start();
   const poll = async (times = 1) => {
@@ -116,11 +125,24 @@ describe("FastPathDevices", () => {
     expect(kernel.devices.ip).toEqual(["eth0"]);
   });
 
-  test("waits while a sync is due", async () => {
+  test("waits while a repair is due", async () => {
     const { kernel, view, poll } = setUp(["eth0"]);
-    view.expected = undefined;
+    view.given = undefined;
     await poll(6);
     expect(kernel.transactions).toEqual([]);
+  });
+
+  test("waits for the sync under way", async () => {
+    const { kernel, clock, view } = setUp(["eth0"]);
+    let end = () => {};
+    view.sync = new Promise((resolve) => {
+      end = resolve;
+    });
+    clock.advance(2000);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(kernel.transactions).toEqual([]);
+    end();
+    await vi.waitFor(() => expect(kernel.devices.ip).toEqual(["eth0"]));
   });
 
   test("recreates flow tables that have devices of earlier options, but only at the start", async () => {
@@ -172,7 +194,7 @@ describe("FastPathDevices", () => {
     const { kernel, view, poll } = setUp(["eth0"]);
     kernel.devices = { ip: ["eth0"], ip6: ["eth0"] };
     const set = { spec: vanished, elements: new Map([["10.0.0.1 . 80", ""]]) };
-    view.expected = { ...ruleset, ip: { ...ip, sets: new Map([...ip.sets, [VANISHED, set]]) } };
+    view.given = { ...ruleset, ip: { ...ip, sets: new Map([...ip.sets, [VANISHED, set]]) } };
     await poll(3);
     expect(kernel.transactions.map(kindsOf)).toEqual([expect.arrayContaining(["delete flowtable"])]);
     expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
