@@ -184,6 +184,7 @@ export class StaleFlowCleaner {
     const { table, frontends } = this.#parts;
     let count = 0;
     const pass = async (flows: readonly Flow[]): Promise<void> => {
+      if (flows.length === 0) return;
       // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
       const current = withRemoved(frontends(), known);
       const stale = flows.filter((flow) => isStale(flow, current, hosts));
