@@ -41,7 +41,7 @@ export interface PassiveHealthParts {
 const SHORTEST_PAUSE = 1000;
 const PAUSE_RATIO = 10;
 
-/** Maximum number of endpoints asked after one reading, in all and of one namespace: the rest waits. */
+/** Maximum number of endpoints that are asked at once, in all and of one namespace: the rest waits. */
 const MOST_ASKED = 32;
 const MOST_ASKED_OF_NAMESPACE = 8;
 
@@ -69,7 +69,8 @@ export class PassiveHealth implements SyncSubscriber {
   readonly #watched = new WatchedEndpoints();
   readonly #known: Record<Family, Map<string, Watched>> = { ip: new Map(), ip6: new Map() };
   readonly #ejections = new Ejections();
-  readonly #asking = new Set<string>();
+  /** The endpoints that are being asked, with the namespace of the Service for which they are. */
+  readonly #asking = new Map<string, string>();
   /** Ejected endpoints that the kernel's lists may still have. */
   #leaving: Leaving[] = [];
   /** By Service, since this process began to watch it. */
@@ -214,18 +215,13 @@ export class PassiveHealth implements SyncSubscriber {
   /** Asks suspects and ejected endpoints whose pause is over, as many as may be asked at once. */
   #askSome(): void {
     const now = this.#parts.clock.monotonic();
-    const asked = new Map<string, number>();
-    let left = MOST_ASKED - this.#asking.size;
     for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
-      if (left <= 0) return;
+      if (this.#asking.size >= MOST_ASKED) return;
       const [port] = this.#watched.portsOf(family, target);
       if (port === undefined || this.#asking.has(target)) continue;
       const namespace = namespaceOf(port.service);
-      const ofNamespace = asked.get(namespace) ?? 0;
-      if (ofNamespace >= MOST_ASKED_OF_NAMESPACE) continue;
-      asked.set(namespace, ofNamespace + 1);
-      left -= 1;
-      void this.#ask(family, target, port);
+      const ofNamespace = [...this.#asking.values()].filter((one) => one === namespace);
+      if (ofNamespace.length < MOST_ASKED_OF_NAMESPACE) void this.#ask(family, target, port);
     }
   }
 
@@ -262,7 +258,7 @@ export class PassiveHealth implements SyncSubscriber {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.askedAt = known.keptSince = clock.monotonic();
     const base = known?.observation.base;
-    this.#asking.add(target);
+    this.#asking.set(target, namespaceOf(port.service));
     const [address = "", number] = splitParts(target);
     const answer = await ask(address, Number(number));
     this.#asking.delete(target);

@@ -353,6 +353,17 @@ test("the connects after one reading are limited for each namespace", async () =
   expect(new Set(asked), "the rest waits for the next reading only").toHaveLength(16);
 });
 
+test("connects under way count for their namespace", async () => {
+  const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
+  const { look, count, asked, answerBy } = node(addresses);
+  await look();
+  answerBy(() => new Promise(() => {}));
+  for (const address of addresses) count(address, 3);
+  await look();
+  await look();
+  expect(asked).toHaveLength(8);
+});
+
 test("suspects of four namespaces that always answer the daemon do not keep another's from being asked", async () => {
   const { cache, sync, look, count, asked } = node([], []);
   const names = ["a/web", "b/web", "c/web", "d/web", "last/web"];
@@ -375,7 +386,7 @@ test("suspects of four namespaces that always answer the daemon do not keep anot
 test("a suspect does not wait for all ejected endpoints that are due", async () => {
   const addresses = Array.from({ length: 40 }, (_, index) => `10.244.1.${index + 1}`);
   const { cache, sync, look, count, asked } = node(addresses);
-  for (const address of addresses.slice(0, 35)) cache.setEjected("ip", `${address} . 8080`, true, [WEB]);
+  for (const address of addresses.slice(0, 18)) cache.setEjected("ip", `${address} . 8080`, true, [WEB]);
   sync();
   await look();
   asked.length = 0;
