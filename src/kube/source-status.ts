@@ -1,24 +1,36 @@
+import { type Clock, wallTime } from "../base/clock.ts";
 import { initialState, type SourceErrorKind, type SourceEventKind, type SourceState } from "./source.ts";
+
+/** The times of a {@link SourceState}, on the monotonic clock. */
+type SourceTimes = Record<"lastEventAt" | "lastSyncAt" | "followedSince", number | undefined>;
 
 /** Counts the events and errors of one resource and records its times, for its {@link SourceState}. */
 export class SourceStatus {
+  readonly #clock: Pick<Clock, "now" | "monotonic">;
   #state = initialState();
+  readonly #times: SourceTimes = { lastEventAt: undefined, lastSyncAt: undefined, followedSince: undefined };
 
-  /** Counts an event. `now` is in milliseconds since 1970, here and below. */
-  countEvent(kind: SourceEventKind, now: number): void {
+  constructor(clock: Pick<Clock, "now" | "monotonic">) {
+    this.#clock = clock;
+  }
+
+  countEvent(kind: SourceEventKind): void {
     const events = { ...this.#state.events, [kind]: this.#state.events[kind] + 1 };
-    this.#state = { ...this.#state, events, lastEventAt: now };
+    this.#state = { ...this.#state, events };
+    this.#times.lastEventAt = this.#clock.monotonic();
   }
 
   /** Records a complete list. */
-  listed(now: number): void {
-    const relists = this.#state.lastSyncAt === 0 ? 0 : this.#state.relists + 1;
-    this.#state = { ...this.#state, synced: true, absent: false, relists, lastEventAt: now, lastSyncAt: now };
+  listed(): void {
+    const relists = this.#times.lastSyncAt === undefined ? 0 : this.#state.relists + 1;
+    this.#state = { ...this.#state, synced: true, absent: false, relists };
+    this.#times.lastEventAt = this.#times.lastSyncAt = this.#clock.monotonic();
   }
 
   /** Records that the resource is not served, or not to these credentials: it counts as synced and empty. */
   absentResource(): void {
-    this.#state = { ...this.#state, synced: true, absent: true, failure: "", followedSince: 0 };
+    this.#state = { ...this.#state, synced: true, absent: true, failure: "" };
+    this.#times.followedSince = undefined;
   }
 
   countError(kind: SourceErrorKind): void {
@@ -26,14 +38,15 @@ export class SourceStatus {
   }
 
   /** Records that the resource can be followed. */
-  followed(now: number): void {
-    const followedSince = this.#state.followedSince === 0 ? now : this.#state.followedSince;
-    this.#state = { ...this.#state, failure: "", followedSince };
+  followed(): void {
+    this.#state = { ...this.#state, failure: "" };
+    this.#times.followedSince ??= this.#clock.monotonic();
   }
 
   /** Records the reason why the resource cannot be followed; "" if it can. */
   failed(failure: string): void {
-    this.#state = { ...this.#state, failure, followedSince: 0 };
+    this.#state = { ...this.#state, failure };
+    this.#times.followedSince = undefined;
   }
 
   get synced(): boolean {
@@ -48,8 +61,19 @@ export class SourceStatus {
     return this.#state.failure;
   }
 
-  /** Returns the state. `objects` is the number of valid objects that the source holds. */
+  /**
+   * Returns the state. Its times have the right distance from now, even if the wall clock was set since.
+   * @param objects the number of valid objects that the source holds
+   */
   snapshot(objects: number): SourceState {
-    return { ...this.#state, objects };
+    const shown = (at: number | undefined) => (at === undefined ? 0 : wallTime(this.#clock, at));
+    const { lastEventAt, lastSyncAt, followedSince } = this.#times;
+    return {
+      ...this.#state,
+      objects,
+      lastEventAt: shown(lastEventAt),
+      lastSyncAt: shown(lastSyncAt),
+      followedSince: shown(followedSince),
+    };
   }
 }

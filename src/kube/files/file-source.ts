@@ -82,7 +82,7 @@ class FileSource implements ObjectSource {
     const { clock, logger } = options;
     this.#problems = new ObjectProblemLog(clock, logger, "invalid object, or a part of it, is ignored");
     const held = <T>(resource: ResourceName, handler: SourceHandler<T>): Held<T> => {
-      const status = new SourceStatus();
+      const status = new SourceStatus(clock);
       const transform = (object: unknown) => object as T;
       return {
         status,
@@ -152,8 +152,7 @@ class FileSource implements ObjectSource {
   #clearFailure(): void {
     if (!this.#failures.isFailing) return;
     this.#failures.end();
-    const now = this.#options.clock.now();
-    for (const name of RESOURCE_NAMES) this.#held[name].status.followed(now);
+    for (const name of RESOURCE_NAMES) this.#held[name].status.followed();
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again when they change. */
@@ -178,11 +177,10 @@ class FileSource implements ObjectSource {
     this.#failures.end();
     this.#report(diagnostics);
     const { services, endpointSlices, nodes, serviceCIDRs } = objects;
-    const now = this.#options.clock.now();
-    deliver(this.#held.nodes, nodes, ({ name }) => name, now);
-    deliver(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name, now);
-    deliver(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
-    deliver(this.#held.services, services, ({ name }) => name, now);
+    deliver(this.#held.nodes, nodes, ({ name }) => name);
+    deliver(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name);
+    deliver(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`);
+    deliver(this.#held.services, services, ({ name }) => name);
   }
 }
 
@@ -196,14 +194,13 @@ function deliver<T extends { readonly uid: string }>(
   { store, status }: Held<T>,
   located: readonly FromFile<T>[],
   keyOf: (object: T) => string,
-  now: number,
 ): void {
   const staged: Staged<T> = new Map();
   for (const { value } of located) {
     store.stage(staged, value, { key: keyOf(value), uid: value.uid, version: JSON.stringify(value) });
   }
-  status.listed(now);
-  status.followed(now);
+  status.listed();
+  status.followed();
   store.replace(staged);
 }
 

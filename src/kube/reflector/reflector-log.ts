@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ApiFailure } from "../client/api-failure.ts";
 import { SourceStatus } from "../source-status.ts";
@@ -5,26 +6,27 @@ import type { Wait } from "./retry-pacing.ts";
 
 /** Logs and counts the events of one reflector. */
 export class ReflectorLog {
-  readonly status = new SourceStatus();
+  readonly status: SourceStatus;
   readonly #resource: string;
   readonly #logger: Logger;
 
-  constructor(resource: string, logger: Logger) {
+  constructor(resource: string, clock: Clock, logger: Logger) {
+    this.status = new SourceStatus(clock);
     this.#resource = resource;
     this.#logger = logger;
   }
 
-  /** Records a complete list of `objects` objects. `now` is in milliseconds since 1970. */
-  listed(objects: number, now: number): void {
-    this.status.listed(now);
+  /** Records a complete list. @param objects their number */
+  listed(objects: number): void {
+    this.status.listed();
     this.#logger.debug({ resource: this.#resource, objects }, "listed");
   }
 
-  /** Records that the server accepted a watch. `now` is in milliseconds since 1970. */
-  open(now: number): void {
+  /** Records that the server accepted a watch. */
+  open(): void {
     if (this.status.failure !== "")
       this.#logger.info({ resource: this.#resource }, "following the API server again");
-    this.status.followed(now);
+    this.status.followed();
   }
 
   /** Records that a list or a watch failed, and when it is retried. An outage is one warning. */

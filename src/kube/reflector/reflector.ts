@@ -94,7 +94,7 @@ export class Reflector<T> {
     this.#resource = options.resource;
     const { clock, random, timings, availability } = options;
     this.#pacing = new RetryPacing(clock, random, timings.backoff, availability);
-    this.#report = new ReflectorLog(options.resource.name, options.logger);
+    this.#report = new ReflectorLog(options.resource.name, clock, options.logger);
     this.#store = new ObjectStore({
       resource: options.resource.name,
       transform: options.transform,
@@ -165,7 +165,7 @@ export class Reflector<T> {
     this.#checkPlausible(staged);
     this.#version = version;
     this.#isListDue = false;
-    this.#report.listed(staged.size, clock.now());
+    this.#report.listed(staged.size);
     this.#store.replace(staged);
   }
 
@@ -209,7 +209,7 @@ export class Reflector<T> {
           now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
-            this.#report.open(clock.now());
+            this.#report.open();
           },
         },
         (event) => this.#take(event),
@@ -234,7 +234,7 @@ export class Reflector<T> {
   }
 
   #apply({ type, object }: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
-    this.#report.status.countEvent(type.toLowerCase() as Lowercase<typeof type>, this.#options.clock.now());
+    this.#report.status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
     if (type === "BOOKMARK") return false;
     return type === "DELETED" ? this.#store.remove(object) : this.#store.upsert(object);
   }
