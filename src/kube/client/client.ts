@@ -104,6 +104,8 @@ export class HttpApiClient implements ApiClient {
   readonly #limits: ClientLimits;
   #agents: Agents | undefined;
   #connection: Connection | undefined;
+  /** Shared by all requests that wait for it, so that a credential plugin that hangs is one process. */
+  #preparation: Promise<Prepared> | undefined;
   /** True if the server refused the credentials. */
   #isRefused = false;
   /**
@@ -117,7 +119,10 @@ export class HttpApiClient implements ApiClient {
   }
 
   async request(request: ApiRequest): Promise<ApiResponse> {
-    const prepared = await abortable(this.#prepare(), request.signal);
+    this.#preparation ??= this.#prepare().finally(() => {
+      this.#preparation = undefined;
+    });
+    const prepared = await abortable(this.#preparation, request.signal);
     const url = urlOf(prepared.server, request);
     const start = performance.now();
     const report = (code: string): void => {
@@ -236,7 +241,7 @@ export async function readText(
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Rejects with the signal's reason when it aborts first: a credential plugin is a process and may hang. */
+/** Rejects with the signal's reason when it aborts first: a credential plugin may take longer. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);

@@ -5,6 +5,7 @@ import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js
 import { AppError, messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import { systemReason } from "../files/diagnostic.ts";
+import { addPlugin, PLUGIN_LIMIT } from "./credential-plugin.ts";
 import { type CurrentContext, readCurrentContext } from "./kubeconfig.ts";
 import { parseProxy, proxyOfEnvironment } from "./proxy.ts";
 
@@ -40,6 +41,8 @@ export interface ConnectionOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Directory of the Pod's ServiceAccount token and CA. */
   readonly serviceAccount?: string;
+  /** Time after which a credential plugin is killed, milliseconds; {@link PLUGIN_LIMIT} if absent. */
+  readonly pluginLimit?: number;
 }
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -72,7 +75,7 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   return {
     server,
     proxy: proxy ?? proxyOfEnvironment(server, env),
-    credentials: credentialsOf(context, server),
+    credentials: credentialsOf(context, server, options.pluginLimit ?? PLUGIN_LIMIT),
     isCurrent: async () => [mark, ""].includes(await markOf(kubeconfig)),
   };
 }
@@ -150,8 +153,9 @@ export function parseServer(text: string, from: string): URL {
  * plugin.
  */
 function credentialsOf(
-  { cluster, user, tokenFile }: CurrentContext,
+  { cluster, user: { exec, ...user }, tokenFile }: CurrentContext,
   server: URL,
+  pluginLimit: number,
 ): () => Promise<Credentials> {
   const ca = contentOf(cluster.caFile, cluster.caData);
   const cert = contentOf(user.certFile, user.certData);
@@ -159,8 +163,9 @@ function credentialsOf(
   const token = tokenFile === "" ? undefined : new RotatingFile(tokenFile);
   const config = new KubeConfig();
   // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
-  const info = { apiVersion: user.exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
-  const env = [...(user.exec?.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
+  const info = { apiVersion: exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
+  const env = [...(exec?.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
+  if (exec) addPlugin(config, { ...user, exec: { ...exec, env } }, pluginLimit);
   return async () => {
     // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is
     // to verify.
@@ -172,14 +177,13 @@ function credentialsOf(
       {
         ...user,
         ...NO_FILES,
-        ...(user.exec ? { exec: { ...user.exec, env } } : {}),
         certData: await cert(),
         keyData: await key(),
         token: ((await token?.read()) ?? user.token)?.trim(),
         password: user.password ?? "",
       } as User,
     );
-    const { agent: _, ...credentials } = await applied(config, user);
+    const { agent: _, ...credentials } = await applied(config, exec?.command);
     return credentials;
   };
 }
@@ -187,10 +191,10 @@ function credentialsOf(
 const NO_FILES = { certFile: "", keyFile: "" };
 const NO_PROXY_OR_FILE = { caFile: "", proxyUrl: "" };
 
-async function applied(config: KubeConfig, { exec }: User): Promise<RequestOptions> {
+async function applied(config: KubeConfig, plugin: string | undefined): Promise<RequestOptions> {
   const options: RequestOptions = {};
   await config.applyToHTTPSOptions(options).catch((cause) => {
-    throw new Error(`the credential plugin ${exec?.command} failed: ${pluginReason(cause)}`, { cause });
+    throw new Error(`the credential plugin ${plugin} failed: ${pluginReason(cause)}`, { cause });
   });
   return options;
 }

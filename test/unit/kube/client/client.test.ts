@@ -358,6 +358,34 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
     expect([await ask(), await ask()]).toEqual([401, 200]);
   });
 
+  test.each([
+    ["sleep", { command: "sleep", args: ["60"] }],
+    ["a process that it started", { command: "sh", args: ["-c", "sleep 60 & wait"] }],
+    ["a process in a session of its own", { command: "setsid", args: ["--fork", "sleep", "2"] }],
+  ])(
+    "kills a credential plugin that hangs in %s, and starts one for all requests that wait",
+    async (_, exec) => {
+      const count = join(directory, "count");
+      await start({}, () => {
+        write(
+          "plugin",
+          `#!/bin/sh\nprintf x >> ${count}\nexec ${[exec.command, ...exec.args.map((arg) => `'${arg}'`)].join(" ")}\n`,
+        );
+        return { kubeconfig: kubeconfig({ exec: { command: "./plugin" } }), pluginLimit: 200 };
+      });
+      const reason = "plugin failed: it did not end within 0.2 s";
+      const all = await Promise.allSettled([ask(), ask(), ask()]);
+      for (const one of all)
+        expect(one).toMatchObject({
+          status: "rejected",
+          reason: { message: expect.stringContaining(reason) },
+        });
+      expect(readFileSync(count, "utf8")).toBe("x");
+      await expect(ask()).rejects.toThrow(reason);
+      expect(readFileSync(count, "utf8")).toBe("xx");
+    },
+  );
+
   test("sends a user name and password, and whom to impersonate", async () => {
     await start({}, () => ({ kubeconfig: kubeconfig({ username: "u", password: "p", as: "me" }) }));
     await ask();

@@ -1,0 +1,53 @@
+import { type ChildProcess, type SpawnOptionsWithoutStdio, spawn } from "node:child_process";
+import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import type { User } from "@kubernetes/client-node/dist/config_types.js";
+import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
+
+/** Time after which a plugin is killed, milliseconds. It may ask a server, which may be slow. */
+export const PLUGIN_LIMIT = 60_000;
+
+/**
+ * Makes a configuration ask a user's credential plugin. Its answer is kept for as long as it is good.
+ * @param user with the plugin as `exec`
+ * @param limit time after which the plugin is killed, milliseconds
+ */
+export function addPlugin(config: KubeConfig, user: User, limit: number): void {
+  const auth = new ExecAuth();
+  // client-node 1.4.0 has no option for this.
+  Reflect.set(auth, "execFn", (path: string, args: readonly string[] = [], options = {}) =>
+    startWithLimit(path, args, options, limit),
+  );
+  config.addAuthenticator({
+    isAuthProvider: () => true,
+    applyAuthentication: (_, options) => auth.applyAuthentication(user, options),
+  });
+}
+
+/** Starts a program that is killed after some time, or with this process, as are the programs it started. */
+function startWithLimit(
+  path: string,
+  args: readonly string[],
+  options: SpawnOptionsWithoutStdio,
+  limit: number,
+): ChildProcess {
+  const child = spawn(path, args, { ...options, detached: true });
+  const kill = () => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // They have ended.
+    }
+  };
+  const timer = setTimeout(() => {
+    child.emit("error", new Error(`it did not end within ${limit / 1000} s`));
+    kill();
+    // A program in a session of its own may keep them open.
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  }, limit);
+  process.once("exit", kill);
+  return child.once("close", () => {
+    clearTimeout(timer);
+    process.off("exit", kill);
+  });
+}
