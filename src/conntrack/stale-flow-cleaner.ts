@@ -7,13 +7,7 @@ import type { Flow, FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { DrainingEndpoints } from "./draining-endpoints.ts";
-import {
-  isStale,
-  type NodeAddresses,
-  type UdpFrontends,
-  type UdpServicePorts,
-  withRemoved,
-} from "./stale-flows.ts";
+import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
 
 /** The part of a sync report that concerns changed Services. */
 interface SyncedServices {
@@ -30,7 +24,7 @@ interface SyncedServices {
  * @param now the monotonic clock, milliseconds
  */
 export function staleFlowSubscriber(
-  ports: UdpServicePorts,
+  frontends: Pick<UdpFrontends, "update">,
   cleaner: Pick<StaleFlowCleaner, "clean">,
   draining: Pick<DrainingEndpoints, "nextDueAfter">,
   now: () => number,
@@ -38,7 +32,7 @@ export function staleFlowSubscriber(
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
     synced({ kind, rendered, repaired }: SyncedServices): void {
-      const isChanged = ports.update(rendered);
+      const isChanged = frontends.update(rendered);
       const dueAt = draining.nextDueAfter(lastAt) ?? Number.POSITIVE_INFINITY;
       lastAt = now();
       if (isChanged || dueAt <= lastAt || kind === "full" || repaired !== undefined) void cleaner.clean();
@@ -56,12 +50,11 @@ export interface CleaningReport {
 /** Parts of a {@link StaleFlowCleaner}. */
 export interface StaleFlowCleanerParts {
   readonly table: FlowTable;
-  /** Returns the UDP frontends of the current objects, never older than those in the kernel. */
-  readonly frontends: () => UdpFrontends;
+  readonly frontends: UdpFrontends;
   /** The addresses of this node that serve NodePorts, of both families: see {@link nodePortHosts}. */
   readonly nodePortHosts: () => Promise<ReadonlySet<string>>;
-  /** The addresses of this node at which ranges of ports are not served: see {@link hostsWithoutRanges}. */
-  readonly hostsWithoutRanges: () => Promise<ReadonlySet<string>>;
+  /** Reads all addresses of this node, of both families. */
+  readonly localAddresses: () => Promise<readonly string[]>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each successful cleaning. */
@@ -88,11 +81,9 @@ const HINT =
  */
 export class StaleFlowCleaner {
   readonly #parts: StaleFlowCleanerParts;
-  /** All frontends since the last successful cleaning. Flows to those that no longer exist are stale. */
-  #known = new Set<string>();
-  /** The addresses that have served NodePorts since then. */
+  /** The addresses that have served NodePorts since the last successful cleaning. */
   #formerHosts: ReadonlySet<string> = new Set();
-  #next: UdpFrontends | undefined;
+  #isRequested = false;
   #underWay: Promise<void> | undefined;
   #retry: Timer | undefined;
   /** Failed cleanings since the last successful one. */
@@ -110,50 +101,45 @@ export class StaleFlowCleaner {
 
   /** Cleans now, or after the current cleaning. Resolves when no cleaning is pending. Never rejects. */
   clean(): Promise<void> {
-    this.#next = this.#parts.frontends();
-    for (const key of this.#next.keys()) this.#known.add(key);
+    this.#isRequested = true;
     this.#underWay ??= this.#drain();
     return this.#underWay;
   }
 
   async #drain(): Promise<void> {
-    for (let wanted = this.#take(); wanted !== undefined; wanted = this.#take())
-      await this.#cleanOnce(wanted);
+    while (this.#isRequested) {
+      this.#isRequested = false;
+      await this.#cleanOnce();
+    }
     this.#underWay = undefined;
   }
 
-  #take(): UdpFrontends | undefined {
-    const next = this.#next;
-    this.#next = undefined;
-    return next;
-  }
-
-  async #cleanOnce(wanted: UdpFrontends): Promise<void> {
-    const { clock, onCleaned } = this.#parts;
-    const known = this.#known;
-    if (known.size === 0) return;
-    this.#known = new Set(wanted.keys());
+  async #cleanOnce(): Promise<void> {
+    const { clock, frontends, onCleaned } = this.#parts;
+    if (frontends.isEmpty) return;
+    const removed = frontends.takeRemoved();
     this.#retry?.cancel();
     const startedAt = clock.monotonic();
     try {
-      const deleted = await this.#deleteStale(wanted, known);
+      const deleted = await this.#deleteStale(removed);
       this.#failed = 0;
       this.#failures.end();
       onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
-      for (const key of known) this.#known.add(key);
+      frontends.putBack(removed);
       this.#failures.add(messageOf(error), { hint: HINT });
       this.#retry = clock.after(Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++), () => void this.clean());
     }
   }
 
   /** @throws AppError HOST when flows cannot be listed or deleted, or are still there afterwards */
-  async #deleteStale(wanted: UdpFrontends, known: ReadonlySet<string>): Promise<ByFamily<number>> {
-    const { table, nodePortHosts, hostsWithoutRanges, logger } = this.#parts;
-    const [serving, withoutRanges] = [await nodePortHosts(), await hostsWithoutRanges()];
+  async #deleteStale(removed: ReadonlySet<string>): Promise<ByFamily<number>> {
+    const { table, frontends, nodePortHosts, localAddresses, logger } = this.#parts;
+    const serving = await nodePortHosts();
+    const withoutRanges = new Set(frontends.hasVirtualRanges ? await localAddresses() : []);
     const hosts = { serving, withoutRanges, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
-    const judgement = { wanted, known, hosts };
+    const judgement = { removed, hosts };
     const ids = new Set<number>();
     const deleted = { ip: 0, ip6: 0 };
     await this.#eachStale(judgement, async (flows) => {
@@ -178,7 +164,7 @@ export class StaleFlowCleaner {
 
   /** Calls `take` for the stale flows of the table, up to 5000 at a time. @returns their number */
   async #eachStale(
-    { wanted, known, hosts, ids }: Judgement,
+    { removed, hosts, ids }: Judgement,
     take: (flows: readonly Flow[]) => Promise<void>,
   ): Promise<number> {
     const { table, frontends } = this.#parts;
@@ -186,15 +172,14 @@ export class StaleFlowCleaner {
     const pass = async (flows: readonly Flow[]): Promise<void> => {
       if (flows.length === 0) return;
       // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
-      const current = withRemoved(frontends(), known);
-      const stale = flows.filter((flow) => isStale(flow, current, hosts));
+      const stale = flows.filter(frontends.judge(hosts, removed));
       count += stale.length;
       if (stale.length > 0) await take(stale);
     };
-    const listed = withRemoved(wanted, known);
+    const isStale = frontends.judge(hosts, removed);
     const found: Flow[] = [];
     for await (const flow of table.udpFlows()) {
-      if (ids?.has(flow.id) !== false && isStale(flow, listed, hosts)) found.push(flow);
+      if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
       if (found.length === FLOWS_AT_ONCE) await pass(found.splice(0));
     }
     await pass(found);
@@ -204,8 +189,8 @@ export class StaleFlowCleaner {
 
 /** The facts that decide whether a flow is stale. */
 interface Judgement {
-  readonly wanted: UdpFrontends;
-  readonly known: ReadonlySet<string>;
+  /** The keys of removed frontends. */
+  readonly removed: ReadonlySet<string>;
   readonly hosts: NodeAddresses;
   /** The kernel's ids of the flows to consider; all flows if absent. */
   readonly ids?: ReadonlySet<number>;

@@ -1,176 +1,36 @@
 import type { ByFamily, Family } from "../base/family.ts";
-import { addToGroup } from "../base/group-by.ts";
+import { addToGroup, groupBy } from "../base/group-by.ts";
 import type { Flow } from "../kernel/conntrack.ts";
 import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
+import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { MOST_RANGES_OF_ADDRESS, type PortRange, type PortRangeAddresses } from "../model/service.ts";
-import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
+import {
+  MOST_RANGES_OF_ADDRESS,
+  type PortRange,
+  type PortRangeAddresses,
+  type Service,
+} from "../model/service.ts";
+import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
+import { frontendKey, nodePortKey, parseFrontendKey, rangeKey } from "../ruleset/keys.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { kindOf, RANGES } from "../ruleset/sets.ts";
 
-/**
- * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the
- * node's own addresses; for ranges of ports, `address . first-last`, with addresses alone as values. Of two
- * ranges with one port, the first has it. Values are the targets (`address . port`) of every endpoint that
- * serves, ready or terminating, near or far: a flow that was rightly sent somewhere stays there when a policy
- * changes, as a TCP connection does. The value is undefined where there are no rules, as of a service port in
- * quarantine: its flows stay as they are.
- */
-export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string> | undefined>;
+/** Whether an endpoint of a Service has terminated for longer than the Service allows. */
+type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
 
-/** A service port with all of its endpoints. */
-export interface ServicePortEndpoints {
-  readonly port: ServicePort;
-  /** Undefined for a service port in quarantine, which has no rules. */
-  readonly endpoints: readonly Endpoint[] | undefined;
+/** What {@link UdpFrontends} needs. */
+export interface UdpFrontendsParts {
+  readonly cache: ObjectCache;
+  /** Returns the desired state, never older than the rules in the kernel. */
+  readonly state: () => Pick<RulesetState, "families">;
+  readonly portRanges: () => PortRangeAddresses;
+  /** Returns a function that finds endpoints that have terminated for too long. */
+  readonly drained: () => IsDrained;
 }
-
-/**
- * Returns the frontends of the UDP service ports. If several service ports have one frontend, the owner of
- * the cluster IP has it, otherwise the first in the given order: see `comparePrecedenceFor`. If port ranges
- * are off, they have no endpoints.
- */
-export function udpFrontends(
-  ports: Iterable<ServicePortEndpoints>,
-  portRanges: PortRangeAddresses,
-): UdpFrontends {
-  const frontends = new Map<string, ReadonlySet<string> | undefined>();
-  const udp = [...ports]
-    .filter(({ port }) => port.spec.protocol === "udp")
-    .map(({ port, endpoints }) => ({ port, targets: endpoints && servingTargets(endpoints) }));
-  for (const keysOf of [clusterKeys, externalKeys]) {
-    for (const { port, targets } of udp) {
-      for (const key of keysOf(port)) if (!frontends.has(key)) frontends.set(key, targets);
-    }
-  }
-  const ranged = udp.filter(({ port }) => port.spec.ranges !== undefined);
-  for (const addressesOf of [clusterAddresses, externalAddresses]) {
-    for (const { port, targets } of ranged) {
-      const served = portRanges === "off" ? NO_ENDPOINTS : targets;
-      const addresses = served && new Set(Array.from(served, (target) => socketOf(target)[0]));
-      for (const address of addressesOf(port)) {
-        for (const { first, last } of port.spec.ranges ?? []) {
-          const key = socketKey(address, `${first}-${last}`);
-          if (!frontends.has(key)) frontends.set(key, addresses);
-        }
-      }
-    }
-  }
-  return frontends;
-}
-
-const clusterAddresses = ({ family, service }: ServicePort) => [service.clusterIPs[family]];
-const externalAddresses = ({ family, service }: ServicePort) => [
-  ...service.externalIPs[family],
-  ...service.loadBalancerIPs[family],
-];
-
-function servingTargets(endpoints: readonly Endpoint[]): ReadonlySet<string> {
-  const serving = endpoints.filter(({ source }) => source.ready || source.serving);
-  return new Set(serving.map(({ target }) => target));
-}
-
-function clusterKeys(port: ServicePort): string[] {
-  return clusterAddresses(port).map((address) => socketKey(address, port.spec.port));
-}
-
-function externalKeys(port: ServicePort): string[] {
-  const { family, spec } = port;
-  const keys = externalAddresses(port).map((address) => socketKey(address, spec.port));
-  return spec.nodePort === 0 ? keys : [...keys, nodePortKey(family, spec.nodePort)];
-}
-
-function socketKey(address: string, port: number | string): string {
-  return `${address} . ${port}`;
-}
-
-function socketOf(key: string): [address: string, port: string] {
-  const [address = "", port = ""] = key.split(" . ");
-  return [address, port];
-}
-
-function nodePortKey(family: Family, port: number): string {
-  return `${family} nodePort ${port}`;
-}
-
-/** Adds the known frontends that are no longer wanted, without endpoints. */
-export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpFrontends {
-  const removed = [...known].filter((key) => !wanted.has(key));
-  return new Map([...wanted, ...removed.map((key) => [key, new Set<string>()] as const)]);
-}
-
-/**
- * Returns true if a flow is stale: its destination is a frontend, and its replies come from none of the
- * frontend's endpoints. Its endpoint is gone, or it began untranslated before the frontend had one. Unless
- * deleted, such a flow lives as long as its client keeps sending. Flows to other addresses are never stale,
- * even to the port of a NodePort: only some of the host's addresses have NodePorts. Those that no longer have
- * any count as frontends without endpoints.
- */
-export function isStale(
-  { destination, replySource }: Flow,
-  frontends: UdpFrontends,
-  hosts: NodeAddresses,
-): boolean {
-  const ofPort =
-    frontends.get(socketKey(destination.address, destination.port)) ??
-    nodePortEndpoints(destination, frontends, hosts);
-  const endpoints = ofPort ?? rangeEndpoints(destination, frontends, hosts);
-  if (endpoints === undefined) return false;
-  const isAnswered =
-    ofPort === undefined
-      ? endpoints.has(replySource.address) && replySource.port === destination.port
-      : endpoints.has(socketKey(replySource.address, replySource.port));
-  if (isAnswered) return false;
-  // Without any endpoint, an untranslated flow stays: its address may now be a host's.
-  return (
-    endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port
-  );
-}
-
-interface RangeEndpoints extends PortRange {
-  readonly endpoints: ReadonlySet<string> | undefined;
-}
-
-/** The port ranges of frontends by address, cached because there may be many flows. */
-const ranges = new WeakMap<UdpFrontends, ReadonlyMap<string, readonly RangeEndpoints[]>>();
-
-/** Returns the endpoints of the range that contains a destination; undefined if none does. */
-function rangeEndpoints(
-  { address, port }: FlowEnd,
-  frontends: UdpFrontends,
-  { withoutRanges }: NodeAddresses,
-): ReadonlySet<string> | undefined {
-  const known = ranges.get(frontends) ?? rangesOf(frontends);
-  ranges.set(frontends, known);
-  const endpoints = known.get(address)?.find(({ first, last }) => first <= port && port <= last)?.endpoints;
-  return endpoints !== undefined && withoutRanges.has(address) ? NO_ENDPOINTS : endpoints;
-}
-
-function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEndpoints[]> {
-  const found = new Map<string, RangeEndpoints[]>();
-  for (const [key, endpoints] of frontends) {
-    const [address, ports] = socketOf(key);
-    const [first = 0, last] = ports.split("-").map(Number);
-    if (last === undefined || found.get(address)?.length === MOST_RANGES_OF_ADDRESS) continue;
-    addToGroup(found, address, { first, last, endpoints });
-  }
-  return found;
-}
-
-/** Returns the endpoints of the NodePort of a destination; undefined if it has none. */
-function nodePortEndpoints(
-  { address, port }: FlowEnd,
-  frontends: UdpFrontends,
-  { serving, former }: NodeAddresses,
-): ReadonlySet<string> | undefined {
-  if (!serving.has(address) && !former.has(address)) return undefined;
-  const endpoints = frontends.get(nodePortKey(familyOf(address), port));
-  return endpoints === undefined || serving.has(address) ? endpoints : NO_ENDPOINTS;
-}
-
-const NO_ENDPOINTS: ReadonlySet<string> = new Set();
 
 /** Addresses of this node, of both families. */
 export interface NodeAddresses {
@@ -180,6 +40,211 @@ export interface NodeAddresses {
   readonly withoutRanges: ReadonlySet<string>;
   /** Addresses that served NodePorts before. */
   readonly former: ReadonlySet<string>;
+}
+
+/**
+ * Maximum number of removed frontends that are remembered; beyond it, the oldest are forgotten. Tenants could
+ * remove any number while conntrack does not work.
+ */
+const MOST_REMOVED = 100_000;
+
+/** Maximum number of verdicts that are kept while flows are judged: most flows are like others. */
+const MOST_VERDICTS = 10_000;
+
+type Translation = Pick<Flow, "destination" | "replySource">;
+
+/**
+ * The UDP frontends: those of the desired rules, and those that Services no longer want, until their flows are
+ * deleted. A change costs the frontends of its Services; the endpoints of a frontend are looked up for each of
+ * its flows.
+ */
+export class UdpFrontends {
+  readonly #parts: UdpFrontendsParts;
+  /** The Services with UDP ports, and those of them with ranges of ports. */
+  readonly #services = new Map<ServiceName, Service>();
+  readonly #ranged = new Set<ServiceName>();
+  /** The keys of removed frontends, as in rules. */
+  #removed = new Set<string>();
+  /** As of the last update. */
+  #portRanges: PortRangeAddresses | undefined;
+
+  constructor(parts: UdpFrontendsParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether no flow can be stale. */
+  get isEmpty(): boolean {
+    return this.#services.size === 0 && this.#removed.size === 0;
+  }
+
+  /** Whether any are ranges of ports that are not served at addresses of this node. */
+  get hasVirtualRanges(): boolean {
+    return this.#ranged.size > 0 && this.#parts.portRanges() === "virtual";
+  }
+
+  /** Reads these Services after a sync. Returns true if one of them has or had a UDP port. */
+  update(names: Iterable<ServiceName>): boolean {
+    const portRanges = this.#parts.portRanges();
+    const isSame = portRanges === this.#portRanges;
+    this.#portRanges = portRanges;
+    let isUdp = false;
+    for (const name of names) {
+      const before = this.#services.get(name);
+      const found = this.#parts.cache.service(name);
+      const after = found?.ports.some(({ protocol }) => protocol === "udp") ? found : undefined;
+      isUdp ||= before !== undefined || after !== undefined;
+      if (before === after && isSame) continue;
+      this.#replace(name, before, after);
+    }
+    return isUdp;
+  }
+
+  #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
+    const wanted = new Set(after && keysOf(after));
+    // A process with other options may have served ranges before this one.
+    const unserved = this.#portRanges === "off" ? [...wanted].filter((key) => kindOf(key) === RANGES) : [];
+    const left = before === undefined ? [] : [...keysOf(before)].filter((key) => !wanted.has(key));
+    this.#remember([...left, ...unserved]);
+    if (after === undefined) this.#services.delete(name);
+    else this.#services.set(name, after);
+    if (after?.ports.some(({ protocol, ranges }) => protocol === "udp" && ranges !== undefined))
+      this.#ranged.add(name);
+    else this.#ranged.delete(name);
+  }
+
+  /** Returns the keys of removed frontends, and forgets them. */
+  takeRemoved(): ReadonlySet<string> {
+    const removed = this.#removed;
+    this.#removed = new Set();
+    return removed;
+  }
+
+  /** Takes back keys of removed frontends whose flows could not be deleted. */
+  putBack(removed: ReadonlySet<string>): void {
+    const newer = this.#removed;
+    this.#removed = new Set(removed);
+    this.#remember(newer);
+  }
+
+  #remember(keys: Iterable<string>): void {
+    for (const key of keys) this.#removed.add(key);
+    for (const key of this.#removed) {
+      if (this.#removed.size <= MOST_REMOVED) break;
+      this.#removed.delete(key);
+    }
+  }
+
+  /**
+   * Returns a function that tells whether a flow is stale, by the desired state and objects of that moment: its
+   * destination is a frontend, and its replies come from none of the frontend's endpoints that serve, ready or
+   * terminating, near or far. (A flow that was rightly sent somewhere stays there when a policy changes, as a
+   * TCP connection does.) Its endpoint is gone, or it began untranslated before the frontend had one. Unless
+   * deleted, such a flow lives as long as its client keeps sending.
+   *
+   * Flows to other addresses are never stale, even to the port of a NodePort: only some of the host's addresses
+   * have NodePorts. Those that no longer have any count as frontends without endpoints. Flows to a frontend
+   * that a Service wants, but that has no rules, stay as they are, as of a service port in quarantine.
+   * @param removed the keys of removed frontends, which count as frontends without endpoints
+   */
+  judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {
+    const isDrained = this.#parts.drained();
+    const removedRanges = rangesIn(removed);
+    const bySlice = new Map<EndpointSlice, ReadonlyMap<string, readonly SliceEndpoint[]>>();
+    const endpointsAt = (address: string, port: ServicePort) => {
+      const slices = this.#slicesOf(port).flatMap((slice) => {
+        const byAddress = bySlice.get(slice) ?? groupBy(slice.endpoints, (endpoint) => endpoint.address);
+        bySlice.set(slice, byAddress);
+        const endpoints = byAddress.get(address);
+        return endpoints === undefined ? [] : [{ ...slice, endpoints }];
+      });
+      return this.#serving(slices, port, isDrained);
+    };
+    const isStale = ({ destination, replySource }: Translation): boolean => {
+      const isTranslated =
+        replySource.address !== destination.address || replySource.port !== destination.port;
+      const frontend = this.#frontendAt(destination, hosts);
+      // Without endpoints, an untranslated flow stays: its address may now be a host's.
+      if (frontend === undefined) return isTranslated && isIn(destination, hosts, removed, removedRanges);
+      if (!frontend.isServed) return isTranslated;
+      const { port, isRange } = frontend;
+      const isAnswered = endpointsAt(replySource.address, port).some(
+        (endpoint) => replySource.port === (isRange ? destination.port : endpoint.port),
+      );
+      return !isAnswered && (isTranslated || this.#serving(this.#slicesOf(port), port, isDrained).length > 0);
+    };
+    const known = new Map<string, boolean>();
+    return ({ destination, replySource }) => {
+      const key = `${destination.address} ${destination.port} ${replySource.address} ${replySource.port}`;
+      const verdict = known.get(key) ?? isStale({ destination, replySource });
+      if (known.size === MOST_VERDICTS) known.clear();
+      known.set(key, verdict);
+      return verdict;
+    };
+  }
+
+  #slicesOf({ service }: ServicePort): readonly EndpointSlice[] {
+    return this.#parts.cache.slices(service.name);
+  }
+
+  /** The endpoints of a service port in some slices that may have flows. */
+  #serving(slices: Iterable<EndpointSlice>, port: ServicePort, isDrained: IsDrained): Endpoint[] {
+    return endpointsOf(slices, port, this.#parts.cache.node.name).filter(
+      (endpoint) =>
+        (endpoint.source.ready || endpoint.source.serving) && !isDrained(port.service.name, endpoint),
+    );
+  }
+
+  /** The frontend in the desired rules, and whether it is served at this address. */
+  #frontendAt({ address, port }: FlowEnd, hosts: NodeAddresses) {
+    const family = this.#parts.state().families[familyOf(address)];
+    const frontend = family?.frontendAt(address, "udp", port, hasOrHadNodePorts(address, hosts));
+    if (frontend === undefined) return undefined;
+    const isRange = kindOf(frontend.key) === RANGES;
+    const isNodePort = parseFrontendKey(frontend.key).address === undefined;
+    const isServed = isRange ? !hosts.withoutRanges.has(address) : !isNodePort || hosts.serving.has(address);
+    return { port: frontend.port, isRange, isServed };
+  }
+}
+
+function hasOrHadNodePorts(address: string, { serving, former }: NodeAddresses): boolean {
+  return serving.has(address) || former.has(address);
+}
+
+/** The keys of the UDP frontends that a Service wants. */
+function* keysOf(service: Service): Generator<string> {
+  for (const { family, spec } of servicePortsOf(service)) {
+    if (spec.protocol !== "udp") continue;
+    const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+    for (const address of [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]]) {
+      const key = frontendKey(address, spec.protocol, spec.port);
+      yield key;
+      for (const range of spec.ranges ?? []) yield rangeKey(key, range);
+    }
+    if (spec.nodePort !== 0) yield nodePortKey(family, spec.protocol, spec.nodePort);
+  }
+}
+
+/** The ranges among the keys of frontends, by address. */
+function rangesIn(keys: Iterable<string>): ReadonlyMap<string, readonly PortRange[]> {
+  const found = new Map<string, PortRange[]>();
+  for (const key of keys) {
+    const { address = "", port: first, lastPort: last } = parseFrontendKey(key);
+    if (last !== undefined && (found.get(address)?.length ?? 0) < MOST_RANGES_OF_ADDRESS)
+      addToGroup(found, address, { first, last });
+  }
+  return found;
+}
+
+/** Whether frontends, given by their keys and ranges, contain a destination. */
+function isIn(
+  { address, port }: FlowEnd,
+  hosts: NodeAddresses,
+  keys: ReadonlySet<string>,
+  ranges: ReadonlyMap<string, readonly PortRange[]>,
+): boolean {
+  if (keys.has(frontendKey(address, "udp", port))) return true;
+  if (hasOrHadNodePorts(address, hosts) && keys.has(nodePortKey(familyOf(address), "udp", port))) return true;
+  return ranges.get(address)?.some(({ first, last }) => first <= port && port <= last) === true;
 }
 
 /**
@@ -202,69 +267,4 @@ export async function nodePortHosts(
         : nodePorts.addresses,
     ),
   );
-}
-
-/**
- * Returns the addresses of this node at which port ranges are not served.
- * @param ports the UDP service ports
- * @param ofHost reads all addresses of the host; called only if needed
- */
-export async function hostsWithoutRanges(
-  portRanges: PortRangeAddresses,
-  ports: readonly ServicePortEndpoints[],
-  ofHost: () => Promise<readonly string[]>,
-): Promise<ReadonlySet<string>> {
-  const isAsked = portRanges === "virtual" && ports.some(({ port }) => port.spec.ranges !== undefined);
-  return new Set(isAsked ? await ofHost() : []);
-}
-
-/** Whether an endpoint of a Service has terminated for longer than the Service allows. */
-type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
-
-/** Tracks the Services with UDP ports, so that changes of other Services cause no listing of flows. */
-export class UdpServicePorts {
-  readonly #cache: ObjectCache;
-  readonly #drained: () => IsDrained;
-  readonly #services = new Set<ServiceName>();
-
-  /** @param drained returns a function that finds endpoints that have terminated for too long */
-  constructor(cache: ObjectCache, drained: () => IsDrained = () => () => false) {
-    this.#cache = cache;
-    this.#drained = drained;
-  }
-
-  /** Updates these Services. Returns true if one of them has or had a UDP port. */
-  update(names: Iterable<ServiceName>): boolean {
-    let changed = false;
-    for (const name of names) {
-      const had = this.#services.delete(name);
-      const has = this.#cache.service(name)?.ports.some(({ protocol }) => protocol === "udp") ?? false;
-      if (has) this.#services.add(name);
-      changed ||= had || has;
-    }
-    return changed;
-  }
-
-  /**
-   * The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes
-   * first: those in quarantine have no rules, and come last.
-   */
-  ports(quarantine: Pick<ReadonlySet<ServicePortKey>, "has">): ServicePortEndpoints[] {
-    const isDrained = this.#drained();
-    return [...this.#services]
-      .flatMap((name) => {
-        const service = this.#cache.service(name);
-        return service === undefined ? [] : servicePortsOf(service);
-      })
-      .filter(({ spec }) => spec.protocol === "udp")
-      .sort(
-        (a, b) => Number(quarantine.has(a.key)) - Number(quarantine.has(b.key)) || comparePrecedence(a, b),
-      )
-      .map((port) => {
-        if (quarantine.has(port.key)) return { port, endpoints: undefined };
-        const { name } = port.service;
-        const endpoints = endpointsOf(this.#cache.slices(name), port, this.#cache.node.name);
-        return { port, endpoints: endpoints.filter((endpoint) => !isDrained(name, endpoint)) };
-      });
-  }
 }

@@ -6,12 +6,7 @@ import type { Logger } from "../base/logger.ts";
 import { listText } from "../base/text.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
-import {
-  hostsWithoutRanges,
-  nodePortHosts,
-  UdpServicePorts,
-  udpFrontends,
-} from "../conntrack/stale-flows.ts";
+import { nodePortHosts, UdpFrontends } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -41,19 +36,16 @@ const ALL_ADDRESSES = {
 
 /** Makes the cleaner of stale UDP flows, with metrics. */
 function staleFlowCleaner(
-  ports: UdpServicePorts,
-  { reconciler, nodeContext }: Proxier,
+  frontends: UdpFrontends,
+  { nodeContext }: Proxier,
   metrics: Metrics,
   { clock, flows, readHost, localAddresses }: HostSystem,
   logger: Logger,
 ): StaleFlowCleaner {
-  // The option is the same for both families.
-  const portRanges = () => nodeContext.current()[0]?.portRanges ?? "off";
   return new StaleFlowCleaner({
     table: flows,
-    frontends: () => udpFrontends(ports.ports(reconciler.quarantined), portRanges()),
-    hostsWithoutRanges: () =>
-      hostsWithoutRanges(portRanges(), ports.ports(reconciler.quarantined), localAddresses),
+    frontends,
+    localAddresses,
     nodePortHosts: () =>
       nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
     clock,
@@ -134,7 +126,7 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, vanished } = proxier;
+  const { cache, reconciler, nodeContext, vanished } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -145,12 +137,18 @@ export function hostServices(
   });
   const loopback = loopbackProxy(input, cache, metrics, events);
   const { draining } = vanished;
-  const udpPorts = new UdpServicePorts(cache, () => draining.drainedBy(state()));
-  const cleaner = staleFlowCleaner(udpPorts, proxier, metrics, system, logger);
+  const frontends = new UdpFrontends({
+    cache,
+    state,
+    // The option is the same for both families.
+    portRanges: () => nodeContext.current()[0]?.portRanges ?? "off",
+    drained: () => draining.drainedBy(state()),
+  });
+  const cleaner = staleFlowCleaner(frontends, proxier, metrics, system, logger);
   return {
     subscribers: [
       serviceHealthSubscriber(cache, health),
-      staleFlowSubscriber(udpPorts, cleaner, draining, () => clock.monotonic()),
+      staleFlowSubscriber(frontends, cleaner, draining, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
       silentPingLog(state, logger),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),

@@ -48,6 +48,10 @@ const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {
     { portRanges: 100, externalIPs: 1, sameAddresses: true },
     { services: 10, ports: 1000, externalIPs: 1, sameAddresses: true },
   ],
+  "40 Services of 585 UDP ports": [{ services: 40, ports: 585, protocol: "UDP" }],
+  "60 Services of 100 ports x 1,000 endpoints, with resets": [
+    { services: 60, ports: 100, endpoints: 1000, samePods: true, resets: true },
+  ],
 };
 
 /** All scenes: first those that once harmed neighbours, then all pairs of features at their budgets. */

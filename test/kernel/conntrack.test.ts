@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
-import type { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
 import { Conntrack } from "../../src/kernel/conntrack.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
+import type { Objects } from "../support/build.ts";
 import { debianProgram } from "../support/debian-program.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
 import { PATIENCE } from "../support/patience.ts";
+import { dns, UdpNode } from "../support/udp-node.ts";
 
 const families = [
   { family: "ip", type: "udp4", vip: "10.96.0.10", a: "127.0.0.11", b: "127.0.0.12" },
@@ -55,25 +56,22 @@ function balanceTo(family: "ip" | "ip6", vip: string, server: string | undefined
 function makeCleaner(path = "conntrack") {
   const reports: CleaningReport[] = [];
   const logger = memoryLogger();
-  const view: { frontends: UdpFrontends } = { frontends: new Map() };
+  const node = new UdpNode();
   const cleaner = new StaleFlowCleaner({
     table: new Conntrack(path),
-    frontends: () => view.frontends,
+    frontends: node.frontends,
     nodePortHosts: async () => new Set<string>(),
-    hostsWithoutRanges: async () => new Set<string>(),
+    localAddresses: async () => [],
     clock: systemClock,
     logger,
     onCleaned: (report) => reports.push(report),
   });
-  const clean = (frontends: UdpFrontends) => {
-    view.frontends = frontends;
+  const clean = (objects: Objects) => {
+    node.sync(objects);
     return cleaner.clean();
   };
   return { clean, reports, logger };
 }
-
-const frontend = (vip: string, ...servers: readonly string[]): UdpFrontends =>
-  new Map([[`${vip} . 53`, new Set(servers.map((server) => `${server} . 5300`))]]);
 
 function flowIds(vip: string): string[] {
   const family = vip.includes(":") ? "ipv6" : "ipv4";
@@ -128,12 +126,12 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
     balanceTo(family, vip, at(a));
     const client = await bind(type, undefined, 0);
     expect(await ask(client, vip)).toBe("a");
-    await clean(frontend(vip, a, b));
+    await clean(dns(vip, a, b));
     expect(reports.at(-1)?.deleted[family]).toBe(0);
 
     balanceTo(family, vip, at(b));
     expect(await ask(client, vip)).toBe("a");
-    await clean(frontend(vip, b));
+    await clean(dns(vip, b));
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(await ask(client, vip)).toBe("b");
     expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
@@ -148,14 +146,14 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
     execaSync("nft", [`add rule ${family} conntrack-test in ct state new udp dport 53 accept`]);
     expect(await ask(client, vip)).toBe("nobody");
     expect(flowIds(vip)).toHaveLength(1);
-    await clean(frontend(vip));
+    await clean(dns(vip));
     expect(reports.at(-1)?.deleted[family]).toBe(0);
 
     balanceTo(family, vip, at(a));
-    await clean(frontend(vip, a));
+    await clean(dns(vip, a));
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(await ask(client, vip)).toBe("a");
-    await clean(new Map());
+    await clean({});
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(flowIds(vip)).toEqual([]);
   });
@@ -172,10 +170,10 @@ test("stale UDP flows are deleted without another change, once a failing conntra
   balanceTo(family, vip, a);
   const client = await bind(type, undefined, 0);
   expect(await ask(client, vip)).toBe("a");
-  await clean(frontend(vip, a));
+  await clean(dns(vip, a));
   writeFileSync(fault, "");
   balanceTo(family, vip, b);
-  await clean(frontend(vip, b));
+  await clean(dns(vip, b));
   expect([reports.length, await ask(client, vip)]).toEqual([1, "a"]);
   rmSync(fault);
   await vi.waitFor(() => expect(reports).toHaveLength(2), PATIENCE);
@@ -185,8 +183,8 @@ test("stale UDP flows are deleted without another change, once a failing conntra
 
 test("stale UDP flows cause one warning and no failure without the conntrack program", async () => {
   const { clean, logger } = makeCleaner("/nonexistent/conntrack");
-  await clean(frontend("10.96.0.10"));
-  await clean(frontend("10.96.0.10"));
+  await clean(dns("10.96.0.10"));
+  await clean(dns("10.96.0.10"));
   const lines = logger.lines.filter(({ level }) => level !== "debug");
   expect(lines).toMatchObject([
     { level: "warn", fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" } },

@@ -1,3 +1,4 @@
+import { ON_REMOVED_ANNOTATION } from "../../src/model/connection-life.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/model/scheduler.ts";
 import { PORT_RANGES_ANNOTATION } from "../../src/model/service-annotations.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
@@ -25,6 +26,9 @@ export interface TenantShape {
   readonly scheduler: string | undefined;
   readonly weighted: boolean;
   readonly local: boolean;
+  readonly protocol: "TCP" | "UDP";
+  /** Whether connections to endpoints that leave are reset. */
+  readonly resets: boolean;
 }
 
 const PLAIN: TenantShape = {
@@ -43,6 +47,8 @@ const PLAIN: TenantShape = {
   scheduler: undefined,
   weighted: false,
   local: false,
+  protocol: "TCP",
+  resets: false,
 };
 
 /** The features of a Service, each at its limit, in the order of the names of pairs. */
@@ -124,8 +130,8 @@ const SLICE = 100;
  * @param first the number of the first Service. The number determines names and addresses
  */
 export function tenantServices(shape: TenantShape, namespace: string, first = 0): readonly TenantService[] {
-  const { apart, ports: portCount } = shape;
-  const ports = times(portCount, (n): ApiPort => ({ port: 80 + n }));
+  const { apart, ports: portCount, protocol } = shape;
+  const ports = times(portCount, (n): ApiPort => ({ port: 80 + n, protocol }));
   return times(shape.services, (n) => {
     const index = first + n;
     const name = `hostile-${index}`;
@@ -167,12 +173,13 @@ function specOf(shape: TenantShape, index: number): Readonly<Record<string, unkn
   };
 }
 
-function annotationsOf({ portRanges, scheduler }: TenantShape): Readonly<Record<string, string>> {
+function annotationsOf({ portRanges, scheduler, resets }: TenantShape): Readonly<Record<string, string>> {
   // With gaps, so that no two ranges can be joined.
   const ranges = times(portRanges, (n) => `tcp-80=${20_000 + 20 * n}-${20_009 + 20 * n}`);
   return {
     ...(portRanges > 0 ? { [PORT_RANGES_ANNOTATION]: ranges.join(",") } : {}),
     ...(scheduler === undefined ? {} : { [SCHEDULER_ANNOTATION]: scheduler }),
+    ...(resets ? { [ON_REMOVED_ANNOTATION]: "reset" } : {}),
   };
 }
 

@@ -1,32 +1,29 @@
 import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import {
-  hostsWithoutRanges,
-  isStale,
-  nodePortHosts,
-  type UdpFrontends,
-  UdpServicePorts,
-  udpFrontends,
-  withRemoved,
-} from "../../../src/conntrack/stale-flows.ts";
+import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
 import type { Flow } from "../../../src/kernel/conntrack.ts";
 import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
-import type { Endpoint } from "../../../src/model/endpoint.ts";
+import { servicePortsOf } from "../../../src/model/service-port.ts";
 import {
-  type Protocol,
-  type ServicePortKey,
-  type ServicePortName,
-  serviceName,
-} from "../../../src/model/ids.ts";
-import type { ServicePort } from "../../../src/model/service-port.ts";
-import { cacheOf, named, port, service, slice } from "../../support/build.ts";
+  DRAINING,
+  endpoint,
+  GONE,
+  type Objects,
+  port,
+  STARTING,
+  service,
+  slice,
+  slicePort,
+} from "../../support/build.ts";
 import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
+import { dns, UdpNode } from "../../support/udp-node.ts";
 
 const NODE = "192.0.2.2";
 const [FORMER, UNSELECTED] = ["192.0.2.3", "192.0.2.4"] as const;
 const HOSTS = { serving: new Set([NODE]), former: new Set([NODE, FORMER]), withoutRanges: new Set([NODE]) };
+const NOT_REMOVED: ReadonlySet<string> = new Set();
 
 function end(text: string): FlowEnd {
   const [address = "", port = ""] = text.split(" . ");
@@ -41,18 +38,33 @@ const flow = (destination: string, replySource: string, id = 1): Flow => ({
   replySource: end(replySource),
   zone: undefined,
 });
-const frontends = (rows: Readonly<Record<string, readonly string[]>>): UdpFrontends =>
-  new Map(Object.entries(rows).map(([key, targets]) => [key, new Set(targets)]));
 
-const WANTED = frontends({
-  "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.2.5 . 5300"],
-  "10.96.0.11 . 53": [],
-  "ip nodePort 30053": ["10.244.1.5 . 5300"],
-  "203.0.113.1 . 8000-8999": ["10.244.1.5"],
-  [`${NODE} . 8000-8999`]: ["10.244.1.5"],
+const udp = { protocol: "udp" } as const;
+const RTP = service({
+  name: "rtp",
+  clusterIPs: ["10.96.0.12"],
+  externalIPs: ["203.0.113.1", NODE],
+  ports: [port(5004, { ...udp, ranges: [{ first: 8000, last: 8999 }] })],
 });
+const NO_OBJECTS: Objects = {};
+const TO_DNS = flow("10.96.0.10 . 53", "10.244.1.5 . 5300");
+const WANTED: Objects = {
+  services: [
+    service({ name: "dns", clusterIPs: ["10.96.0.10"], ports: [port(53, { ...udp, nodePort: 30_053 })] }),
+    service({ name: "idle", clusterIPs: ["10.96.0.11"], ports: [port(53, udp)] }),
+    RTP,
+  ],
+  slices: [
+    slice({ service: "dns", ports: [slicePort(5300, udp)], endpoints: ["10.244.1.5", "10.244.2.5"] }),
+    slice({ service: "rtp", ports: [slicePort(5004, udp)], endpoints: ["10.244.1.5"] }),
+  ],
+};
 
-describe("isStale", () => {
+describe("a flow", () => {
+  const node = new UdpNode();
+  node.sync(WANTED);
+  const isStale = node.frontends.judge(HOSTS, NOT_REMOVED);
+
   test.each([
     ["to an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 5300"],
     ["that is translated, to no frontend", "10.96.0.99 . 53", "10.244.9.9 . 53"],
@@ -82,8 +94,8 @@ describe("isStale", () => {
       `${FORMER} . 53`,
       "10.244.1.5 . 5300",
     ],
-  ])("keeps a flow %s", (_, destination, replySource) => {
-    expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(false);
+  ])("%s is kept", (_, destination, replySource) => {
+    expect(isStale(flow(destination, replySource))).toBe(false);
   });
 
   test.each([
@@ -96,7 +108,7 @@ describe("isStale", () => {
       "10.96.0.11 . 53",
       "10.244.1.5 . 53",
     ],
-    ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300"],
+    ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.9.9 . 5300"],
     ["of a range of ports that began before the rules", "203.0.113.1 . 8472", "203.0.113.1 . 8472"],
     [
       "of a range of ports, at an address where ranges are not served any more",
@@ -105,126 +117,191 @@ describe("isStale", () => {
     ],
     ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`],
     ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300"],
-  ])("deletes a flow %s", (_, destination, replySource) => {
-    expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(true);
+  ])("%s is deleted", (_, destination, replySource) => {
+    expect(isStale(flow(destination, replySource))).toBe(true);
   });
 });
 
-describe("udpFrontends", () => {
-  test("a cluster IP belongs to its Service, even if an earlier Service names it as an external IP", () => {
-    const thief = { port: servicePort("udp", "10.96.0.9"), endpoints: [endpoint("10.244.1.9", true, true)] };
-    const own = { port: servicePort("udp", "203.0.113.1"), endpoints: [endpoint("10.244.1.5", true, true)] };
-    expect(udpFrontends([thief, own], "virtual").get("203.0.113.1 . 53")).toEqual(
-      new Set(["10.244.1.5 . 5300"]),
-    );
+/** Returns which of some flows are stale, given by `destination>reply source`. */
+function staleOf(node: UdpNode, ...flows: readonly string[]): string[] {
+  const isStale = node.frontends.judge(HOSTS, node.frontends.takeRemoved());
+  return flows.filter((text) => {
+    const [destination = "", replySource = ""] = text.split(">");
+    return isStale(flow(destination, replySource));
   });
+}
 
-  function servicePort(protocol: Protocol, clusterIP = "10.96.0.10"): ServicePort {
-    return {
-      key: "" as ServicePortKey,
-      name: "" as ServicePortName,
-      family: "ip",
-      service: {
-        name: serviceName("ns", "dns"),
-        uid: "",
-        createdAt: 0,
-        clusterIPs: { ip: clusterIP, ip6: "" },
-        ports: [],
-        externalIPs: { ip: ["203.0.113.1"], ip6: ["fd00::1"] },
-        loadBalancerIPs: { ip: ["203.0.113.2"], ip6: [] },
-        loadBalancerSourceRanges: { ip: [], ip6: [] },
-        affinitySeconds: 0,
-        internalPolicyLocal: false,
-        externalPolicyLocal: false,
-        healthCheckNodePort: 0,
-        deleting: false,
-      },
-      spec: { name: "dns", protocol, port: 53, nodePort: 30053 },
-    };
-  }
+const both = (...all: readonly Objects[]): Objects => ({
+  services: all.flatMap(({ services = [] }) => services),
+  slices: all.flatMap(({ slices = [] }) => slices),
+});
 
-  function endpoint(address: string, ready: boolean, serving: boolean): Endpoint {
-    const source = {
-      address,
-      nodeName: "",
-      zone: "",
-      ready,
-      serving,
-      terminating: !ready,
-      zoneHints: [],
-      nodeHints: [],
-      pod: "",
-    };
-    return { target: `${address} . 5300`, address, port: 5300, local: false, weight: 1, source };
-  }
+describe("flows are judged", () => {
+  const DNS = dns("10.96.0.10", "10.244.1.5");
 
-  test("are all addresses and the NodePort of UDP ports, with the endpoints that are ready or serving", () => {
+  test("by all endpoints that are ready or serving, and have not terminated for too long", () => {
+    const node = new UdpNode();
     const endpoints = [
-      endpoint("10.244.1.5", true, true),
-      endpoint("10.244.1.6", false, true),
-      endpoint("10.244.1.7", false, false),
-      endpoint("10.244.1.8", true, false),
+      endpoint("10.244.1.5"),
+      endpoint("10.244.1.6", DRAINING),
+      endpoint("10.244.1.7", GONE),
+      endpoint("10.244.1.8", { ...STARTING, ready: true }),
+      endpoint("10.244.1.9", DRAINING),
     ];
-    const targets = new Set(["10.244.1.5 . 5300", "10.244.1.6 . 5300", "10.244.1.8 . 5300"]);
-    const ports = [
-      { port: servicePort("udp"), endpoints },
-      { port: servicePort("tcp", "10.96.0.11"), endpoints },
-    ];
-    expect([...udpFrontends(ports, "virtual")]).toEqual([
-      ["10.96.0.10 . 53", targets],
-      ["203.0.113.1 . 53", targets],
-      ["203.0.113.2 . 53", targets],
-      ["ip nodePort 30053", targets],
-    ]);
+    node.drained.add("10.244.1.9 . 5300");
+    node.sync({
+      ...DNS,
+      slices: [slice({ service: "dns-10-96-0-10", ports: [slicePort(5300, udp)], endpoints })],
+    });
+    const flows = endpoints.map(({ address }) => `10.96.0.10 . 53>${address} . 5300`);
+    expect(staleOf(node, ...flows)).toEqual([flows[2], flows[4]]);
   });
 
-  test("give a frontend in conflict to the first service port", () => {
-    const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
-    const second = { port: servicePort("udp", "10.96.0.11"), endpoints: [] };
-    expect(udpFrontends([first, second], "virtual").get("203.0.113.1 . 53")?.size).toBe(1);
-    expect(udpFrontends([first, second], "virtual").get("10.96.0.11 . 53")?.size).toBe(0);
+  test("by the endpoints of all of a Service's slices", () => {
+    const node = new UdpNode();
+    const [first] = DNS.slices ?? [];
+    node.sync({
+      ...DNS,
+      slices:
+        first === undefined ? [] : [first, { ...first, name: "second", endpoints: [endpoint("10.244.1.6")] }],
+    });
+    const flows = ["5", "6", "7"].map((last) => `10.96.0.10 . 53>10.244.1.${last} . 5300`);
+    expect(staleOf(node, ...flows)).toEqual([flows[2]]);
   });
 
-  test("have no endpoints to judge a quarantined service port by, unless another one has the frontend", () => {
-    const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
-    const quarantined = { port: servicePort("udp", "10.96.0.11"), endpoints: undefined };
-    const wanted = withRemoved(udpFrontends([first, quarantined], "virtual"), [
-      "10.96.0.11 . 53",
-      "203.0.113.1 . 53",
-    ]);
-    const isFlowStale = (to: string) => isStale(flow(to, "10.244.9.9 . 5300"), wanted, HOSTS);
-    expect(["10.96.0.11 . 53", "203.0.113.1 . 53"].map(isFlowStale)).toEqual([false, true]);
+  test("in a conflict by the endpoints of the owner, which is the Service whose cluster IP it is", () => {
+    const node = new UdpNode();
+    const thief = dns("10.96.0.9", "10.244.1.9");
+    const services = (thief.services ?? []).map((one) => ({
+      ...one,
+      createdAt: 0,
+      externalIPs: { ip: ["10.96.0.10"], ip6: [] },
+    }));
+    node.sync(both({ ...thief, services }, DNS));
+    const flows = ["10.96.0.10 . 53>10.244.1.9 . 5300", "10.96.0.10 . 53>10.244.1.5 . 5300"];
+    expect(staleOf(node, ...flows)).toEqual([flows[0]]);
   });
+
+  test("not while their service port is in quarantine, until the Service is gone", () => {
+    const node = new UdpNode();
+    const flows = ["10.96.0.10 . 53>10.244.9.9 . 5300", "10.96.0.10 . 53>10.244.1.5 . 5300"];
+    node.sync(DNS);
+    for (const one of DNS.services ?? [])
+      for (const { key } of servicePortsOf(one)) node.quarantined.add(key);
+    node.sync(DNS);
+    expect(staleOf(node, ...flows)).toEqual([]);
+    node.sync({});
+    expect(staleOf(node, ...flows)).toEqual(flows);
+  });
+
+  test("as those of removed frontends, once: a port, a range of ports, a NodePort, a Service", () => {
+    const node = new UdpNode();
+    node.sync(WANTED);
+    const flows = [
+      "203.0.113.1 . 8472>10.244.1.5 . 8472",
+      "10.96.0.12 . 5004>10.244.1.5 . 5004",
+      `${NODE} . 30053>10.244.1.5 . 5300`,
+      "10.96.0.10 . 53>10.244.1.5 . 5300",
+    ];
+    const elsewhere = `${UNSELECTED} . 30053>10.244.1.5 . 5300`;
+    const untranslated = "10.96.0.10 . 53>10.96.0.10 . 53";
+    const services = WANTED.services?.map((one) => ({
+      ...one,
+      ports: one.ports.map(({ ranges: _, ...spec }) => ({ ...spec, nodePort: 0 })),
+    }));
+    node.sync({ ...WANTED, services: services ?? [] });
+    const removed = node.frontends.takeRemoved();
+    node.frontends.putBack(removed);
+    expect(staleOf(node, ...flows, elsewhere)).toEqual([flows[0], flows[2]]);
+    expect(staleOf(node, ...flows)).toEqual([]);
+    node.sync({});
+    expect(staleOf(node, ...flows, untranslated)).toEqual([flows[1], flows[3]]);
+    expect(node.frontends.isEmpty).toBe(true);
+  });
+
+  test("as those of another Service that has taken over the frontend", () => {
+    const node = new UdpNode();
+    node.sync(DNS);
+    const { services = [], slices = [] } = dns("10.96.0.10", "10.244.1.6");
+    node.sync({
+      services: services.map((one) => ({ ...one, name: "default/other" as typeof one.name })),
+      slices: slices.map((one) => ({ ...one, service: "default/other" as typeof one.service })),
+    });
+    const flows = ["10.96.0.10 . 53>10.244.1.5 . 5300", "10.96.0.10 . 53>10.244.1.6 . 5300"];
+    expect(staleOf(node, ...flows)).toEqual([flows[0]]);
+  });
+
+  test("as those of removed ranges once ranges are off, also in a process that never served them", () => {
+    const flows = ["203.0.113.1 . 8472>10.244.1.5 . 8472", "203.0.113.1 . 5004>10.244.1.5 . 5004"];
+    const node = new UdpNode();
+    node.sync(WANTED);
+    expect(node.frontends.hasVirtualRanges).toBe(true);
+    node.setPortRanges("off");
+    expect(node.frontends.hasVirtualRanges).toBe(false);
+    expect(staleOf(node, ...flows)).toEqual([flows[0]]);
+    const later = new UdpNode();
+    later.setPortRanges("off");
+    later.sync(WANTED);
+    expect(staleOf(later, ...flows)).toEqual([flows[0]]);
+  });
+});
+
+test("removed frontends are forgotten beyond 100,000, the oldest first", () => {
+  const node = new UdpNode();
+  const ports = Array.from({ length: 1000 }, (_, index) => port(index + 1, udp));
+  const services = Array.from({ length: 101 }, (_, index) =>
+    service({ name: `s${index}`, clusterIPs: [`10.96.1.${index + 1}`], ports }),
+  );
+  for (const one of services) node.sync({ services: [one] });
+  node.sync({});
+  const removed = node.frontends.takeRemoved();
+  expect([removed.size, removed.has("10.96.1.1 . udp . 1"), removed.has("10.96.1.101 . udp . 1")]).toEqual([
+    100_000,
+    false,
+    true,
+  ]);
+});
+
+test("a changed Service is reported if it has or had a UDP port", () => {
+  const node = new UdpNode();
+  const { cache, frontends } = node;
+  for (const one of dns("10.96.0.10").services ?? []) cache.putService(one);
+  cache.putService(service());
+  const [name, web] = cache.serviceNames();
+  if (name === undefined || web === undefined) throw new Error("no Services");
+  expect(frontends.update([web])).toBe(false);
+  expect(frontends.update([web, name])).toBe(true);
+  cache.deleteService(name);
+  expect(frontends.update([name]), "it had one").toBe(true);
+  expect(frontends.update([name])).toBe(false);
 });
 
 describe("StaleFlowCleaner", () => {
   function makeCleaner(table = new FakeFlowTable()) {
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
-    const view = { frontends: frontends({}), hosts: new Set([NODE]) };
+    const node = new UdpNode();
+    const view = { hosts: new Set([NODE]) };
     const clock = new ManualClock();
     const cleaner = new StaleFlowCleaner({
       table,
-      frontends: () => view.frontends,
+      frontends: node.frontends,
       nodePortHosts: async () => view.hosts,
-      hostsWithoutRanges: async () => new Set<string>(),
+      localAddresses: async () => [],
       clock,
       logger,
       onCleaned: (report) => reports.push(report),
     });
-    const clean = (wanted: UdpFrontends) => {
-      view.frontends = wanted;
+    const clean = (wanted: Objects) => {
+      node.sync(wanted);
       return cleaner.clean();
     };
-    return { clean, clock, table, view, logger, reports };
+    return { clean, clock, table, node, view, logger, reports };
   }
-
-  const NONE = frontends({});
-  const TO_DNS = flow("10.96.0.10 . 53", "10.244.1.5 . 5300");
 
   test("lists no flows when there was never a UDP frontend", async () => {
     const { clean, table } = makeCleaner();
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(table.listings).toBe(0);
   });
 
@@ -233,8 +310,8 @@ describe("StaleFlowCleaner", () => {
     table.flows = [TO_DNS];
     await clean(WANTED);
     expect(table.deleted).toEqual([]);
-    await clean(NONE);
-    await clean(NONE);
+    await clean(NO_OBJECTS);
+    await clean(NO_OBJECTS);
     expect(table.deleted).toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
     expect(table.listings, "with one that looks whether it is gone").toBe(3);
@@ -256,7 +333,7 @@ describe("StaleFlowCleaner", () => {
     const { clean, reports, logger } = makeCleaner(table);
     await clean(WANTED);
     table.flows = KINDS;
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(table.flows).toEqual([]);
     expect(table.deletions).toEqual([2]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 3]);
@@ -272,7 +349,7 @@ describe("StaleFlowCleaner", () => {
     const { clean, reports } = makeCleaner(table);
     await clean(WANTED);
     table.flows = [TO_DNS];
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
   });
 
@@ -283,7 +360,7 @@ describe("StaleFlowCleaner", () => {
     const { clean, clock, reports, logger } = makeCleaner(table);
     await clean(WANTED);
     table.flows = [TO_DNS];
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     const error = "conntrack reports success, but the flows are still there";
     expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error } });
     const listings = () => table.listings;
@@ -305,7 +382,7 @@ describe("StaleFlowCleaner", () => {
     await clean(WANTED);
     table.flows = [TO_DNS];
     table.error = new Error("conntrack failed");
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     table.error = undefined;
     clock.advance(1000);
     await vi.waitUntil(() => reports.length === 2);
@@ -316,7 +393,7 @@ describe("StaleFlowCleaner", () => {
     const { clean, table, reports } = makeCleaner();
     table.flows = Array.from({ length: 12_000 }, (_, id) => ({ ...TO_DNS, id }));
     await clean(WANTED);
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(table.deletions).toEqual([5000, 5000, 2000]);
     expect(reports.at(-1)?.deleted).toEqual({ ip: 12_000, ip6: 0 });
   });
@@ -324,7 +401,7 @@ describe("StaleFlowCleaner", () => {
   test("does only the last of several requests during a cleaning, with the frontends of all of them", async () => {
     const { clean, table } = makeCleaner();
     table.flows = [TO_DNS];
-    const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
+    const other = dns("10.96.0.13", "10.244.1.5");
     await Promise.all([clean(other), clean(WANTED), clean(other)]);
     expect(table.listings, "with one that looks whether it is gone").toBe(3);
     expect(table.deleted).toEqual([TO_DNS]);
@@ -346,15 +423,15 @@ describe("StaleFlowCleaner", () => {
   });
 
   test("keeps flows to an endpoint that is added while the table is listed", async () => {
-    const { clean, clock, table, view, reports } = makeCleaner();
+    const { clean, clock, table, node, reports } = makeCleaner();
     clock.advance(1000);
     const stale = flow("10.96.0.10 . 53", "10.244.9.9 . 5300");
     table.flows = [stale, flow("10.96.0.10 . 53", "10.244.3.5 . 5300")];
     table.whileListed = () => {
       clock.advance(4000);
-      view.frontends = frontends({ "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.3.5 . 5300"] });
+      node.sync(dns("10.96.0.10", "10.244.1.5", "10.244.3.5"));
     };
-    await clean(WANTED);
+    await clean(dns("10.96.0.10", "10.244.1.5"));
     expect(table.deleted).toEqual([stale]);
     // Two listings.
     expect(reports).toEqual([{ deleted: { ip: 1, ip6: 0 }, duration: 8000 }]);
@@ -366,10 +443,10 @@ describe("StaleFlowCleaner", () => {
     table.flows = [TO_DNS];
     table.error = new Error("conntrack failed: ENOENT");
     await clean(WANTED);
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(lines()).toMatchObject([{ level: "warn", fields: { error: "conntrack failed: ENOENT" } }]);
     table.error = undefined;
-    await clean(NONE);
+    await clean(NO_OBJECTS);
     expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([1]);
     table.error = new Error("conntrack failed: ENOENT");
@@ -401,89 +478,4 @@ test.each([
 ] as const)("the addresses that serve NodePorts are %s", async (title, selected, expected) => {
   const read = title.includes("without reading") ? () => Promise.reject(new Error("read")) : ofHost;
   expect([...(await nodePortHosts(selected, read))]).toEqual(expected);
-});
-
-test.each([
-  ["virtual", { ranges: [{ first: 80, last: 90 }] }, ["192.0.2.2"]],
-  ["virtual", {}, []],
-  ["all", { ranges: [{ first: 80, last: 90 }] }, []],
-  ["off", { ranges: [{ first: 80, last: 90 }] }, []],
-] as const)(
-  "with --port-ranges %s, of a UDP port with %o, %o is without ranges",
-  async (mode, spec, expected) => {
-    const cache = cacheOf({ services: [service({ ports: [port(53, { protocol: "udp", ...spec })] })] });
-    const view = new UdpServicePorts(cache);
-    view.update([named("web")]);
-    expect([...(await hostsWithoutRanges(mode, view.ports(new Set()), async () => ["192.0.2.2"]))]).toEqual(
-      expected,
-    );
-  },
-);
-
-describe("UdpServicePorts", () => {
-  const udp = (name: string, address: string, createdAt: number) =>
-    service({ name, createdAt, clusterIPs: [address], ports: [port(53, { protocol: "udp" }), port(53)] });
-
-  test("reports whether a changed Service has or had a UDP port", () => {
-    const cache = cacheOf({ services: [udp("dns", "10.96.0.53", 1), service()] });
-    const view = new UdpServicePorts(cache);
-    expect(view.update([named("web")])).toBe(false);
-    expect(view.update([named("web"), named("dns")])).toBe(true);
-    cache.deleteService(named("dns"));
-    expect(view.update([named("dns")]), "it had one").toBe(true);
-    expect(view.update([named("dns")])).toBe(false);
-  });
-
-  test("does not count endpoints that have terminated for too long", () => {
-    const cache = cacheOf({
-      services: [udp("dns", "10.96.0.53", 1)],
-      slices: [
-        slice({
-          service: "dns",
-          ports: [{ name: "", protocol: "udp", port: 53 }],
-          endpoints: ["10.244.2.11", "10.244.2.12"],
-        }),
-      ],
-    });
-    const view = new UdpServicePorts(
-      cache,
-      () => (service, endpoint) => service === "default/dns" && endpoint.address === "10.244.2.11",
-    );
-    view.update([named("dns")]);
-    const targets = view.ports(new Set()).map(({ endpoints }) => endpoints?.map(({ target }) => target));
-    expect(targets).toEqual([["10.244.2.12 . 53"]]);
-  });
-
-  test("gives only UDP ports, the older Service first, with the endpoints of their family", () => {
-    const cache = cacheOf({
-      services: [udp("young", "10.96.0.53", 9), udp("old", "10.96.0.54", 1)],
-      slices: [
-        slice({
-          service: "old",
-          ports: [{ name: "", protocol: "udp", port: 5353 }],
-          endpoints: ["10.244.2.11"],
-        }),
-        slice({
-          service: "old",
-          ports: [{ name: "", protocol: "udp", port: 5353 }],
-          endpoints: ["fd00:244:2::11"],
-        }),
-      ],
-    });
-    const view = new UdpServicePorts(cache);
-    view.update([named("young"), named("old")]);
-    const ports = (quarantine: ReadonlySet<ServicePortKey>) =>
-      view
-        .ports(quarantine)
-        .map(({ port: { name }, endpoints }) => [name, endpoints?.map(({ target }) => target)]);
-    expect(ports(new Set())).toEqual([
-      ["default/old/udp", ["10.244.2.11 . 5353"]],
-      ["default/young/udp", []],
-    ]);
-    const [old] = view.ports(new Set());
-    expect(ports(new Set(old && [old.port.key])), "in quarantine, it has no rules").toEqual([
-      ["default/young/udp", []],
-      ["default/old/udp", undefined],
-    ]);
-  });
 });

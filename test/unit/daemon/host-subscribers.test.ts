@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import { UdpServicePorts } from "../../../src/conntrack/stale-flows.ts";
 import { loopbackNodePorts, silentPingLog } from "../../../src/daemon/host-subscribers.ts";
 import type { LoopbackNodePort } from "../../../src/daemon/loopback/loopback-proxy.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -17,18 +16,19 @@ import {
 } from "../../support/build.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import { syncReport } from "../../support/sync-report.ts";
+import { UdpNode } from "../../support/udp-node.ts";
 
 test("stale flows are deleted after a change of a UDP Service, and after every full sync", () => {
-  const cache = cacheOf({
-    services: [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })],
-  });
+  const { cache, frontends } = new UdpNode();
+  for (const one of [service(), service({ name: "dns", ports: [port(53, { protocol: "udp" })] })])
+    cache.putService(one);
   let cleanings = 0;
   const clean = async () => {
     cleanings++;
   };
   let now = 0;
   const draining = { nextDueAfter: (moment: number) => (moment < 5 ? 5 : undefined) };
-  const subscriber = staleFlowSubscriber(new UdpServicePorts(cache), { clean }, draining, () => now);
+  const subscriber = staleFlowSubscriber(frontends, { clean }, draining, () => now);
   const after = (kind: "partial" | "full", ...rendered: readonly string[]) => {
     subscriber.synced(syncReport({ kind, rendered: new Set(rendered.map(named)) }));
     return cleanings;

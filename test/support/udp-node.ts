@@ -1,0 +1,54 @@
+import { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
+import type { Endpoint } from "../../src/model/endpoint.ts";
+import type { ServicePortKey } from "../../src/model/ids.ts";
+import type { PortRangeAddresses } from "../../src/model/service.ts";
+import { Renderer } from "../../src/ruleset/renderer.ts";
+import { cacheOf, type Objects, port, service, slice, slicePort, testNodeContext } from "./build.ts";
+
+/** The desired rules of a node, and its UDP frontends. */
+export class UdpNode {
+  readonly cache = cacheOf({});
+  /** The service ports that get no rules, and the targets that have terminated for too long. */
+  readonly quarantined = new Set<ServicePortKey>();
+  readonly drained = new Set<string>();
+  #portRanges: PortRangeAddresses = "virtual";
+  #renderer = new Renderer(this.cache, testNodeContext());
+  readonly frontends = new UdpFrontends({
+    cache: this.cache,
+    state: () => this.#renderer.state,
+    portRanges: () => this.#portRanges,
+    drained:
+      () =>
+      (_, { target }: Endpoint) =>
+        this.drained.has(target),
+  });
+
+  /** Replaces all objects, as a sync does that others follow. */
+  sync({ services = [], slices = [] }: Objects): void {
+    for (const name of this.cache.serviceNames()) this.cache.deleteService(name);
+    for (const one of this.cache.allSlices()) this.cache.deleteSlice(one);
+    for (const one of services) this.cache.putService(one);
+    for (const one of slices) this.cache.putSlice(one);
+    const dirty = this.cache.takeDirty();
+    this.#renderer.update(dirty, this.quarantined);
+    this.frontends.update(dirty);
+  }
+
+  /** Renders all with another option. */
+  setPortRanges(portRanges: PortRangeAddresses): void {
+    this.#portRanges = portRanges;
+    const names = this.cache.serviceNames();
+    this.#renderer = new Renderer(this.cache, testNodeContext({ portRanges }));
+    this.#renderer.update(names, this.quarantined);
+    this.frontends.update(names);
+  }
+}
+
+/** Returns a Service with UDP port 53 and endpoints at port 5300. */
+export function dns(clusterIP: string, ...endpoints: readonly string[]): Objects {
+  const name = `dns-${clusterIP.replaceAll(/[.:]/g, "-")}`;
+  return {
+    services: [service({ name, clusterIPs: [clusterIP], ports: [port(53, { protocol: "udp" })] })],
+    slices: [slice({ service: name, ports: [slicePort(5300, { protocol: "udp" })], endpoints })],
+  };
+}
