@@ -340,7 +340,8 @@ describe.runIf(CAN)("the fast path", () => {
     const endpoints = [{ addresses: [POD1_IP6], conditions }, { addresses: [POD2_IP6] }];
     lab.cluster.put("endpointslices", { ...apiSlice("echo-six", [POD1_IP6], [ECHO]), endpoints });
     await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
-    // A restart would take it over.
+    // A restart would take over this endpoint, and with the annotation those of all Services.
+    lab.cluster.put("services", { ...rest, metadata });
     lab.cluster.put("endpointslices", apiSlice("echo-six", [POD1_IP6, POD2_IP6], [ECHO]));
     await expect
       .poll(() => lab.nft("list", "table", "ip6", "nft-proxy"), PATIENCE)
