@@ -12,8 +12,13 @@ const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
  * `--namespace`.
  */
 const KUBECTL_TYPE = /^(?:svc|services?)\//;
-/** The DNS name of a Service, in any cluster domain: `cart.shop.svc.cluster.local:80`. */
-const DNS_FORM = new RegExp(`^(${LABEL})\\.(${LABEL})\\.svc(?:\\.[a-z0-9.-]+)?((?::${LABEL})?)$`);
+/**
+ * The DNS name of a Service, short or in any cluster domain: `cart.shop:80`, `cart.shop.svc.cluster.local:80`.
+ * A part of an address is none.
+ */
+const DNS_FORM = new RegExp(
+  `^(?=.*[a-z])(${LABEL})\\.(${LABEL})(?:\\.svc(?:\\.[a-z0-9.-]+)?)?((?::${LABEL})?)$`,
+);
 const NAMESPACE = new RegExp(`^${LABEL}$`);
 
 /**
@@ -61,8 +66,8 @@ export function emptyNamespaceNotices(
 }
 
 /**
- * Parses `namespace/name[:port]`, `name[:port]`, kubectl's `svc/name[:port]`, or a DNS name such as
- * `name.namespace.svc.cluster.local[:port]`.
+ * Parses `namespace/name[:port]`, `name[:port]`, kubectl's `svc/name[:port]`, or a DNS name:
+ * `name.namespace[:port]`, `name.namespace.svc.cluster.local[:port]`.
  * @param namespace of a name that gives none; `default` if undefined
  * @param source the flag or argument that the text comes from, for the error
  * @throws AppError BAD_ARGUMENT

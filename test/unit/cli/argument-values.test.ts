@@ -42,6 +42,7 @@ test.each([
   ["services/cart", undefined, "default/cart", undefined],
   ["svc", "shop", "shop/svc", undefined],
   ["cart.shop.svc.cluster.local:80", undefined, "shop/cart", "80"],
+  ["cart.shop:http", "other", "shop/cart", "http"],
 ])("the argument %j in the namespace %j names the Service %s", (text, namespace, service, port) => {
   expect(parseService(text, namespace, "the argument")).toEqual({
     service,

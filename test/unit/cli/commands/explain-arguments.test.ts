@@ -39,6 +39,7 @@ describe("explainQueryOf", () => {
       '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone',
     ],
     [what("pod-0.cart.shop.svc.cluster.local"), "must name a Service"],
+    [what("10.96"), "must name a Service"],
     [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port needs --to; write ADDRESS:PORT instead"],
     [{ ...what("shop/cart"), port: ["81"] }, "--port needs --to; write SERVICE:PORT instead"],
     [{ ...what("shop/cart"), proto: ["udp"] }, "--proto needs an address"],
