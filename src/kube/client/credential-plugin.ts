@@ -23,17 +23,22 @@ export function addPlugin(config: KubeConfig, user: User, limit: number): void {
   });
 }
 
-/** Starts a program that is killed after some time, or with this process, as are the programs it started. */
+/**
+ * Starts a program that is killed after some time, or with this process. The programs that it started are
+ * killed, too, but not at a terminal.
+ */
 function startWithLimit(
   path: string,
   args: readonly string[],
   options: SpawnOptionsWithoutStdio,
   limit: number,
 ): ChildProcess {
-  const child = spawn(path, args, { ...options, detached: true });
+  // Only the terminal's foreground group gets Ctrl-C.
+  const isGroup = !process.stdin.isTTY;
+  const child = spawn(path, args, { ...options, detached: isGroup });
   const kill = () => {
     try {
-      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+      if (child.pid !== undefined) process.kill(isGroup ? -child.pid : child.pid, "SIGKILL");
     } catch {
       // They have ended.
     }
