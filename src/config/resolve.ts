@@ -26,7 +26,8 @@ export interface ResolvedOptions {
 /**
  * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of
  * kube-proxy count only where they override it in kube-proxy, too; there is a warning for each of the others.
- * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every one
+ * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every
+ * one
  */
 export function resolveOptions({
   flags = [],

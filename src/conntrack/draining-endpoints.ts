@@ -31,8 +31,8 @@ export interface DrainedTarget {
 }
 
 /**
- * {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. Of a slice, only the
- * first {@link MOST_PORTS} TCP ports count.
+ * {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. Of a slice, only
+ * the first {@link MOST_PORTS} TCP ports count.
  */
 interface Draining extends DrainingEndpoint {
   readonly targets: ReadonlyMap<string, number>;

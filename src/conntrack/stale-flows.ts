@@ -54,9 +54,9 @@ const MOST_VERDICTS = 10_000;
 type Translation = Pick<Flow, "destination" | "replySource">;
 
 /**
- * The UDP frontends: those of the desired rules, and those that Services no longer want, until their flows are
- * deleted. A change costs the frontends of its Services; the endpoints of a frontend are looked up for each of
- * its flows.
+ * The UDP frontends: those of the desired rules, and those that Services no longer want, until their flows
+ * are deleted. A change costs the frontends of its Services; the endpoints of a frontend are looked up for
+ * each of its flows.
  */
 export class UdpFrontends {
   readonly #parts: UdpFrontendsParts;
@@ -135,15 +135,16 @@ export class UdpFrontends {
   }
 
   /**
-   * Returns a function that tells whether a flow is stale, by the desired state and objects of that moment: its
-   * destination is a frontend, and its replies come from none of the frontend's endpoints that serve, ready or
-   * terminating, near or far. (A flow that was rightly sent somewhere stays there when a policy changes, as a
-   * TCP connection does.) Its endpoint is gone, or it began untranslated before the frontend had one. Unless
-   * deleted, such a flow lives as long as its client keeps sending.
+   * Returns a function that tells whether a flow is stale, by the desired state and objects of that moment:
+   * its destination is a frontend, and its replies come from none of the frontend's endpoints that serve,
+   * ready or terminating, near or far. (A flow that was rightly sent somewhere stays there when a policy
+   * changes, as a TCP connection does.) Its endpoint is gone, or it began untranslated before the frontend
+   * had one. Unless deleted, such a flow lives as long as its client keeps sending.
    *
-   * Flows to other addresses are never stale, even to the port of a NodePort: only some of the host's addresses
-   * have NodePorts. Those that no longer have any count as frontends without endpoints. Flows to a frontend
-   * that a Service wants, but that has no rules, stay as they are, as of a service port in quarantine.
+   * Flows to other addresses are never stale, even to the port of a NodePort: only some of the host's
+   * addresses have NodePorts. Those that no longer have any count as frontends without endpoints. Flows to a
+   * frontend that a Service wants, but that has no rules, stay as they are, as of a service port in
+   * quarantine.
    * @param removed the keys of removed frontends, which count as frontends without endpoints
    */
   judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {

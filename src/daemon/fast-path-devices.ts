@@ -94,8 +94,8 @@ export class FastPathDevices implements SyncSubscriber {
 
   /**
    * A full sync that found differences, and a repair, may have made the flow tables anew, without devices.
-   * Connections to endpoints that vanished or drained must leave the fast path, on which no rule sees them: then the
-   * rules reset them.
+   * Connections to endpoints that vanished or drained must leave the fast path, on which no rule sees them:
+   * then the rules reset them.
    */
   synced({ kind, deltas, repaired }: SyncReport): void {
     if (repaired !== undefined || (kind === "full" && deltas.length > 0)) this.#current = undefined;

@@ -22,12 +22,14 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
- *     GET /v1/kernel     DaemonKernel: its tables as they are in the kernel, listed while no sync changed them, and the objects
- *                        that the kernel had by then
- *     GET /v1/others     OtherListings: the tables of other software on the hooks, listed while no sync changes anything
+ *     GET /v1/kernel     DaemonKernel: its tables as they are in the kernel, listed while no sync changed
+ *                        them, and the objects that the kernel had by then
+ *     GET /v1/others     OtherListings: the tables of other software on the hooks, listed while no sync
+ *                        changes anything
  *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for, or reads its files again
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
- *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
+ *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their
+ *                        first packets
  *
  * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not
  * know.

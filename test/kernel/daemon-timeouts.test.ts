@@ -67,7 +67,9 @@ async function left(client: string): Promise<number> {
   return Number(/^tcp +6 (\d+) ESTABLISHED/m.exec(stdout)?.[1] ?? 0);
 }
 
-/** Waits until so many seconds began a moment ago. While a packet is unacknowledged, five minutes are left. */
+/**
+ * Waits until so many seconds began a moment ago. While a packet is unacknowledged, five minutes are left.
+ */
 const hasLeft = (client: string, seconds: number) =>
   vi.waitFor(async () => {
     const now = await left(client);

@@ -122,9 +122,9 @@ test("connections that are served, or dropped, before and after changes in steps
             }
             if (!ends.every((targets) => targets.every(isTarget))) continue;
             expect(now.every(isTarget), text).toBe(true);
-            // A hash or another policy may choose another endpoint of the list of before or after. Its port may
-            // be that of the list: if a range of the same Service port replaces the explicit port of a packet,
-            // the list already has the new endpoints while the explicit port still leads to it.
+            // A hash or another policy may choose another endpoint of the list of before or after. Its port
+            // may be that of the list: if a range of the same Service port replaces the explicit port of a
+            // packet, the list already has the new endpoints while the explicit port still leads to it.
             const listed = [...(listedAtFirst[i] ?? []), ...endpointsOf(renderer.state.ruleset, packet)];
             const addresses = listed.map((target) => splitParts(target)[0]);
             if (isSame) for (const target of now) expect(addresses, text).toContain(target.split(" ")[0]);

@@ -1,6 +1,7 @@
-// `node client.mjs TARGETS`: makes connections of some kinds all the time until SIGTERM. TARGETS is a JSON list of
-// { name, kind, host, port }. Prints JSON lines: { made: { name: count } } every second, and for each connection that
-// failed { failed: { name, from, until, error } }, both times in milliseconds since 1970, by this machine's clock.
+// `node client.mjs TARGETS`: makes connections of some kinds all the time until SIGTERM. TARGETS is a JSON
+// list of { name, kind, host, port }. Prints JSON lines: { made: { name: count } } every second, and for each
+// connection that failed { failed: { name, from, until, error } }, both times in milliseconds since 1970, by
+// this machine's clock.
 import dgram from "node:dgram";
 import net from "node:net";
 
@@ -12,7 +13,10 @@ const [FLOW_SILENT_FOR, HELD_SILENT_FOR] = [15, 150];
 const FLOW_LASTS = 10_000;
 /** Long-lived connections to one target at a time. */
 const HELD = 4;
-/** The first port of clients, and how many each target has. Each is used again after all others: the kernel tracks a failed connection for two minutes. */
+/**
+ * The first port of clients, and how many each target has. Each is used again after all others: the kernel
+ * tracks a failed connection for two minutes.
+ */
 const [FIRST_PORT, PORTS] = [12_000, 4000];
 
 const targets = JSON.parse(process.argv[2]);

@@ -1,8 +1,10 @@
 // Is loaded into the daemon before its program (`--import`), with a folder as SOAK_FOLDER:
-// - its wall clock is off by the milliseconds in the file `clock-offset`, if there is one. The machine's clock stays.
-// - SIGUSR2 collects all garbage twice, so that the second time moves all objects together, and 3 s later, when pages have
-//   gone back to the system, writes the file `heap`: what process.memoryUsage() tells then, as JSON, and as `anonymous`
-//   what is resident without a file, all of one moment: the engine's reserve grows and shrinks.
+// - its wall clock is off by the milliseconds in the file `clock-offset`, if there is one. The machine's
+//   clock stays.
+// - SIGUSR2 collects all garbage twice, so that the second time moves all objects together. 3 s later, when
+//   pages have gone back to the system, it writes the file `heap`: what process.memoryUsage() tells then, as
+//   JSON, and as `anonymous` what is resident without a file, all of one moment: the engine's reserve grows
+//   and shrinks.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";

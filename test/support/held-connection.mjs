@@ -1,6 +1,7 @@
-// `serve PORT ...`: a TCP echo server. `hold ADDRESS PORT ...`: connections that stay open and are used ten times
-// a second. SIGUSR2 pauses all of them, or continues. Prints, after the number of the connection, "answered"
-// for every answer, "resting" once it is paused and answered, and "broken" with the reason if it ends.
+// `serve PORT ...`: a TCP echo server. `hold ADDRESS PORT ...`: connections that stay open and are used ten
+// times a second. SIGUSR2 pauses all of them, or continues. Prints, after the number of the connection,
+// "answered" for every answer, "resting" once it is paused and answered, and "broken" with the reason if it
+// ends.
 import net from "node:net";
 
 const say = (line) => process.stdout.write(`${line}\n`);

@@ -1,5 +1,5 @@
-// Is loaded into the program before its own code (`--import`). Its pauses and timeouts of 5 and 30 s are over after
-// one second.
+// Is loaded into the program before its own code (`--import`). Its pauses and timeouts of 5 and 30 s are over
+// after one second.
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers/promises";
 

@@ -9,7 +9,9 @@ export type Ask = (address: string, port: number) => Promise<Answer>;
 /** Time for an answer, milliseconds: the kernel sends a SYN again after one second. */
 const TIMEOUT = 1500;
 
-/** Errors of this node: no file descriptor, memory or local port is left. They tell nothing of the endpoint. */
+/**
+ * Errors of this node: no file descriptor, memory or local port is left. They tell nothing of the endpoint.
+ */
 const OWN_ERRORS = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL", "EAGAIN"];
 
 /** Connects by TCP, sends nothing, and closes at once. */

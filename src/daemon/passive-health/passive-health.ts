@@ -226,8 +226,8 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /**
-   * The endpoints that answered none of enough new connections, and that may be ejected. Those that were asked
-   * longest ago come first, so that no tenant's suspects keep another's from being asked.
+   * The endpoints that answered none of enough new connections, and that may be ejected. Those that were
+   * asked longest ago come first, so that no tenant's suspects keep another's from being asked.
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#parts.nodeContext();

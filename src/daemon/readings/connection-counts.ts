@@ -144,7 +144,9 @@ function countOf(
   ];
 }
 
-/** The {@link ConnectionCount.target} of a frontend: `10.96.0.1:80`, or `nodePort:30080` without an address. */
+/**
+ * The {@link ConnectionCount.target} of a frontend: `10.96.0.1:80`, or `nodePort:30080` without an address.
+ */
 export function frontendTarget({ address, ...ports }: Omit<FrontendParts, "protocol">): string {
   return address === undefined ? `nodePort:${ports.port}` : socketText(address, portsText(ports));
 }

@@ -31,8 +31,9 @@ export interface InputDocument {
 /** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 /**
- * YAML allows no control characters but these. The parser accepts them, and a file has them after a crash while
- * it was written: its objects would have other kinds and names. Source: https://yaml.org/spec/1.2.2/#51-character-set
+ * YAML allows no control characters but these. The parser accepts them, and a file has them after a crash
+ * while it was written: its objects would have other kinds and names. Source:
+ * https://yaml.org/spec/1.2.2/#51-character-set
  */
 const CONTROL_CHARACTER = /[^\P{Cc}\t\n\r\x85]/u;
 /**

@@ -41,8 +41,8 @@ const REPAIRS = Number(process.env.REPAIR_ROUNDS ?? 20);
 const REPAIR_LIMIT = 200;
 const IDLE_LIMIT = 0.3;
 /**
- * Time in which the CPU of an idle daemon is measured, milliseconds. It includes several verifications, but no
- * comparison: while nothing changes, these take 0.1 % of the time.
+ * Time in which the CPU of an idle daemon is measured, milliseconds. It includes several verifications, but
+ * no comparison: while nothing changes, these take 0.1 % of the time.
  */
 const IDLE = 100_000;
 /** Number of immediate repairs in a row if the same thing changes again within 10 s of a repair. */
@@ -139,8 +139,9 @@ async function smallRepairs(follower: Follower, where: string): Promise<Figure[]
 }
 
 /**
- * Measures the CPU time of the daemon and its programs while nothing changes, after the comparison that follows
- * the last repair. The first verification that ends may have begun before that repair, so it waits for two.
+ * Measures the CPU time of the daemon and its programs while nothing changes, after the comparison that
+ * follows the last repair. The first verification that ends may have begun before that repair, so it waits
+ * for two.
  */
 async function idleFigure({ daemon }: Follower, where: string): Promise<Figure> {
   for (let verifications = 0; verifications < 2; verifications++) {

@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 
 /**
  * Sends one echo request, and prints the address of the answer, `refused` for an ICMP error about the request
- * or one that the kernel refuses to send, or `timeout`. It is in Perl, because Node.js has no raw sockets, and
- * perl-base is part of every Debian. Sources: RFC 792, RFC 4443; the kernel fills in ICMPv6's checksum.
+ * or one that the kernel refuses to send, or `timeout`. It is in Perl, because Node.js has no raw sockets,
+ * and perl-base is part of every Debian. Sources: RFC 792, RFC 4443; the kernel fills in ICMPv6's checksum.
  */
 const PING = `
   use Socket qw(:DEFAULT inet_pton inet_ntop pack_sockaddr_in6 unpack_sockaddr_in6);

@@ -15,8 +15,8 @@ const refused = "refused";
  * Makes the connections of each probe one after the other, and several probes at a time. A probe is
  * `{ to, port, proto, from?, count?, waitMs }`. Without a count it makes 90 connections, and at least 20 for
  * each answer seen, so that the chance to miss one of N random endpoints is less than 1 in 10^7. A probe ends
- * after its second timeout, or after two connections if the first one was refused or timed out. If the first one
- * is silent, the second one does not wait for its end.
+ * after its second timeout, or after two connections if the first one was refused or timed out. If the first
+ * one is silent, the second one does not wait for its end.
  * @returns the number of times of each answer, for each probe in order: `{ "<address> <port> <peer>": 90 }`
  * or `{ "refused": 2 }`
  */
@@ -49,8 +49,9 @@ function wanted({ count }, tally, answered) {
   return count ?? Math.max(90, 20 * Object.keys(tally).length);
 }
 
-// The kernel chooses ports at random: of 40 flows from one address, two have the same port in one run of 36, and conntrack
-// then takes the second for the first. So each connection of this process has the next port of the kernel's default range.
+// The kernel chooses ports at random: of 40 flows from one address, two have the same port in one run of 36,
+// and conntrack then takes the second for the first. So each connection of this process has the next port of
+// the kernel's default range.
 const FIRST_PORT = 32_768;
 const PORTS = 28_232;
 let connections = 0;
