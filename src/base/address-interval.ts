@@ -24,7 +24,10 @@ export function addressNumber(family: Family, address: string): bigint {
 
 /** Formats an address as nft prints it. */
 export function addressText(family: Family, number: bigint): string {
-  if (family === "ip") return [24n, 16n, 8n, 0n].map((shift) => (number >> shift) & 255n).join(".");
+  if (family === "ip") {
+    const bits = Number(number);
+    return `${bits >>> 24}.${(bits >>> 16) & 255}.${(bits >>> 8) & 255}.${bits & 255}`;
+  }
   const shifts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];
   return formatIPv6(shifts.map((shift) => Number((number >> shift) & 0xffffn)));
 }
@@ -32,16 +35,17 @@ export function addressText(family: Family, number: bigint): string {
 /** Returns the interval of the addresses whose first `length` bits are those of `address`. */
 export function prefixInterval(family: Family, address: bigint, length: number): AddressInterval {
   const hostBits = BigInt(addressWidth(family) - length);
+  if (hostBits === 0n) return { first: address, last: address };
   const first = (address >> hostBits) << hostBits;
   return { first, last: first + (1n << hostBits) - 1n };
 }
 
 /** Returns the length of the prefix that covers exactly this interval; undefined if there is none. */
 export function prefixLength(family: Family, { first, last }: AddressInterval): number | undefined {
+  if (first === last) return addressWidth(family);
   const size = last - first + 1n;
-  const hostBits = size.toString(2).length - 1;
-  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
-  return isPrefix ? addressWidth(family) - hostBits : undefined;
+  const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n;
+  return isPrefix ? addressWidth(family) - size.toString(2).length + 1 : undefined;
 }
 
 /** Formats an interval as nft prints it: `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`. */

@@ -58,6 +58,7 @@ export function canonicalCidr(text: string, family?: Family): string | undefined
   if (address === undefined || !PREFIX_LENGTH.test(length)) return undefined;
   const own = familyOf(address);
   if (Number(length) > addressWidth(own)) return undefined;
+  if (Number(length) === addressWidth(own)) return `${address}/${length}`;
   return `${addressText(own, prefixInterval(own, addressNumber(own, address), Number(length)).first)}/${length}`;
 }
 

@@ -2,6 +2,7 @@ import { endpointsOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Service } from "../model/service.ts";
 import { excessText } from "../model/service-budget.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
@@ -240,7 +241,8 @@ export class Renderer {
     const context = contextOf(this.#nodeContext, port.family);
     const state = this.state.families[port.family];
     if (context === undefined || state === undefined) return;
-    const rules = rulesFor(port, slices, context, this.#cache);
+    const before = state.servicePortRules(port.key)?.port.service;
+    const rules = rulesFor(port, slices, context, this.#cache, before);
     const excess = excessOf(rules);
     if (excess === undefined) {
       if (this.#holdsIds && !state.ids.hasFor(port.key, rules.lists.isSticky)) this.#cutRanges();
@@ -318,8 +320,9 @@ function rulesFor(
   slices: readonly EndpointSlice[],
   context: FamilyContext,
   cache: ObjectCache,
+  before: Service | undefined,
 ): ServicePortRules {
   const endpoints = endpointsOf(slices, port, context.place.name);
   const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
-  return renderServicePort(port, choice, context);
+  return renderServicePort(port, choice, context, before);
 }

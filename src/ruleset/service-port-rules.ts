@@ -55,16 +55,17 @@ export interface ServicePortRules {
   readonly watched: readonly string[];
 }
 
-/** Renders one service port. */
+/** Renders one service port. @param before its Service before a change; undefined for none */
 export function renderServicePort(
   port: ServicePort,
   choice: EndpointChoice,
   context: FamilyContext,
+  before?: Service,
 ): ServicePortRules {
   const { service } = port;
   // The annotation of the Service decides, or else the proxy's default.
   const scheduler = service.scheduler ?? context.scheduler;
-  const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context)];
+  const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context, before)];
   const lists = servicePortLists(choice.cluster, choice.local, {
     scheduler,
     affinitySeconds: affinitySecondsOf(service, context),
@@ -142,6 +143,7 @@ function externalFrontends(
   port: ServicePort,
   choice: EndpointChoice,
   context: FamilyContext,
+  before: Service | undefined,
 ): readonly FrontendRules[] {
   const { service, spec, family } = port;
   if (service.externalIPs[family].length + service.loadBalancerIPs[family].length === 0) return NO_FRONTENDS;
@@ -149,7 +151,7 @@ function externalFrontends(
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
   addresses.delete(service.clusterIPs[family]);
   if (addresses.size === 0) return [];
-  const guard = sourceRanges(port, context);
+  const guard = sourceRanges(port, context, before);
   return [...addresses].sort().map((address) => {
     const rules = externalFrontend(frontendKey(address, spec.protocol, spec.port), port, choice);
     if (guard === undefined || !loadBalancerIPs.has(address)) return rules;

@@ -24,20 +24,36 @@ const known = new WeakMap<FamilyContext, WeakMap<Service, SourceRanges | undefin
 
 /**
  * The source ranges for a service port's load-balancer addresses (`loadBalancerSourceRanges`); undefined for
- * none. Computed once for each Service, which may have thousands of ranges and a hundred ports.
+ * none. Computed once for each Service, which may have thousands of ranges and a hundred ports, and not again
+ * if these stay the same.
  *
  * If the node itself is allowed, so are the load-balancer addresses: a node that has such an address uses it
  * as the source of its own requests to it (kube-proxy does the same).
+ * @param before the Service before a change
  */
-export function sourceRanges({ service }: ServicePort, context: FamilyContext): SourceRanges | undefined {
+export function sourceRanges(
+  { service }: ServicePort,
+  context: FamilyContext,
+  before?: Service,
+): SourceRanges | undefined {
   const { family } = context;
   if (service.loadBalancerSourceRanges[family].length === 0 || service.loadBalancerIPs[family].length === 0) {
     return undefined;
   }
   const ofContext = known.get(context) ?? new WeakMap<Service, SourceRanges | undefined>();
   known.set(context, ofContext);
-  if (!ofContext.has(service)) ofContext.set(service, guardOf(service, context));
+  if (!ofContext.has(service)) {
+    const isSame = before !== undefined && ofContext.has(before) && haveSameRanges(before, service, family);
+    ofContext.set(service, isSame ? ofContext.get(before) : guardOf(service, context));
+  }
   return ofContext.get(service);
+}
+
+function haveSameRanges(a: Service, b: Service, family: Family): boolean {
+  return (["loadBalancerSourceRanges", "loadBalancerIPs"] as const).every((field) => {
+    const [left, right] = [a[field][family], b[field][family]];
+    return left.length === right.length && left.every((text, index) => text === right[index]);
+  });
 }
 
 function guardOf(service: Service, context: FamilyContext): SourceRanges | undefined {

@@ -181,8 +181,9 @@ export type Unusable = Omit<FieldDiagnostic, "path">;
 
 /** Parses a CIDR, for {@link textsByFamily}. Returns it in canonical form. */
 export function readCidr(text: string): string | Unusable {
-  const reason = `must be a CIDR, not ${quoted(text)}`;
-  return canonicalCidr(text) ?? { code: "invalid-cidr", reason, severity: "error" };
+  const cidr = canonicalCidr(text);
+  if (cidr !== undefined) return cidr;
+  return { code: "invalid-cidr", reason: `must be a CIDR, not ${quoted(text)}`, severity: "error" };
 }
 
 /**

@@ -80,6 +80,22 @@ describe("sourceRanges", () => {
     expect(allowed({ sourceRanges: ["198.51.100.0/24"] })).toEqual(["198.51.100.0/24"]);
   });
 
+  test("are computed again for a changed Service only if the ranges or the addresses changed", () => {
+    const context = familyContext("ip");
+    const before = servicePort({ ...base, sourceRanges: ["192.0.2.0/24"] });
+    const known = sourceRanges(before, context);
+    const after = (options: ServiceOptions) =>
+      sourceRanges(
+        servicePort({ ...base, sourceRanges: ["192.0.2.0/24"], ...options }),
+        context,
+        before.service,
+      );
+    expect(after({ affinitySeconds: 60 })).toBe(known);
+    expect(after({ sourceRanges: ["192.0.3.0/24"] })?.ranges).toEqual(["192.0.3.0/24"]);
+    expect(after({ sourceRanges: ["192.0.2.0/24", "192.0.3.0/24"] })?.ranges).toHaveLength(2);
+    expect(after({ loadBalancerIPs: ["203.0.113.11"] })?.ranges).toContain("203.0.113.11");
+  });
+
   test.each([
     ["no ranges", {}],
     ["ranges of the other family only", { sourceRanges: ["fd00::/8"] }],
