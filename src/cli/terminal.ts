@@ -75,14 +75,15 @@ export function printable(text: string): string {
 }
 
 /**
- * Breaks a text at spaces into lines of at most `width` columns. Longer words stay whole.
+ * Breaks a text at spaces into printable lines of at most `width` columns. Longer words stay whole.
+ * @param text without control sequences: style the lines afterwards
  * @param first the prefix of the first line; `rest` that of the others
  */
 export function wrapped(text: string, first: string, rest: string, width: number): string[] {
   const lines: string[] = [];
   let line = first;
   let isEmpty = true;
-  for (const word of text.split(" ")) {
+  for (const word of printable(text).split(" ")) {
     if (!isEmpty && line.length + 1 + word.length > width) {
       lines.push(line);
       line = rest;

@@ -24,8 +24,7 @@ type AllReport = Extract<Report, { readonly kind: "all" }>;
  * One connection in full, for people. Only words that are longer exceed the columns of the style. Ends with a
  * line feed.
  */
-export function explanationText(given: Explanation, style: Style): string {
-  const explanation = harmless(given);
+export function explanationText(explanation: Explanation, style: Style): string {
   const { connection, frontend, steps, endpoints, notes, differences } = explanation;
   const lines = [
     ...wrapped(connectionText(connection), "", "  ", style.columns).map(style.heading),
@@ -49,13 +48,12 @@ export function explanationText(given: Explanation, style: Style): string {
  */
 export function portReportsText(ports: readonly PortReport[], style: Style): string {
   const blocks = ports.map(({ title, explanations }) => {
-    const harmlessOnes = explanations.map(harmless);
-    const [first] = harmlessOnes;
+    const [first] = explanations;
     return [
       style.heading(printable(title)),
       ...endpointLines(first?.endpoints ?? [], style),
       ...noteLines(first?.notes ?? [], style),
-      ...harmlessOnes.flatMap((one) => briefLines(one, style)),
+      ...explanations.flatMap((one) => briefLines(one, style)),
     ];
   });
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
@@ -96,15 +94,9 @@ function shortened(verdict: Verdict): Verdict {
 
 /** Why nft-proxy does not handle a Service. Ends with a line feed. */
 export function notServedText({ message, action }: Reason, style: Style): string {
-  const sentence = printable(`Not handled: Service ${message}${action === undefined ? "" : `; ${action}`}.`);
+  const sentence = `Not handled: Service ${message}${action === undefined ? "" : `; ${action}`}.`;
   const text = wrapped(sentence, "", "  ", style.columns).join("\n");
   return `${text.replace("Not handled", style.bad("Not handled"))}\n`;
-}
-
-/** The same without control characters, which could move a terminal's cursor. */
-function harmless(explanation: Explanation): Explanation {
-  const clean = (_key: string, value: unknown) => (typeof value === "string" ? printable(value) : value);
-  return JSON.parse(JSON.stringify(explanation), clean) as Explanation;
 }
 
 function connectionText({ from, to, port, protocol }: Connection): string {
@@ -233,7 +225,7 @@ export function adviceLines(
   const end = commands.length === 0 ? "." : ":";
   return [
     ...wrapped(`${sentence}${end}`, indent, `${indent}  `, columns),
-    ...commands.map((command) => `${indent}    ${command}`),
+    ...commands.map((command) => `${indent}    ${printable(command)}`),
   ];
 }
 
