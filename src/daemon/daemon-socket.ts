@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { dirname } from "node:path";
 import { type Clock, wallTime } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
+import { jsonPieces } from "../base/json-pieces.ts";
 import { firstOf } from "../base/signals.ts";
 import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
@@ -17,7 +18,8 @@ import type { Proxier } from "./proxier.ts";
 import type { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
- * Returns the routes of the daemon socket, as sync/daemon-protocol.ts defines them.
+ * Returns the routes of the daemon socket, as sync/daemon-protocol.ts defines them. Answers hold 40 MB and
+ * more in large clusters, so they are sent in pieces: changes do not wait for a reader.
  * @param state returns the current state of the daemon
  * @param refusals undefined if refusals are not recorded
  */
@@ -45,7 +47,7 @@ export function daemonSocketRoutes(
   return new Map(
     names.map((name) => [
       DAEMON_PATHS[name],
-      async (_, gone) => jsonAnswer(JSON.stringify(await answers[name](gone))),
+      async (_, gone) => ({ ...jsonAnswer(""), pieces: jsonPieces(await answers[name](gone)) }),
     ]),
   );
 }

@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type Socket } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
@@ -9,6 +11,8 @@ export interface HttpAnswer {
   readonly status: number;
   readonly contentType: string;
   readonly body: string;
+  /** Sent instead of the body. Each piece is made when the client has read those before it. */
+  readonly pieces?: Iterable<string>;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -234,17 +238,40 @@ function closeServer(server: Server): Promise<void> {
 async function respond(request: IncomingMessage, response: ServerResponse, find: FindRoute, logger: Logger) {
   const gone = new AbortController();
   response.once("close", () => gone.abort());
-  const answer = await answerFor(request, find, gone.signal, logger);
-  const body = Buffer.from(answer.body);
-  response.writeHead(answer.status, {
-    "Content-Type": answer.contentType,
-    "Content-Length": body.length,
+  const { status, contentType, headers, body, pieces } = await answerFor(request, find, gone.signal, logger);
+  response.writeHead(status, {
+    "Content-Type": contentType,
+    ...(pieces === undefined && { "Content-Length": Buffer.byteLength(body) }),
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    ...answer.headers,
+    ...headers,
   });
-  response.end(request.method === "HEAD" ? undefined : body);
+  if (request.method === "HEAD") response.end();
+  else if (pieces === undefined) response.end(body);
+  else await pipeline(Readable.from(joined(pieces)), response).catch(noteFailure(request, logger));
+}
+
+/** Number of characters from which on pieces are sent: each takes a call of the kernel. */
+const LEAST_SENT = 65_536;
+
+function* joined(pieces: Iterable<string>): Generator<string> {
+  let text = "";
+  for (const piece of pieces) {
+    text += piece;
+    if (text.length < LEAST_SENT) continue;
+    yield text;
+    text = "";
+  }
+  yield text;
+}
+
+/** A client that leaves before the end of its answer is no failure. */
+function noteFailure({ url }: IncomingMessage, logger: Logger): (error: NodeJS.ErrnoException) => void {
+  return (error) => {
+    if (error.code === "ERR_STREAM_PREMATURE_CLOSE") return;
+    logger.error({ path: url, error: messageOf(error) }, "HTTP request failed");
+  };
 }
 
 async function answerFor(

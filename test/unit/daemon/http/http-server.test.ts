@@ -98,6 +98,63 @@ describe("openHttpServer", () => {
     socket.destroy();
   });
 
+  test("serves other clients while it makes the pieces of an answer that one reads", async () => {
+    const made: number[] = [];
+    function* pieces() {
+      for (let n = 0; n < 300; n++) {
+        made.push(n);
+        yield "x".repeat(100_000);
+      }
+    }
+    const streamed = new Map<string, Route>([
+      ["/pieces", () => ({ ...textAnswer(""), pieces: pieces() })],
+      ["/ok", () => textAnswer("ok")],
+    ]);
+    const { port } = await serve(streamed);
+    const reads = ask(port, "/pieces");
+    await expect.poll(() => made.length).toBeGreaterThan(0);
+    expect((await ask(port, "/ok")).body).toBe("ok");
+    expect(made.length).toBeLessThan(300);
+    expect((await reads).body.length).toBe(30_000_000);
+  });
+
+  test("makes no more pieces for a client that has left, and logs nothing", async () => {
+    let made = 0;
+    function* pieces() {
+      for (made = 0; made < 10_000; made++) yield "x".repeat(100_000);
+    }
+    const logger = memoryLogger();
+    const server = await serve(
+      new Map([["/pieces", () => ({ ...textAnswer(""), pieces: pieces() })]]),
+      logger,
+    );
+    const socket = connect(server.port, "127.0.0.1").on("error", () => {});
+    socket.write("GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n");
+    await new Promise((resolve) => socket.once("data", resolve));
+    socket.destroy();
+    await expect.poll(() => server.connections).toBe(0);
+    const before = made;
+    expect(before).toBeLessThan(10_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([made, logger.lines]).toEqual([before, []]);
+  });
+
+  test("breaks an answer off and logs the reason if a piece cannot be made", async () => {
+    function* pieces() {
+      yield "x".repeat(100_000);
+      throw new Error("secret detail");
+    }
+    const logger = memoryLogger();
+    const { port } = await serve(
+      new Map([["/pieces", () => ({ ...textAnswer(""), pieces: pieces() })]]),
+      logger,
+    );
+    await expect(fetch(`http://127.0.0.1:${port}/pieces`).then((answer) => answer.text())).rejects.toThrow();
+    expect(logger.lines).toMatchObject([
+      { level: "error", fields: { path: "/pieces", error: "secret detail" } },
+    ]);
+  });
+
   test("answers HEAD with the headers of GET and no body", async () => {
     const { port } = await serve();
     const { status, headers, body } = await ask(port, "/ok?a=1", "HEAD");
