@@ -17,6 +17,7 @@ describe("the items of a list that is cut into pieces", () => {
   test("are those of the whole list, however it is written and whatever it holds", () => {
     fc.assert(
       fc.property(rest, fc.array(item, { maxLength: 6 }), rest, indent, (before, items, after, spaces) => {
+        fc.pre(JSON.stringify({ ...before, ...after }, null, spaces).length < 8000);
         const text = JSON.stringify({ ...before, items, ...after }, null, spaces);
         const cut = parseLongList(text, "a.json", 0);
         if (cut === undefined) return;
@@ -45,6 +46,17 @@ describe("the items of a list that is cut into pieces", () => {
         },
       ),
     );
+  });
+
+  test("are an error that names the limit if too much text follows them", () => {
+    const text = JSON.stringify({
+      kind: "List",
+      apiVersion: "v1",
+      items: [{ a: 1 }],
+      more: ["x".repeat(8192)],
+    });
+    const cut = parseLongList(text, "a.json", 0);
+    expect(() => [...(cut?.items ?? [])]).toThrow("more than 8192 characters follow its items");
   });
 
   test("are found in what API servers and kubectl write", () => {

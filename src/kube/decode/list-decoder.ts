@@ -150,5 +150,5 @@ function* framesAround(
 }
 
 function notJson(): SyntaxError {
-  return new SyntaxError("the list is not JSON");
+  return new SyntaxError(`the list is not JSON, or more than ${LONGEST_END} characters follow its items`);
 }
