@@ -58,13 +58,30 @@ export function endpointIds(targets: Iterable<string>, known: EndpointIds): Endp
     ids.set(target, id);
     taken.add(id);
   }
+  const nextOf = new Map<number, number>();
   for (const target of arriving) {
-    let place = hashText(target) % MOST_STICKY_ENDPOINTS;
-    while (taken.has(FIRST_ENDPOINT + place)) place = (place + 1) % MOST_STICKY_ENDPOINTS;
+    const place = freePlace(hashText(target) % MOST_STICKY_ENDPOINTS, taken, nextOf);
     ids.set(target, FIRST_ENDPOINT + place);
     taken.add(FIRST_ENDPOINT + place);
   }
   return ids;
+}
+
+/**
+ * The first free place from a given one on. Remembers how far it went: whoever writes EndpointSlices can
+ * choose 16,000 addresses with the same hash, and each would pass all places of those before it.
+ * @param taken the ids that are taken
+ * @param nextOf where to go on from taken places, if that is not the next one; extended
+ */
+function freePlace(first: number, taken: ReadonlySet<number>, nextOf: Map<number, number>): number {
+  const passed: number[] = [];
+  let place = first;
+  while (taken.has(FIRST_ENDPOINT + place)) {
+    passed.push(place);
+    place = nextOf.get(place) ?? (place + 1) % MOST_STICKY_ENDPOINTS;
+  }
+  for (const one of passed) nextOf.set(one, place);
+  return place;
 }
 
 /** The ids of endpoints in a table: service port id to target to id. */

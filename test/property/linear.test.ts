@@ -8,6 +8,8 @@ import { decodeService } from "../../src/kube/decode/service.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
+import { endpointIds } from "../../src/ruleset/endpoint-numbers.ts";
+import { FIRST_ENDPOINT } from "../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { viewService } from "../../src/ruleset/service-view.ts";
 import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
@@ -73,6 +75,19 @@ describe("the work for objects with many", () => {
         expect(growth, `${step}: ${few[step]} to ${operations} operations`).toBeLessThan(FOUR_TIMES);
     }
   });
+});
+
+test("the work to number endpoints whose hashes a tenant chose grows with their number", () => {
+  const NONE = new Map<string, number>();
+  /** Alone, an endpoint gets the id of its hash. */
+  const hasLowHash = (target: string) => (endpointIds([target], NONE).get(target) ?? 0) < FIRST_ENDPOINT + 40;
+  const chosen: string[] = [];
+  for (let i = 0; chosen.length < 2000; i++) {
+    const target = `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255} . 8080`;
+    if (hasLowHash(target)) chosen.push(target);
+  }
+  const numbering = (count: number) => countOperations(() => endpointIds(chosen.slice(0, count), NONE));
+  expect(numbering(2000) / numbering(500)).toBeLessThan(FOUR_TIMES);
 });
 
 function explainInput(cache: ObjectCache): ExplainInput {
