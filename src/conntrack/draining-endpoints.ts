@@ -1,12 +1,14 @@
 import type { Family } from "../base/family.ts";
+import { addToGroup } from "../base/group-by.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { ServiceName } from "../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { joinParts, splitParts } from "../nft/elements.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { MOST_VANISHED } from "../ruleset/sets.ts";
 
 /** An address whose endpoints of a Service terminate, and that Service has a drain timeout. */
 export interface DrainingEndpoint {
@@ -31,8 +33,14 @@ export interface DrainedTarget {
 }
 
 /**
+ * Maximum number of TCP targets that are remembered of one namespace, of both families: more could not be
+ * reset at a time. Every sync looks at all of them, and no budget of Services limits what slices name.
+ */
+const MOST_TARGETS = 2 * MOST_VANISHED;
+
+/**
  * {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. Of a slice, only
- * the first {@link MOST_PORTS} TCP ports count.
+ * the first {@link MOST_PORTS} TCP ports count; of a namespace, {@link MOST_TARGETS} targets.
  */
 interface Draining extends DrainingEndpoint {
   readonly targets: ReadonlyMap<string, number>;
@@ -46,7 +54,9 @@ export class DrainingEndpoints {
   readonly #cache: ObjectCache;
   readonly #now: () => number;
   /** By Service and address; only Services with such addresses. */
-  readonly #services = new Map<ServiceName, ReadonlyMap<string, Draining>>();
+  readonly #services = new Map<ServiceName, Map<string, Draining>>();
+  /** The number of targets that are remembered of each namespace. */
+  readonly #targetCounts = new Map<string, number>();
 
   /** @param now monotonic clock, milliseconds */
   constructor(cache: ObjectCache, now: () => number) {
@@ -54,16 +64,24 @@ export class DrainingEndpoints {
     this.#now = now;
   }
 
-  /** Reads the current EndpointSlices of a Service. */
+  /**
+   * Reads the current EndpointSlices of a Service. If its namespace has too many targets, those that
+   * terminate for the longest time are remembered.
+   */
   update(service: ServiceName): void {
     const timeout = this.#cache.service(service)?.drainTimeoutMs;
     const before = this.#services.get(service);
     this.#services.delete(service);
+    if (before !== undefined) this.#countTargets(service, -targetCount(before));
     if (timeout === undefined) return;
     const now = this.#now();
+    const sinceOf = (address: string) => before?.get(address)?.since ?? now;
+    const slices = this.#cache.slices(service);
+    const oldestFirst = [...terminating(slices)].sort((a, b) => sinceOf(a) - sinceOf(b));
+    const room = MOST_TARGETS - (this.#targetCounts.get(namespaceOf(service)) ?? 0);
     const after = new Map<string, Draining>();
-    for (const [address, targets] of terminating(this.#cache.slices(service))) {
-      const since = before?.get(address)?.since ?? now;
+    for (const [address, targets] of targetsAt(oldestFirst, slices, room)) {
+      const since = sinceOf(address);
       after.set(address, {
         family: familyOf(address),
         service,
@@ -73,7 +91,16 @@ export class DrainingEndpoints {
         targets,
       });
     }
-    if (after.size > 0) this.#services.set(service, after);
+    if (after.size === 0) return;
+    this.#services.set(service, after);
+    this.#countTargets(service, targetCount(after));
+  }
+
+  #countTargets(service: ServiceName, added: number): void {
+    const namespace = namespaceOf(service);
+    const count = (this.#targetCounts.get(namespace) ?? 0) + added;
+    if (count > 0) this.#targetCounts.set(namespace, count);
+    else this.#targetCounts.delete(namespace);
   }
 
   /** All of them, by Service. */
@@ -127,12 +154,11 @@ export class DrainingEndpoints {
 
   /** Takes over from an earlier process that the time of a target was over. @param dueAt when that was */
   adopt(target: string, dueAt: number): void {
+    const [address = ""] = splitParts(target);
     for (const [service, addresses] of this.#services) {
       const timeout = this.#cache.service(service)?.drainTimeoutMs ?? 0;
-      const earlier = [...addresses.values()]
-        .filter((one) => one.targets.has(target))
-        .map((one): [string, Draining] => [one.address, { ...one, since: dueAt - timeout, dueAt }]);
-      if (earlier.length > 0) this.#services.set(service, new Map([...addresses, ...earlier]));
+      const one = addresses.get(address);
+      if (one?.targets.has(target)) addresses.set(address, { ...one, since: dueAt - timeout, dueAt });
     }
   }
 
@@ -184,18 +210,58 @@ export function receivers(
   };
 }
 
-/** Finds the addresses whose entries all terminate, and counts the entries of each of their targets. */
-function terminating(slices: readonly EndpointSlice[]): ReadonlyMap<string, Map<string, number>> {
-  const found = new Map<string, Map<string, number>>();
+/** Finds the addresses whose entries all terminate. */
+function terminating(slices: readonly EndpointSlice[]): ReadonlySet<string> {
+  const found = new Set<string>();
   for (const { endpoints } of slices) {
-    for (const { address, terminating: isEnding } of endpoints) if (isEnding) found.set(address, new Map());
+    for (const { address, terminating: isEnding } of endpoints) if (isEnding) found.add(address);
   }
   if (found.size === 0) return found;
   for (const { endpoints } of slices) {
     for (const { address, terminating: isEnding } of endpoints) if (!isEnding) found.delete(address);
   }
-  for (const slice of slices) countTargets(slice, found);
   return found;
+}
+
+const NO_TARGETS: ReadonlyMap<string, number> = new Map();
+
+/**
+ * Counts how many entries of slices name each target of some addresses.
+ * @param room maximum number of targets; the first addresses get it
+ */
+function targetsAt(
+  addresses: readonly string[],
+  slices: readonly EndpointSlice[],
+  room: number,
+): ReadonlyMap<string, ReadonlyMap<string, number>> {
+  const found = new Map<string, ReadonlyMap<string, number>>();
+  for (const address of addresses) found.set(address, NO_TARGETS);
+  if (found.size === 0) return found;
+  const portsAt = new Map<string, (readonly number[])[]>();
+  for (const { ports, endpoints } of slices) {
+    const numbers = tcpPorts({ ports }).slice(0, MOST_PORTS);
+    for (const { address } of endpoints) if (found.has(address)) addToGroup(portsAt, address, numbers);
+  }
+  let left = room;
+  for (const address of addresses) {
+    if (left <= 0) break;
+    const targets = new Map<string, number>();
+    for (const number of (portsAt.get(address) ?? []).flat()) {
+      const target = joinParts(address, number);
+      const count = targets.get(target) ?? 0;
+      if (count === 0 && left <= 0) continue;
+      if (count === 0) left--;
+      targets.set(target, count + 1);
+    }
+    if (targets.size > 0) found.set(address, targets);
+  }
+  return found;
+}
+
+function targetCount(addresses: ReadonlyMap<string, Draining>): number {
+  let count = 0;
+  for (const { targets } of addresses.values()) count += targets.size;
+  return count;
 }
 
 /** Counts how many entries of a slice name each target of some addresses. */

@@ -9,9 +9,19 @@ import type { EndpointSlice, SliceEndpoint } from "../../../src/model/endpoint-s
 import type { Service } from "../../../src/model/service.ts";
 import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { cacheOf, DRAINING, endpoint, named, service, slice, testNodeContext } from "../../support/build.ts";
+import {
+  cacheOf,
+  DRAINING,
+  endpoint,
+  named,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
+import { countOperations } from "../../support/operations.ts";
 
 const [A, B, C] = ["10.244.2.11", "10.244.2.12", "10.244.2.13"] as const;
 const DRAIN = 60_000;
@@ -295,6 +305,46 @@ test("a namespace with many endpoints displaces none of another's", async () => 
   const held = await sync(VANISHED_DELAY);
   expect(held).toContain(at(A));
   expect(held).toHaveLength(MOST_VANISHED);
+});
+
+/** A Service that drains many endpoints. */
+function drainingMany(count: number, ports: number) {
+  const addresses = Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+  const slicePorts = Array.from({ length: ports }, (_, i) => slicePort(8000 + i, { name: `p${i}` }));
+  return {
+    services: [service({ drainTimeoutMs: DRAIN })],
+    slices: [slice({ endpoints: addresses.map(ending), ports: slicePorts, family: "ip" })],
+  };
+}
+
+test("a neighbour's sync looks at a limited number of a tenant's draining endpoints", () => {
+  const operations = (count: number) => {
+    const { vanished, reconciler, cache } = start(drainingMany(count, 16));
+    vanished.update(cache.takeDirty());
+    return countOperations(() => {
+      vanished.update([]);
+      vanished.putInto(reconciler.state);
+      vanished.nextChangeAt();
+    });
+  };
+  expect(operations(5120) / operations(512)).toBeLessThan(2);
+});
+
+test("those that terminate for the longest time are drained if a namespace has too many", async () => {
+  const { cache, clock, sync, vanished } = start({ slices: [] });
+  const few = drainingMany(2 * MOST_VANISHED, 1);
+  for (const one of few.services) cache.putService(one);
+  for (const one of few.slices) cache.putSlice(one);
+  await sync();
+  clock.now += 1;
+  const many = drainingMany(2 * MOST_VANISHED + 10, 1).slices.map((one) => ({
+    ...one,
+    endpoints: one.endpoints.toReversed(),
+  }));
+  for (const one of many) cache.putSlice(one);
+  await sync();
+  const targets = many.flatMap(({ endpoints }) => endpoints.map(({ address }) => `${address} . 8000`));
+  expect([...vanished.resettable("ip", targets)].sort()).toEqual(targets.slice(10).sort());
 });
 
 test("the timer requests a sync when a drain timeout is over, also of UDP ports alone, and if the wall clock is set", async () => {
