@@ -4,7 +4,7 @@ import type { Flow } from "../kernel/conntrack.ts";
 import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
-import type { ServiceName } from "../model/ids.ts";
+import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -160,6 +160,14 @@ export class UdpFrontends {
       });
       return this.#serving(slices, port, isDrained);
     };
+    const haveServing = new Map<ServicePortKey, boolean>();
+    const hasServing = (port: ServicePort): boolean => {
+      const known = haveServing.get(port.key);
+      if (known !== undefined) return known;
+      const isAny = this.#serving(this.#slicesOf(port), port, isDrained).length > 0;
+      haveServing.set(port.key, isAny);
+      return isAny;
+    };
     const isStale = ({ destination, replySource }: Translation): boolean => {
       const isTranslated =
         replySource.address !== destination.address || replySource.port !== destination.port;
@@ -171,7 +179,7 @@ export class UdpFrontends {
       const isAnswered = endpointsAt(replySource.address, port).some(
         (endpoint) => replySource.port === (isRange ? destination.port : endpoint.port),
       );
-      return !isAnswered && (isTranslated || this.#serving(this.#slicesOf(port), port, isDrained).length > 0);
+      return !isAnswered && (isTranslated || hasServing(port));
     };
     const known = new Map<string, boolean>();
     return ({ destination, replySource }) => {

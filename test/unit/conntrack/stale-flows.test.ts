@@ -18,6 +18,7 @@ import {
 import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
+import { countOperations } from "../../support/operations.ts";
 import { dns, UdpNode } from "../../support/udp-node.ts";
 
 const NODE = "192.0.2.2";
@@ -59,6 +60,23 @@ const WANTED: Objects = {
     slice({ service: "rtp", ports: [slicePort(5004, udp)], endpoints: ["10.244.1.5"] }),
   ],
 };
+
+test("the work to judge untranslated flows to a range grows with their number, not with that of endpoints", () => {
+  const operations = (flows: number): number => {
+    const crowd = new UdpNode();
+    const endpoints = Array.from({ length: 500 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
+    const slices = [slice({ service: "rtp", ports: [slicePort(5004, udp)], endpoints })];
+    crowd.sync({ services: [RTP], slices });
+    const judge = crowd.frontends.judge(HOSTS, NOT_REMOVED);
+    return countOperations(() => {
+      for (let i = 0; i < flows; i++) {
+        const destination = `203.0.113.1 . ${8000 + i}`;
+        expect(judge(flow(destination, destination))).toBe(true);
+      }
+    });
+  };
+  expect(operations(201) - operations(1)).toBeLessThan(200 * 500);
+});
 
 describe("a flow", () => {
   const node = new UdpNode();
