@@ -44,6 +44,14 @@ test("a range of another port than the only one is invalid, and the reason names
   });
 });
 
+test("a similar name is only searched among few ports, as a Service may have thousands", () => {
+  const many = Array.from({ length: 8000 }, (_, i) => port(i + 1, { name: `port-${i + 1}` }));
+  expect(decoded("port=1-5", many.slice(0, 100))).toMatchObject({
+    reason: expect.stringMatching(/did you mean port-1\?$/),
+  });
+  expect(decoded("port=1-5", many)).toMatchObject({ reason: expect.stringMatching(/and 7995 more$/) });
+});
+
 test.each([
   ["", 'must be NAME=FIRST-LAST, or several with commas between, not ""'],
   ["rtp=5000", 'must be NAME=FIRST-LAST, or several with commas between, not "rtp=5000"'],
