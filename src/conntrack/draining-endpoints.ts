@@ -5,8 +5,10 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { joinParts, splitParts } from "../nft/elements.ts";
+import type { ServicePortLists } from "../ruleset/endpoint-list.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { MOST_VANISHED } from "../ruleset/sets.ts";
 
@@ -184,6 +186,20 @@ export class DrainingEndpoints {
   }
 }
 
+const NOBODY: ReadonlySet<string> = new Set();
+
+/** The targets that get new connections of a Service, and its lists that have them. */
+interface Receiving {
+  readonly lists: readonly (ServicePortLists | undefined)[];
+  readonly targets: ReadonlySet<string>;
+}
+
+/**
+ * They stay until the Service is rendered again: every sync asks for those that drain an endpoint, and each
+ * may have 150,000 targets.
+ */
+const receiving = new WeakMap<Service, Receiving>();
+
 /**
  * Returns a function that tells whether rules send new connections to a target of a Service: then its
  * connections stay, as no other endpoint is there to take them.
@@ -195,13 +211,17 @@ export function receivers(
   const known = new Map<ServiceName, ReadonlySet<string>>();
   const targetsOf = (name: ServiceName): ReadonlySet<string> => {
     const service = cache.service(name);
-    const ports = service === undefined ? [] : servicePortsOf(service);
-    return new Set(
-      ports.flatMap(({ family, key }) => {
-        const { cluster, local } = families[family]?.servicePortRules(key)?.lists ?? {};
-        return [...(cluster?.targets ?? []), ...(local?.targets ?? [])];
-      }),
+    if (service === undefined) return NOBODY;
+    const lists = servicePortsOf(service).map(
+      ({ family, key }) => families[family]?.servicePortRules(key)?.lists,
     );
+    const before = receiving.get(service);
+    if (before?.lists.every((one, index) => one === lists[index])) return before.targets;
+    const targets = new Set(
+      lists.flatMap((one) => [...(one?.cluster?.targets ?? []), ...(one?.local?.targets ?? [])]),
+    );
+    receiving.set(service, { lists, targets });
+    return targets;
   };
   return (service, target) => {
     const targets = known.get(service) ?? targetsOf(service);

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import {
   shownVanished,
   VANISHED_DELAY,
@@ -328,6 +328,18 @@ test("a neighbour's sync looks at a limited number of a tenant's draining endpoi
     });
   };
   expect(operations(5120) / operations(512)).toBeLessThan(2);
+});
+
+test("a neighbour's sync does not read all endpoints of a Service that drains one again", async () => {
+  const { sync, vanished, reconciler } = start({ slices: [slice({ endpoints: [ending(A), B, C] })] });
+  await sync();
+  expect(await sync(DRAIN)).toEqual([at(A)]);
+  const [rules] = reconciler.state.families.ip?.allServicePortRules() ?? [];
+  const targets = rules?.lists.cluster?.targets ?? [];
+  expect(targets).toEqual([at(B), at(C)]);
+  const read = vi.spyOn(targets, Symbol.iterator);
+  vanished.putInto(reconciler.state);
+  expect(read).not.toHaveBeenCalled();
 });
 
 test("those that terminate for the longest time are drained if a namespace has too many", async () => {
