@@ -71,6 +71,13 @@ const FLOWS_AT_ONCE = 5000;
 const RETRY = 1000;
 const MAX_RETRY = 60_000;
 
+/**
+ * Pause after a cleaning, in durations of it, and its maximum in milliseconds: changes of one tenant's UDP
+ * Service must not have the table, which may hold a million flows, listed all the time.
+ */
+const PAUSE_RATIO = 4;
+const MAX_PAUSE = 10_000;
+
 const HINT =
   "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
 
@@ -85,6 +92,8 @@ export class StaleFlowCleaner {
   #formerHosts: ReadonlySet<string> = new Set();
   #isRequested = false;
   #underWay: Promise<void> | undefined;
+  /** When the next cleaning may begin, on the monotonic clock. */
+  #mayBeginAt = Number.NEGATIVE_INFINITY;
   #retry: Timer | undefined;
   /** Failed cleanings since the last successful one. */
   #failed = 0;
@@ -99,7 +108,10 @@ export class StaleFlowCleaner {
     );
   }
 
-  /** Cleans now, or after the current cleaning. Resolves when no cleaning is pending. Never rejects. */
+  /**
+   * Cleans now, or some time after the current or last cleaning. Resolves when no cleaning is pending. Never
+   * rejects.
+   */
   clean(): Promise<void> {
     this.#isRequested = true;
     this.#underWay ??= this.#drain();
@@ -107,9 +119,15 @@ export class StaleFlowCleaner {
   }
 
   async #drain(): Promise<void> {
+    const { clock } = this.#parts;
     while (this.#isRequested) {
+      const pause = this.#mayBeginAt - clock.monotonic();
+      if (pause > 0) await new Promise<void>((resolve) => clock.after(pause, resolve));
       this.#isRequested = false;
+      const startedAt = clock.monotonic();
       await this.#cleanOnce();
+      const endedAt = clock.monotonic();
+      this.#mayBeginAt = endedAt + Math.min(MAX_PAUSE, PAUSE_RATIO * (endedAt - startedAt));
     }
     this.#underWay = undefined;
   }

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
@@ -423,6 +424,26 @@ describe("StaleFlowCleaner", () => {
     await Promise.all([clean(other), clean(WANTED), clean(other)]);
     expect(table.listings, "with one that looks whether it is gone").toBe(3);
     expect(table.deleted).toEqual([TO_DNS]);
+  });
+
+  test("takes at most a fifth of the time, however often a Service changes", async () => {
+    const { clean, clock, table } = makeCleaner();
+    const LISTING = 1000;
+    table.whileListed = () => clock.advance(LISTING);
+    await clean(WANTED);
+    expect(table.listings).toBe(1);
+    const cleaned = clean(WANTED);
+    await setImmediate();
+    expect(table.listings).toBe(1);
+    clock.advance(4 * LISTING - 1);
+    await setImmediate();
+    expect(table.listings).toBe(1);
+    clock.advance(1);
+    await cleaned;
+    expect(table.listings).toBe(2);
+    clock.advance(4 * LISTING);
+    await clean(WANTED);
+    expect(table.listings).toBe(3);
   });
 
   test("deletes the flows of a NodePort at an address that has none any more, once", async () => {
