@@ -52,6 +52,7 @@ const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {
   "60 Services of 100 ports x 1,000 endpoints, with resets": [
     { services: 60, ports: 100, endpoints: 1000, samePods: true, resets: true },
   ],
+  "a Service of 16 ports x 9,000 endpoints that drain": [{ ports: 16, endpoints: 9000, drains: true }],
 };
 
 /** All scenes: first those that once harmed neighbours, then all pairs of features at their budgets. */

@@ -1,4 +1,4 @@
-import { ON_REMOVED_ANNOTATION } from "../../src/model/connection-life.ts";
+import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../src/model/connection-life.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/model/scheduler.ts";
 import { PORT_RANGES_ANNOTATION } from "../../src/model/service-annotations.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
@@ -29,6 +29,8 @@ export interface TenantShape {
   readonly protocol: "TCP" | "UDP";
   /** Whether connections to endpoints that leave are reset. */
   readonly resets: boolean;
+  /** Whether terminating endpoints have a drain timeout. */
+  readonly drains: boolean;
 }
 
 const PLAIN: TenantShape = {
@@ -49,6 +51,7 @@ const PLAIN: TenantShape = {
   local: false,
   protocol: "TCP",
   resets: false,
+  drains: false,
 };
 
 /** The features of a Service, each at its limit, in the order of the names of pairs. */
@@ -173,13 +176,19 @@ function specOf(shape: TenantShape, index: number): Readonly<Record<string, unkn
   };
 }
 
-function annotationsOf({ portRanges, scheduler, resets }: TenantShape): Readonly<Record<string, string>> {
+function annotationsOf({
+  portRanges,
+  scheduler,
+  resets,
+  drains,
+}: TenantShape): Readonly<Record<string, string>> {
   // With gaps, so that no two ranges can be joined.
   const ranges = times(portRanges, (n) => `tcp-80=${20_000 + 20 * n}-${20_009 + 20 * n}`);
   return {
     ...(portRanges > 0 ? { [PORT_RANGES_ANNOTATION]: ranges.join(",") } : {}),
     ...(scheduler === undefined ? {} : { [SCHEDULER_ANNOTATION]: scheduler }),
     ...(resets ? { [ON_REMOVED_ANNOTATION]: "reset" } : {}),
+    ...(drains ? { [DRAIN_TIMEOUT_ANNOTATION]: "1s" } : {}),
   };
 }
 
@@ -229,7 +238,10 @@ export const MOTIONS: Readonly<
   Record<string, (services: readonly TenantService[], round: number) => readonly TenantChange[]>
 > = {
   made: (services) => services.flatMap((one) => [putService(one.service), ...one.slices.map(putSlice)]),
-  "last endpoint unready": (services) => services.flatMap(({ slices }) => slices.map(unready).map(putSlice)),
+  "last endpoint unready": (services) =>
+    services.flatMap(({ slices }) => slices.map((slice) => putSlice(conditioned(slice, UNREADY)))),
+  "endpoints terminate": (services) =>
+    services.flatMap(({ slices }) => slices.map((slice) => putSlice(conditioned(slice, TERMINATING)))),
   "endpoints ready": (services) => services.flatMap(({ slices }) => slices.map(putSlice)),
   "annotations that are not understood": (services, round) =>
     services.map(({ service }) =>
@@ -261,8 +273,10 @@ function putSlice(object: StubObject): TenantChange {
   return ["put", "endpointslices", object];
 }
 
-function unready(slice: StubObject): StubObject {
-  const conditions = { ready: false, serving: false, terminating: false };
+const UNREADY = { ready: false, serving: false, terminating: false };
+const TERMINATING = { ready: false, serving: true, terminating: true };
+
+function conditioned(slice: StubObject, conditions: typeof UNREADY): StubObject {
   return {
     ...slice,
     endpoints: (slice.endpoints as readonly object[]).map((entry) => ({ ...entry, conditions })),
