@@ -11,7 +11,7 @@ export interface ProbedFeature {
   readonly transaction: Transaction;
 }
 
-const UPGRADE = "use nft 1.1.3 or newer, or name another with --nft-path";
+const UPGRADE = "use nft 1.1.3 or newer, or set --nft-path to another program";
 
 /**
  * Checks that nft and the kernel have all required features, by test transactions that change nothing. Does

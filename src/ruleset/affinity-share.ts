@@ -6,10 +6,10 @@ const ENOUGH_ROOM = 0.8;
 
 /**
  * Computes how many entries of each service port to delete from an affinity map that is nearly full. The
- * ports with the most entries are cut to a common maximum, so that no port with fewer loses any.
+ * ports with the most entries are cut to a common maximum, so that ports with fewer entries lose none.
  * @param counts entries by service port, in any order
  * @param size maximum number of entries of the map
- * @returns none for a map with room
+ * @returns an empty result if the map has room
  */
 export function excessEntries<Port>(
   counts: ReadonlyMap<Port, number>,

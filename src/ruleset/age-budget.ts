@@ -2,7 +2,7 @@ import { lowerBound } from "../base/first-sorted.ts";
 import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { compareAge, type Service } from "../model/service.ts";
 
-/** The amount of something that Services share: for all of them, and for those of one namespace. */
+/** The limits of a shared resource: for all Services together, and for the Services of one namespace. */
 export interface SharedLimits {
   readonly all: number;
   readonly namespace: number;
@@ -12,7 +12,9 @@ export interface SharedLimits {
 export interface Claim {
   readonly service: Pick<Service, "name" | "createdAt">;
   readonly amount: number;
-  /** The name of what it wants if Services with the same name share it: then only the oldest one needs it. */
+  /**
+   * The name of the wanted resource, if Services with the same name share it. Only the oldest one is charged.
+   */
   readonly shared?: string | undefined;
 }
 
@@ -32,14 +34,16 @@ const NONE: Shortfalls = new Map();
 const NOBODY: ReadonlySet<ServiceName> = new Set();
 
 /**
- * Divides something among Services by age. From the oldest to the newest, a Service gets all that it wants if
- * enough is left for its namespace, and then for all; otherwise it gets nothing. A newer Service that wants
- * less may still get that. So the outcome depends on older Services and on current claims, not on history.
+ * Divides a resource among Services by age. From the oldest to the newest, each Service gets all that it
+ * wants if its namespace's limit and the total limit leave enough; otherwise it gets nothing. A newer Service
+ * that wants less may still get that. So the outcome depends on older Services and on current claims, not on
+ * history.
  *
- * What Services share counts once, for the oldest of them; in a namespace's share, for its oldest.
+ * A shared claim counts once, for the oldest Service that has it; in a namespace's share, for the oldest of
+ * that namespace.
  *
  * While there is enough for all, a claim costs a few additions. Otherwise a change of a claim costs one pass
- * over all.
+ * over all claims.
  */
 export class AgeBudget<C extends Claim = Claim> {
   readonly #claims = new Map<ServiceName, C>();

@@ -15,22 +15,22 @@ import type { SharedObjects } from "./shared-objects.ts";
 /** The chain that answers echo requests. */
 export const ANSWER_PING = "answer-ping" satisfies StaticChainName;
 
-/** The chain that answers those of pods and of the node itself. */
+/** The chain that answers echo requests of pods and of the node itself. */
 export const ANSWER_INSIDE = "answer-ping-inside" satisfies StaticChainName;
 
 /** The protocols of echo requests, by nft's names. */
 export const ECHO_PROTOCOLS = { ip: "icmp", ip6: "icmpv6" } as const satisfies ByFamily<string>;
 
 /**
- * Looks up the destination of an echo request; no rules unless enabled. A packet that gets no answer goes on:
- * the option adds answers, and refuses nothing.
+ * Looks up the destination of an echo request; no rules unless enabled. A packet without an answer continues:
+ * the option only adds answers, and refuses nothing.
  */
 export function pingRules({ family, answerPing }: Pick<FamilyContext, "family" | "answerPing">): Rule[] {
   if (!answerPing) return [];
   return [[echoRequest(family), verdictMap(destinationAddress(family), PING_IPS)]];
 }
 
-/** Matches echo requests of a family: no error, and nothing of neighbour discovery. */
+/** Matches echo requests of a family, but not ICMP errors or neighbour discovery. */
 export function echoRequest(family: Family): Statement {
   return matches(payload(ECHO_PROTOCOLS[family], "type"), "echo-request");
 }
@@ -89,7 +89,7 @@ function conditionOf({ way, refusal, guard }: FrontendRules): string | undefined
 
 /**
  * Maximum number of distinct conditions of one address. Services that share an address may each have source
- * ranges of their own. Beyond this number, those of the last sets by name do not count.
+ * ranges of their own. Beyond this number, the conditions of the last sets by name are ignored.
  */
 const MOST_CONDITIONS = 8;
 
@@ -134,7 +134,7 @@ export class PingAnswers {
   }
 }
 
-/** Changes a count. @returns whether it was 0, or is now: then it is deleted */
+/** Changes a count. @returns whether it was 0 before, or is 0 now and deleted */
 function add(counts: Map<string, number>, key: string, change: 1 | -1): boolean {
   const before = counts.get(key) ?? 0;
   if (before + change === 0) counts.delete(key);
@@ -144,7 +144,9 @@ function add(counts: Map<string, number>, key: string, change: 1 | -1): boolean 
 
 type AnswerChain = typeof ANSWER_PING | typeof ANSWER_INSIDE | PingName;
 
-/** The chain for some conditions, sorted: the one for all clients comes first. Undefined for no condition. */
+/**
+ * The chain for sorted conditions; the condition for all clients sorts first. Undefined without conditions.
+ */
 function chainFor(conditions: readonly string[]): AnswerChain | undefined {
   const [first, second] = conditions;
   if (first === undefined || first === ANSWER_PING) return first;

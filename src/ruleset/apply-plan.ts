@@ -23,11 +23,11 @@ export const STEP_NAMES = [
   "new entries",
   "other values",
   "ranges of ports",
-  "entries that go",
-  "elements that go",
-  "chains that go",
-  "handover chains that go",
-  "second maps that go",
+  "removed entries",
+  "removed elements",
+  "removed chains",
+  "removed handover chains",
+  "removed second maps",
 ] as const;
 
 /**
@@ -53,15 +53,14 @@ export interface PlanOptions {
   /** Maximum number of elements in each transaction of a step that is split. */
   readonly chunkSize?: number | undefined;
   /**
-   * Deletions of chains that were not sent yet: such a chain is still there, and not new if it is needed
-   * again.
+   * Deletions of chains that are not sent yet. These chains still exist, so they are not new if needed again.
    */
   readonly stale?: readonly TableDelta[];
 }
 
 /**
- * Maximum number of elements in one transaction of several. nft takes 24 MB for so many, and splitting costs
- * no extra CPU.
+ * Maximum number of elements in one transaction of several. nft takes 24 MB for 7,000 elements, and splitting
+ * costs no extra CPU.
  */
 export const CHUNK_SIZE = 7000;
 
@@ -87,7 +86,7 @@ export function applyPlan(
     { name: "new chains", deltas: chains },
     { name: "second maps", deltas: begin },
     ...changes(main, chunkSize),
-    { name: "second maps that go", deltas: end },
+    { name: "removed second maps", deltas: end },
   ];
   return steps.filter((step) => !step.deltas.every(isEmptyDelta));
 }
@@ -176,7 +175,7 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 
 /**
  * Splits changes of existing tables in two if verdicts lead to new chains. A packet in flight sees the newest
- * verdicts, but the previous rules of a chain, and a new chain had none.
+ * verdicts, but the previous rules of a chain, and a new chain has no previous rules.
  * @returns no chains if one transaction suffices
  */
 function newChainsFirst(
@@ -219,14 +218,14 @@ function newChainsFirst(
  */
 function changes(deltas: readonly TableDelta[], size: number): Step[] {
   const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
-  const last: Step = { name: "chains that go", deltas: deletions };
+  const last: Step = { name: "removed chains", deltas: deletions };
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
     const declarations = main.map(withoutElements).filter((delta) => !isEmptyDelta(delta));
     return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas), last];
   }
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
-  const end: Step = { name: "handover chains that go", deltas: handoverEnd(deltas) };
+  const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
   // nft's JSON cannot delete timeouts: see transaction-text.ts.
   if (deletions.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0)) return [...ifBusy, end];
   return [
@@ -260,13 +259,13 @@ function leadsElsewhere({ elements }: TableDelta): boolean {
 }
 
 /**
- * Steps for elements that leave a consistent state each: first additions, entries last; then new values; then
- * deletions, entries first.
+ * Steps for elements, each of which leaves a consistent state: first additions, with entries last; then new
+ * values; then deletions, with entries first.
  */
 function elementSteps(deltas: readonly TableDelta[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
-  // Verdicts come last and go first: they lead packets to the chains that look into the other sets, such as
-  // source ranges.
+  // Verdicts are added last and deleted first: they lead packets to the chains that look into the other sets,
+  // such as source ranges.
   const parts = deltas
     .flatMap((delta) =>
       delta.elements.flatMap((elements) =>
@@ -290,8 +289,8 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
     step("new entries", entries, "added"),
     step("other values", parts, "replaced"),
     { name: "ranges of ports", deltas: ranges },
-    step("entries that go", entries.toReversed(), "deleted"),
-    step("elements that go", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
+    step("removed entries", entries.toReversed(), "deleted"),
+    step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
   ];
 }
 

@@ -17,7 +17,7 @@ const jump = (target: StaticChainName): Rule => [{ jump: { target } }];
 
 const ACCEPT: Statement = { accept: null };
 
-/** Chains for new connections accept all other packets first, to save them the other rules. */
+/** Chains for new connections accept all other packets first, so that these skip the remaining rules. */
 const UNLESS_NEW: Rule = [CONNECTION_IS_NOT_NEW, ACCEPT];
 
 /**

@@ -33,7 +33,7 @@ export class Candidates {
     return this.#conflicts;
   }
 
-  /** Replaces a candidate for a frontend. @param before ignored if it is no candidate */
+  /** Replaces a candidate for a frontend. @param before ignored if it is not a candidate */
   replace(
     key: string,
     before: ServicePortRules | undefined,

@@ -17,12 +17,12 @@ export const CHECK_CLIENT_LIMITS: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIM
 
 /**
  * The chain that enforces limits. Each rule ends if the client is within its limit, and if the set is full.
- * The rate comes first: a connection beyond it takes no place among the connections at a time.
+ * The rate comes first: a connection beyond it does not count as a concurrent connection.
  */
 export function clientLimitChain(family: FamilyContext["family"], limits: ClientLimits): Chain {
   const { connections, rate = GREATEST_RATE } = limits;
   const refuse: Statement = { goto: { target: CLIENT_LIMIT_REFUSAL } };
-  // The limit is a part of the key: an element keeps the limit that it was made with.
+  // The limit is a part of the key: an element keeps the limit that it was created with.
   const key = (limit: number) => concat(SERVICE_PORT_ID, randomNumber(1, limit), sourceAddress(family));
   const { amount, per, burst } = rate;
   const timed = { elem: { val: key(rateNumber(rate)), timeout: refillSeconds(rate) } };

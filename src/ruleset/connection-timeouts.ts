@@ -60,7 +60,7 @@ export function timeoutsFor(
 
 /**
  * Sends a packet with the id of a list or external way in the register to the chain with its service port's
- * timeouts. All ways of a service port share one element. Only the first packet of a connection gets here,
- * and the kernel takes timeouts with no other.
+ * timeouts. All ways of a service port share one element. Only the first packet of a connection reaches this
+ * rule, and the kernel assigns timeouts with no other packet.
  */
 export const TO_TIMEOUTS: Rule = [verdictMap(SERVICE_PORT_ID, TIMEOUTS)];

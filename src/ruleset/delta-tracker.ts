@@ -54,7 +54,7 @@ export class DeltaTracker {
     return this.#table;
   }
 
-  /** How many elements were written since the last commit; 0 before the first one. */
+  /** Number of elements written since the last commit; 0 before the first one. */
   get writtenElements(): number {
     return this.#elementCount;
   }
@@ -113,7 +113,7 @@ export class DeltaTracker {
     this.#table.sets.delete(name);
   }
 
-  /** Adds an object with timeouts. Its name stands for its content. */
+  /** Adds an object with timeouts. Its name identifies its content. */
   putTimeouts(policy: TimeoutPolicy): void {
     this.#table.timeouts ??= new Map();
     if (!this.#timeouts.has(policy.name)) this.#timeouts.set(policy.name, undefined);
@@ -146,7 +146,7 @@ export class DeltaTracker {
     const deletedSets = touchedSets.flatMap(([name, committed]) =>
       committed === undefined || sets.has(name) ? [] : [committed.spec],
     );
-    // Each has a chain of the same name, which comes and goes with it.
+    // Each has a chain of the same name, which is added and deleted with it.
     const touchedTimeouts = sortedEntries(this.#timeouts);
     const elements = this.#isCommitted
       ? [
@@ -210,7 +210,7 @@ export class DeltaTracker {
     this.#timeouts.clear();
   }
 
-  /** A new set is added with all of its elements; a deleted one is emptied before. */
+  /** A new set is added with all of its elements; a deleted one is emptied first. */
   #pendingElements(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
     const known = this.#sets.get(name);
     if (this.#sets.has(name) && known === undefined) return [];

@@ -18,7 +18,10 @@ interface Endpoints extends Weights {
   readonly local: number;
 }
 
-/** The budget of its own that a Service exceeds; undefined for none. @param count its {@link elementCount} */
+/**
+ * The per-Service budget that a Service exceeds; undefined if it exceeds none.
+ * @param count its {@link elementCount}
+ */
 export function ownExcess(service: Service, count: number, nodeContext: NodeContext): Excess | undefined {
   const { maxServiceElements = Number.POSITIVE_INFINITY, maxServicePortRanges = Number.POSITIVE_INFINITY } =
     nodeContext[0] ?? {};
@@ -32,7 +35,7 @@ export function ownExcess(service: Service, count: number, nodeContext: NodeCont
 
 /**
  * The maximum number of elements of a Service and its slices in the kernel, including endpoints that are not
- * ready. Computed without making them: ports, addresses and endpoints multiply, so a Service of a few
+ * ready. Computed without creating them: ports, addresses and endpoints multiply, so a Service of a few
  * kilobytes can have millions.
  */
 export function elementCount(
@@ -62,7 +65,7 @@ export function elementCount(
 
 interface FrontendAddresses {
   readonly external: number;
-  /** Number of them that are restricted to source ranges. */
+  /** Number of addresses that are restricted to source ranges. */
   readonly guarded: number;
   /** Whether a port of the Service has ranges. */
   readonly areRanged: boolean;
@@ -86,7 +89,7 @@ function frontendElements(
   const limits = service.clientLimits === undefined ? 0 : 1;
   const ofPort = 1 + limits + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
   if (!areRanged) return ofPort;
-  // Explicit ports have another element. Each dividing range may split a range in two; two lists may be
+  // Explicit ports have one more element. Each dividing range may split a range in two; two lists may be
   // empty.
   const ranges = servedRanges({ spec }, context).length;
   return ofPort + 1 + external + (ranges === 0 ? 0 : 2 * ranges * (1 + external + guarded) + 2);
@@ -141,7 +144,7 @@ function listElements(port: PortOfService, endpoints: Endpoints | undefined, con
   return count;
 }
 
-/** Ranges need the same again, except for the numbers of endpoints with session affinity. */
+/** Ranges need the same number again, except for the numbers of endpoints with session affinity. */
 function ofList(
   { service }: PortOfService,
   list: Endpoints,
@@ -175,7 +178,7 @@ function countedSlices(slices: readonly EndpointSlice[], { family, place }: Fami
   return counted;
 }
 
-/** The endpoints of the port of slices that has a service port's name and protocol; undefined for none. */
+/** The endpoints of slice ports with a service port's name and protocol; undefined for none. */
 function endpointsNamed(slices: readonly CountedSlice[], spec: ServicePortSpec): Endpoints | undefined {
   let found: Endpoints | undefined;
   for (const { ports, endpoints } of slices)

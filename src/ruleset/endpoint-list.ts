@@ -10,7 +10,7 @@ import { slotTable } from "./slot-table.ts";
 /** A list of endpoints among which connections are balanced. */
 export interface EndpointList {
   readonly balancer: Balancer;
-  /** The endpoints as `address . port`, sorted; one at least. */
+  /** The endpoints as `address . port`, sorted; at least one. */
   readonly targets: readonly string[];
   /** The index of the target for each slot. */
   readonly slots?: Uint32Array;
@@ -21,11 +21,11 @@ export interface ServicePortLists {
   readonly cluster?: EndpointList;
   readonly local?: EndpointList;
   readonly isSticky: boolean;
-  /** Only with ranges of ports: the ways that lead them to no endpoint. */
+  /** Only with ranges of ports: the ways of connections that lead to no endpoint. */
   readonly empty?: readonly EmptyList[];
   /** The limits of its clients; absent for none. */
   readonly limits?: ClientLimits;
-  /** Those of the service port's connections; absent for the node's. */
+  /** The timeouts of the service port's connections; absent for the node's defaults. */
   readonly timeouts?: PortTimeouts;
 }
 
@@ -54,7 +54,7 @@ export function servicePortLists(
   balancing: Balancing,
 ): ServicePortLists {
   const isSticky = balancing.affinitySeconds > 0;
-  // No object spread: V8 gives each object made by one its own hidden class of 200 bytes.
+  // No object spread: V8 gives each object that a spread creates its own hidden class of 200 bytes.
   if (local.length === 0)
     return cluster.length === 0 ? { isSticky } : { cluster: listOf(cluster, balancing), isSticky };
   const ownList = listOf(local, balancing, true);
@@ -102,7 +102,7 @@ export function numberedValues({ slots }: EndpointList, values: readonly string[
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }
 
-/** Whether endpoints may have any index. Slots have fixed places, as a hash leads to them. */
+/** Whether endpoints may have any index. Slots have fixed indexes, because a hash selects them. */
 export function isPlaceable({ slots }: EndpointList): boolean {
   return slots === undefined;
 }

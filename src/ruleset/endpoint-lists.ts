@@ -40,7 +40,7 @@ import type { SharedObjects } from "./shared-objects.ts";
 interface KnownPort {
   readonly key: ServicePortKey;
   id: number;
-  /** The lists that its rules ask for. */
+  /** The lists that its rules want. */
   wanted: ServicePortLists;
   /** Number of frontends for each way, in the order of WAYS. */
   readonly users: number[];
@@ -86,7 +86,7 @@ export class EndpointLists {
   readonly #ports = new Map<ServicePortKey, KnownPort>();
   readonly #byId = new Map<number, ServicePortKey>();
 
-  /** @param tracker the writer of the table that `shared` writes, too */
+  /** @param tracker the writer of the same table as `shared` */
   constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds) {
     this.#tracker = tracker;
     this.#shared = shared;
@@ -109,7 +109,7 @@ export class EndpointLists {
     return listId(port.id, way);
   }
 
-  /** Removes a frontend, and with the last one the lists. */
+  /** Removes a frontend, and the lists with the last frontend. */
   remove(key: ServicePortKey, way: Way, kind: FrontendKind): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;

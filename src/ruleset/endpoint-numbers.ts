@@ -22,7 +22,7 @@ export function placed(previous: readonly string[], values: readonly string[]): 
   return placement.every((value, index) => value === values[index]) ? values : placement;
 }
 
-/** Puts the values into the free indexes; there are as many. */
+/** Puts the values into the free indexes, of which there are equally many. */
 function fill(result: (string | undefined)[], values: ReadonlySet<string>): void {
   let index = 0;
   for (const value of values) {
@@ -97,7 +97,7 @@ export function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<
   return found;
 }
 
-/** FNV-1a, scattered. */
+/** FNV-1a, with its bits mixed by `scatter`. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

@@ -406,7 +406,7 @@ export class FamilyState {
 /** The parts of the table that belong to lists of endpoints. */
 const PARTS_OF_LISTS = ["limits", "timeouts"] as const satisfies readonly TablePart[];
 
-/** The elements of a service port that others may share, those of its watched endpoints included. */
+/** The elements of a service port that others may share, including those of its watched endpoints. */
 function* sharedElements({ shared, watched }: ServicePortRules): Generator<DesiredElement> {
   yield* shared;
   for (const key of watched) for (const set of WATCH_SETS) yield { set, key, value: "" };

@@ -19,8 +19,8 @@ export const TO_FAST_PATH: Rule = [CONNECTION_IS_NOT_NEW, { goto: { target: FAST
 /**
  * The chain that offloads translated connections. It samples one packet in N from their clients, so that
  * short connections seldom pay for it. `ct packets` would make the kernel count the packets of every
- * connection of the node, which costs short ones 1 % (nf_conntrack_acct). Answers leave the chain at once.
- * The kernel accepts only TCP and UDP.
+ * connection of the node, which costs short ones 1 % (nf_conntrack_acct). Replies leave the chain
+ * immediately. The kernel accepts only TCP and UDP.
  */
 export function fastPathChains({
   fastPathAfter,

@@ -27,7 +27,7 @@ interface FeatureCount {
   readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
   readonly what: string;
-  /** The name of what Services share if they want the same. */
+  /** The name of the claim that Services with equal settings share. */
   readonly sharedOf?: (of: ServedObjects) => string | undefined;
   readonly without: (service: Service) => Service;
   /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
@@ -139,7 +139,7 @@ export class FeatureBudget {
       const amount = isServed ? this.#count.amountOf(served, context) : 0;
       const budget = this.#budgets[family];
       const known = budget.claimOf(name);
-      // Most Services want nothing of the feature.
+      // Most Services do not use the feature.
       if (amount === 0 && known === undefined) continue;
       isReplaced ||= known?.service !== service || amount === 0;
       const shared = served && this.#count.sharedOf?.(served);

@@ -67,7 +67,7 @@ export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, loca
 
 /**
  * Added to the service port's id in the keys of clients. If connections use both lists, a client has an entry
- * for each. If they use only one, whichever it is, the number is the cluster's.
+ * for each. If they use only one list, the number is always the cluster's.
  */
 export const CLIENTS_OF: Readonly<Record<ListName, number>> = { cluster: 0, local: LOCAL_BIT };
 
@@ -118,7 +118,7 @@ export function listNumber(servicePortId: number): number {
 
 /**
  * Ids of one kind. An id is used again only after the transaction that deletes it from the kernel. Memory
- * grows with the number of ids, not with their size, as the kernel may have any.
+ * grows with the number of ids, not with their size, because the kernel may have any id.
  */
 class IdPool {
   readonly #first: number;
@@ -194,7 +194,7 @@ class IdPool {
     this.#skip();
   }
 
-  /** Skips numbers that cannot be given. */
+  /** Skips numbers that are not available. */
   #skip(): void {
     const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.held.has(id);
     while (isPassed(this.#idOf(this.#next))) this.#next++;
@@ -227,8 +227,8 @@ export class ListIds {
   readonly #counting = new Set<number>();
   /**
    * The former ids of service ports, which get them back if they return before the next commit, or while the
-   * kernel counts connections of clients by them. With affinity it is too late after the commit, as the ids
-   * of endpoints are others then.
+   * kernel counts connections of clients by them. With affinity, they get them back only before the commit,
+   * because the ids of endpoints change after it.
    */
   readonly #lapsed = new Map<ServicePortKey, number>();
 
@@ -309,8 +309,8 @@ export class ListIds {
   }
 
   /**
-   * Gives service ports the ids that the kernel has for them, and to others ids that the kernel does not
-   * have.
+   * Gives service ports the ids that the kernel has for them, and gives the others ids that the kernel does
+   * not have.
    * @param wanted the id of each service port in the kernel: of the right kind, no id twice
    * @param kernel all ids in the kernel
    * @returns the service ports whose ids changed

@@ -14,7 +14,7 @@ export interface LostFrontend {
 export interface ConflictChanges {
   /** Number of lost frontends, counted for each service port that wants them. */
   readonly count: number;
-  /** A frontend lost to another winner than before is neither begun nor ended. */
+  /** A conflict that only changes its winner is neither begun nor ended. */
   readonly begun: readonly LostFrontend[];
   readonly ended: readonly LostFrontend[];
 }
@@ -38,7 +38,7 @@ export class LostFrontends {
   }
 
   /**
-   * Records that a service port wants another one's frontend. Called once until {@link LostFrontends.end}.
+   * Records that a service port wants another one's frontend. Call it once, until {@link LostFrontends.end}.
    */
   begin(lost: LostFrontend): void {
     this.#count += 1;

@@ -29,9 +29,9 @@ export interface FamilyContext {
   readonly loopbackNodePorts: boolean;
   /** Canonical CIDRs; packets to their unused addresses are dropped. */
   readonly serviceCIDRs: readonly string[];
-  /** For Services that name none. */
+  /** The default for Services that name no scheduler. */
   readonly scheduler: Scheduler;
-  /** For Services without the annotation. */
+  /** The default for Services without the annotation. */
   readonly passiveHealthCheck: PassiveHealthSetting;
   /** The node's timeouts of connections in seconds; undefined if Services have none of their own. */
   readonly connectionTimeouts: Readonly<Record<TimeoutName, number>> | undefined;

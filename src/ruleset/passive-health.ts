@@ -34,7 +34,7 @@ function hasStatus(bit: string): Statement {
   return { match: { op: "in", left: { ct: { key: "status" } }, right: bit } };
 }
 
-/** Matches translated connections whose clients have not acknowledged an answer: then they are assured. */
+/** Matches translated connections whose clients have not acknowledged an answer; others are assured. */
 const AWAITS_ANSWER: Statement = matches(
   masked({ ct: { key: "status" } }, { "|": ["assured", "dnat"] }),
   "dnat",
@@ -105,8 +105,8 @@ export function watchedTargets(
 }
 
 /**
- * Whether the daemon may connect to an endpoint: not to addresses that are never a pod's or another node's,
- * nor to the API server. Whoever writes an EndpointSlice can name any address.
+ * Whether the daemon may connect to an endpoint: not to the API server, and not to addresses that no pod or
+ * other node can have. The author of an EndpointSlice can name any address.
  */
 export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
   const [address = "", port = ""] = splitParts(target);

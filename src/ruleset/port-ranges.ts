@@ -30,7 +30,7 @@ export interface RangeChanges {
   readonly pieces: readonly PieceChange[];
   /** The explicit frontends at addresses that got ranges. */
   readonly addedPorts: readonly string[];
-  /** Those at addresses that no longer have ranges. */
+  /** The explicit frontends at addresses that no longer have ranges. */
   readonly deletedPorts: readonly string[];
 }
 interface Span extends PortRange {
@@ -62,10 +62,10 @@ interface Place {
 }
 
 /**
- * Divides the ports of each address among the ranges that service ports want. The one with precedence gets
- * what several want. Pieces do not overlap, as the kernel refuses overlaps. A change of a range makes all
- * pieces of its address again; there are at most two for each range. Explicit ports do not cut ranges, as
- * other Services could then cut a range into many pieces. Instead, rules look up explicit ports first.
+ * Divides the ports of each address among the ranges that service ports want. Where several want a port, the
+ * one with precedence gets it. Pieces do not overlap, as the kernel refuses overlaps. A change of a range
+ * recreates all pieces of its address, at most two for each range. Explicit ports do not cut ranges, as other
+ * Services could then cut a range into many pieces. Instead, rules look up explicit ports first.
  */
 export class PortRanges {
   readonly #frontends: () => Iterable<string>;
@@ -95,7 +95,7 @@ export class PortRanges {
     return this.#changed;
   }
 
-  /** Records that an explicit frontend came or went. @returns whether its address has ranges */
+  /** Records that an explicit frontend was added or deleted. @returns whether its address has ranges */
   setPort(frontend: string, isThere: boolean): boolean {
     if (this.#ports === undefined) return false;
     if (isThere) addPort(this.#ports, frontend);

@@ -28,7 +28,7 @@ export interface ProgrammedFrontend {
   /** The way to the endpoints; undefined if there is none. */
   readonly way: Way | undefined;
   readonly lists: Readonly<Partial<Record<ListName, ProgrammedList>>>;
-  /** How it refuses without endpoints; undefined if the table does not say. */
+  /** How it refuses without endpoints; undefined if the table has no refusal for it. */
   readonly refusal: Refusal | undefined;
   /** Whether only some sources are allowed. */
   readonly isGuarded: boolean;
@@ -85,8 +85,8 @@ export function servicePortIdsIn({ sets }: Table): ReadonlySet<number> {
 }
 
 /**
- * The keys under which tables of one family may serve a connection: its destination, the same as a NodePort,
- * and the ranges with its port.
+ * The keys under which tables of one family may serve a connection: its destination as an address and as a
+ * NodePort, and the ranges with its port.
  */
 export function frontendsOf(
   tables: readonly Table[],

@@ -8,8 +8,8 @@ import { REFUSED } from "./sets.ts";
 export const REFUSAL_TIMEOUT = 3600;
 
 /**
- * Rules that record a refused or dropped packet by client and frontend; none if that is off. They stand
- * before the rule that refuses: a full set ends only its own rule, not the refusal.
+ * Rules that record a refused or dropped packet by client and frontend; none if recording is off. They
+ * precede the rule that refuses: a full set ends only the recording rule, not the refusal.
  * @param conditions the conditions of the refusal
  */
 export function recordingRules(

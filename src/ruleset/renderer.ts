@@ -18,7 +18,8 @@ type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
 const NONE: Excluded = new Set();
 
 /**
- * The progress of a waiting Service. At a start all Services wait, so rarely needed parts are made on demand.
+ * The progress of a waiting Service. At a start all Services wait, so rarely needed parts are created on
+ * demand.
  */
 interface Progress {
   /** Maximum number of elements since its rules were complete: deleting them takes as long as adding. */
@@ -148,7 +149,8 @@ export class Renderer {
   /**
    * Renders until `most` elements are written. Half of them are for the Services with the fewest elements, so
    * that they do not wait for large ones. The rest are for the Service that waits longest, so that it is
-   * completed. A change of ranges may cost as much as all ranges, so none follows another one directly.
+   * completed. A change of ranges may cost as much as all ranges, so two such changes never follow each other
+   * directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
     const isPause = this.#hasChangedRanges;

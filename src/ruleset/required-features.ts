@@ -32,7 +32,7 @@ export interface RequiredFeatures {
 
 const PROBE_TABLE = "nft-proxy-probe";
 
-const UPGRADE = "use nft 1.1.3 or newer, or name another with --nft-path";
+const UPGRADE = "use nft 1.1.3 or newer, or set --nft-path to another program";
 
 const CONTEXT: FamilyContext = {
   family: "ip",
@@ -45,7 +45,7 @@ const CONTEXT: FamilyContext = {
   loopbackNodePorts: false,
   serviceCIDRs: [],
   scheduler: "random",
-  // Needs no more than counters do.
+  // Needs only features that counters need, too.
   passiveHealthCheck: "off",
   // Not required: see timeoutFeatures.
   connectionTimeouts: undefined,
@@ -53,13 +53,13 @@ const CONTEXT: FamilyContext = {
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
-  // Needs no more than dynamic maps and counters do.
+  // Needs only features that dynamic maps and counters need, too.
   refusalLogSize: 0,
-  // Needs no more than verdict maps and dnat do.
+  // Needs only features that verdict maps and dnat need, too.
   answerPing: false,
   // Not required: see clientLimitFeatures.
   maxLimitedClients: 0,
-  // Needs no more than reject and sets with timeouts do.
+  // Needs only features that reject and sets with timeouts need, too.
   resetVanished: false,
   // Not required: see fastPathFeature.
   fastPathAfter: undefined,
@@ -75,13 +75,15 @@ const CONTEXT: FamilyContext = {
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
 
-/** The features. A part of the programmed table under another name shows each, to be checked by `nft -c`. */
+/**
+ * The required features. Each has a sample of the programmed table under another name, which `nft -c` checks.
+ */
 export function requiredFeatures(): RequiredFeatures {
   const table = sampleTable(CONTEXT);
   const parts: readonly (readonly [string, string, Table])[] = [
-    ["maps by a random number, as the target of a dnat", UPGRADE, chainsOf(table, balancerName(PLAIN))],
+    ["dnat to a map lookup by a random number", UPGRADE, chainsOf(table, balancerName(PLAIN))],
     [
-      "dynamic maps with timeouts, updated and deleted from by rules",
+      "dynamic maps with timeouts that rules update and delete from",
       UPGRADE,
       chainsOf(table, balancerName(STICKY)),
     ],
@@ -110,8 +112,8 @@ export function requiredFeatures(): RequiredFeatures {
 
 /**
  * The features for the fast path. The daemon works without it if the kernel lacks them. Before Linux 5.14, a
- * TCP connection that rests for 30 s leaves its flow table with 120 s to live instead of a day, and breaks
- * after that. No rule shows this, but `last` also came with 5.14.
+ * TCP connection that is idle for 30 s leaves its flow table with 120 s to live instead of a day, and breaks
+ * after that. No rule can detect this, but `last` was also added in 5.14.
  */
 export function fastPathFeatures(): RequiredFeatures {
   const table = sampleTable({ ...CONTEXT, fastPathAfter: 1 });
@@ -126,8 +128,8 @@ export function fastPathFeatures(): RequiredFeatures {
     features: [
       { name: "flow tables", hint: modules, transaction: { nftables: flow } },
       {
-        name: "flow tables that connections leave with their time to live",
-        hint: "use Linux 5.14 or newer: before, connections that rest for 150 seconds would break",
+        name: "flow tables that preserve the timeouts of connections",
+        hint: "use Linux 5.14 or newer: older kernels break connections that are idle for 150 seconds",
         transaction: { nftables: [...created(chainsOf(table, REJECT_CHAIN)).nftables, last(REJECT_CHAIN)] },
       },
     ],

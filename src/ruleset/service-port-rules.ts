@@ -63,7 +63,7 @@ export function renderServicePort(
   before?: Service,
 ): ServicePortRules {
   const { service } = port;
-  // The annotation of the Service decides, or else the proxy's default.
+  // The Service's annotation overrides the proxy's default.
   const scheduler = service.scheduler ?? context.scheduler;
   const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context, before)];
   const lists = servicePortLists(choice.cluster, choice.local, {
@@ -224,7 +224,9 @@ function externalFrontend(key: string, { service }: ServicePort, choice: Endpoin
   return choice.local.length === 0 ? { key, way, refusal: refusal(choice) } : { key, way };
 }
 
-/** Refuses at once if no node has an endpoint; drops if only other nodes have one that the policy allows. */
+/**
+ * Refuses immediately if no node has an endpoint; drops if only other nodes have one that the policy allows.
+ */
 function refusal({ hasAny }: EndpointChoice): Refusal {
   return hasAny ? "dropped" : "refused";
 }

@@ -22,7 +22,7 @@ import { kindOf } from "./sets.ts";
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
   readonly endpoint: Endpoint;
-  /** Whether the list for "Cluster" traffic has it, or why not; undefined if there is no such list. */
+  /** Whether the list for "Cluster" traffic uses the endpoint, or why not; undefined without such a list. */
   readonly cluster: "used" | ExclusionReason | undefined;
   /** The same for "Local" traffic. */
   readonly local: "used" | ExclusionReason | undefined;
@@ -186,7 +186,7 @@ function viewFrontend(
     outcome: refusal ?? (way === undefined ? "refused" : "served"),
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
-    // If the service port has nothing of a range, show the owner of its first port.
+    // If the service port has no port of a range, shows the owner of the range's first port.
     owner: state?.ownerOf(key) ?? state?.frontendAt(address, protocol, ports.port, false)?.port,
   };
 

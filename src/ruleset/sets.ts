@@ -60,7 +60,7 @@ export const MOST_VANISHED = 4096;
 /** Time that an endpoint stays in {@link VANISHED}. Seconds. */
 export const VANISHED_SECONDS = 900;
 
-/** Time after which the kernel deletes an endpoint that the daemon did not, because it has ended. Seconds. */
+/** Extra time before the kernel deletes an endpoint, in case the daemon exited before doing so. Seconds. */
 export const VANISHED_MARGIN = 60;
 
 /** The name of one of our sets or maps. Each distinct list of source ranges has its own set. */
@@ -124,7 +124,7 @@ export const RANGES = {
 /** Whether a frontend is a port or a range of ports, with the sets and chains of this kind. */
 export type FrontendKind = typeof PORTS | typeof RANGES;
 
-/** Both kinds, in the order in which packets look for a frontend. */
+/** Both kinds, in the order in which rules look up a frontend. */
 export const FRONTEND_KINDS = [PORTS, RANGES] as const;
 
 /** The kind of a frontend, by its key. */
@@ -140,7 +140,7 @@ function namesOf({ lists, balancers, endpoints, firewallIPs, refusals, hairpins,
   return [lists, balancers, endpoints, firewallIPs, refusals, hairpins, ...Object.values(chains)];
 }
 
-/** The set or chain of ports with the same purpose as one of ranges; every other name is its own. */
+/** The equivalent for ports of a set or chain for ranges; every other name is returned unchanged. */
 export function portEquivalent(name: string): string {
   return PORT_NAMES.get(name) ?? name;
 }
@@ -200,8 +200,8 @@ export function setSpecs({
     ...(refusalLogSize === 0
       ? []
       : [
-          // The rules count, not the set: before Linux 5.11, elements that a rule adds have no counters of
-          // the set.
+          // The rules have the counters, not the set: before Linux 5.11, elements added by a rule lack the
+          // set's counters.
           {
             ...PLAIN,
             name: REFUSED,
@@ -260,8 +260,8 @@ export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetS
 }
 
 /**
- * The sets and maps of one family that exist while a Service has limits of clients. The kernel deletes
- * elements whose connections have ended from the first of the dynamic sets, which allows no timeouts.
+ * The sets and maps of one family that exist while a Service has limits of clients. The first dynamic set
+ * allows no timeouts: the kernel deletes its elements when their connections have ended.
  */
 export function limitSpecs({
   family,

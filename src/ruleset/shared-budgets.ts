@@ -82,7 +82,7 @@ export class SharedBudgets {
     return this.#elements.claimOf(name)?.amount ?? 0;
   }
 
-  /** The budget for which a Service is not served; undefined if it is served. */
+  /** The budget whose excess keeps a Service from being served; undefined if it is served. */
   excessOf(name: ServiceName): Excess | undefined {
     const short = this.#elements.shortfalls.get(name);
     return short === undefined ? this.#excessive.get(name)?.excess : elementsExcess(short);

@@ -6,7 +6,9 @@ import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
 import type { SourceRanges } from "./source-ranges.ts";
 
-/** The chains, sets, timeouts and elements that service ports share. They exist while one uses them. */
+/**
+ * The chains, sets, timeouts and elements that service ports share. Each exists while a service port uses it.
+ */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
   /** Number of users of a chain or element besides the first; only for those with several. */
@@ -35,7 +37,7 @@ export class SharedObjects {
     this.#tracker.putChain(chain);
   }
 
-  /** Removes a frontend with source ranges, and with the last one their chain and set. */
+  /** Removes a frontend with source ranges, and their chain and set with the last one. */
   dropSourceRanges({ chain, set }: SourceRanges): void {
     if (this.#dropUser(`chain ${chain.name}`)) return;
     this.#tracker.deleteChain(chain.name);
@@ -50,14 +52,14 @@ export class SharedObjects {
     });
   }
 
-  /** Removes a service port with timeouts, and with the last one their chain and object. */
+  /** Removes a service port with timeouts, and their chain and object with the last one. */
   dropTimeouts({ object, chain }: PortTimeouts): void {
     if (this.#dropUser(`chain ${chain.name}`)) return;
     this.#tracker.deleteChain(chain.name);
     this.#tracker.deleteTimeouts(object.name);
   }
 
-  /** Removes a user of a chain, and with the last one the chain. */
+  /** Removes a user of a chain, and the chain with the last user. */
   dropChain(name: ChainName): void {
     if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
   }
@@ -68,7 +70,7 @@ export class SharedObjects {
     else this.#tracker.putElement(set, key, value);
   }
 
-  /** Removes a user of an element, and with the last one the element. */
+  /** Removes a user of an element, and the element with the last user. */
   dropElement({ set, key }: DesiredElement): void {
     if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
   }

@@ -16,10 +16,10 @@ const MOST_FOR_TEN = 16381;
 /** Minimum number of slots for each endpoint in larger tables. */
 const LEAST_SLOTS_EACH = 3;
 
-/** Maximum size of a table that weights alone ask for. */
+/** Maximum size of a table that is enlarged only because of weights. */
 const MOST_FOR_WEIGHTS = 4093;
 
-/** Tolerance of an endpoint's number of slots: a fraction of all slots, and one of its own. */
+/** Tolerance of an endpoint's number of slots: a fraction of all slots, and a fraction of its own. */
 const BAND_OF_ALL = 0.02;
 const BAND_OF_OWN = 0.3;
 
@@ -38,8 +38,8 @@ export interface Weights {
 }
 
 /**
- * The number of slots for some endpoints: enough for 10 each, or for 3 each from 1639 endpoints on; and up to
- * 4093 for 10 of the lightest by its weight.
+ * The number of slots for some endpoints: enough for 10 each, or for 3 each from 1,639 endpoints on; and up
+ * to 4093 for 10 of the lightest by its weight.
  * @param owners at least one
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
@@ -142,11 +142,11 @@ interface Candidate {
   readonly most: number;
   taken: number;
   tries: number;
-  /** Saved fractions of a try. */
+  /** Accumulated fractions of a try. */
   credit: number;
 }
 
-/** An endpoint with its minimum must leave slots that others need for theirs. */
+/** An endpoint that has its minimum must leave the slots that others need for theirs. */
 function mayTake({ taken, least, most }: Candidate, free: number, reserved: number): boolean {
   return taken < least || (taken < most && free > reserved);
 }

@@ -129,7 +129,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
   ];
 }
 
-/** Looks up a packet's frontend and goes on with the id of its list or external way in the register. */
+/** Looks up a packet's frontend and continues with the id of its list or external way in the register. */
 function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const { family } = context;
   const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.lists));

@@ -35,9 +35,9 @@ export function resetsAmidConnection({ resetVanished }: Pick<FamilyContext, "res
 
 /**
  * Sends packets of translated connections to {@link VANISHED_CHECK}; no rules unless needed. It comes before
- * the translation, so that the reset has the address that the client knows: bridges that call these hooks
- * (br_netfilter) send resets past connection tracking, which would translate it. Later hooks may never see
- * the packet, as the kernel drops it if the endpoint's route is gone.
+ * the translation, so that the reset has the address that the client knows: resets from bridges that call
+ * these hooks (br_netfilter) bypass connection tracking, which would translate them. Later hooks may never
+ * see the packet, as the kernel drops it if the endpoint's route is gone.
  */
 export function jumpsToVanishedCheck({ resetVanished }: Pick<FamilyContext, "resetVanished">): Rule[] {
   if (!resetVanished) return [];

@@ -23,8 +23,8 @@ describe("the probe of nft and the kernel", () => {
   });
 
   test.each([
-    ["maps by a random number, as the target of a dnat", '"dnat":', 2],
-    ["dynamic maps with timeouts, updated and deleted from by rules", '"dynamic"', 1],
+    ["dnat to a map lookup by a random number", '"dnat":', 2],
+    ["dynamic maps with timeouts that rules update and delete from", '"dynamic"', 1],
     ["maps with counters", '"counter"', 1],
     ["fib lookups", '"fib"', 1],
     ["reject", '"reject"', 1],
@@ -38,7 +38,7 @@ describe("the probe of nft and the kernel", () => {
 
   test("finds no fast path in a kernel that would lose idle connections", async () => {
     await expect(probeFeatures(nftWithout('"last"'), fastPathFeatures())).rejects.toMatchObject({
-      message: expect.stringContaining("flow tables that connections leave with their time to live"),
+      message: expect.stringContaining("flow tables that preserve the timeouts of connections"),
       hint: expect.stringContaining("use Linux 5.14 or newer"),
     });
   });

@@ -202,7 +202,7 @@ describe("changes of timeouts", () => {
     expect(texts.map(([name, text]) => [name, text.startsWith("{")])).toEqual([
       ["new chains", true],
       ["everything at once", true],
-      ["chains that go", false],
+      ["removed chains", false],
     ]);
     const gone = [...(before?.ip?.timeouts?.keys() ?? [])].filter((name) => !after?.ip?.timeouts?.has(name));
     expect(texts.at(-1)?.[1].trim().split("\n").sort()).toEqual(
