@@ -7,8 +7,8 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { ATTEMPTS, ENDPOINTS } from "../ruleset/sets.ts";
 
 /**
- * Ejects the endpoints that an earlier process ejected: the kernel counts for them, but none of its lists has
- * them.
+ * Ejects the endpoints that an earlier process ejected: the kernel has counters for them, but no list
+ * contains them.
  * @param kernel our tables
  * @param state the desired state, with all endpoints
  * @returns the Services that have them, which must be rendered again

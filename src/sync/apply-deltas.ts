@@ -14,12 +14,12 @@ import { applyPlan, type PlanOptions, type Step, transactionsOf } from "../rules
  * Number of nft processes run in parallel on a cold start: two keep two processors busy while we write the
  * next transaction.
  */
-const NFT_AT_ONCE = 3;
+const PARALLEL_NFT = 3;
 
 /**
  * Sends deltas to the kernel in the steps of {@link applyPlan}. Tables that are recreated keep the entries of
  * session affinity.
- * @throws as {@link Nft.apply}; the kernel then has all steps before the one that failed
+ * @throws as {@link Nft.apply}; the kernel then has applied all steps before the one that failed
  */
 export async function applyDeltas(
   nft: Nft,
@@ -49,7 +49,8 @@ export async function applyDeltas(
 }
 
 /**
- * @param carried commands to add to each transaction; if the kernel refuses it with them, it is sent without
+ * @param carried commands to add to each transaction; if the kernel refuses a transaction with them, it is
+ * sent without them
  */
 async function applyInOrder(
   nft: Nft,
@@ -69,8 +70,8 @@ async function applyInOrder(
 }
 
 /**
- * Applies transactions, some at a time: nft spends two thirds of its time on reading JSON, which needs no
- * lock of the kernel. After a failure it starts no more.
+ * Applies several transactions in parallel: nft spends two thirds of its time on reading JSON, which needs no
+ * lock of the kernel. After a failure, it starts no further ones.
  * @throws as {@link Nft.apply}, after all running ones have ended
  */
 async function applyInAnyOrder(
@@ -81,7 +82,7 @@ async function applyInAnyOrder(
   const applyRest = async (): Promise<void> => {
     for (const transaction of transactions) applied.push(await nft.apply(transaction));
   };
-  const results = await Promise.allSettled(Array.from({ length: NFT_AT_ONCE }, applyRest));
+  const results = await Promise.allSettled(Array.from({ length: PARALLEL_NFT }, applyRest));
   for (const result of results) if (result.status === "rejected") throw result.reason;
   return applied;
 }
@@ -122,8 +123,9 @@ async function rememberedElements(
 }
 
 /**
- * Rebuilds both tables whatever is in them. It first tries a transaction that keeps the affinity maps. If the
- * kernel refuses that, or the tables are still unreadable (foreign chains stay), it recreates them.
+ * Rebuilds both tables, regardless of their contents. It first tries a transaction that keeps the affinity
+ * maps. If the kernel refuses that, or the tables are still unreadable (foreign chains stay), it recreates
+ * them.
  */
 export async function rebuild(
   nft: Nft,

@@ -4,8 +4,8 @@ import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 export interface SyncInterval {
   /**
    * Minimum time between the starts of two runs. `adaptive`: a pause after each run of four times the
-   * shortest of the last three durations, from 10 ms to 0.25 s, so that runs take some 20 % of the time. The
-   * shortest, because one run may have waited for a processor. The first run does everything at once and does
+   * shortest of the last three durations, from 10 ms to 0.25 s, so that runs take about 20 % of the time. The
+   * shortest one, because a run may have waited for a processor. The first run renders everything and does
    * not count.
    */
   readonly minPeriodMs: number | "adaptive";
@@ -15,8 +15,8 @@ export interface SyncInterval {
 }
 
 /**
- * Limits of the adaptive pause, milliseconds, and its length in durations of the run. A longer pause let a
- * tenant with expensive changes delay everybody by another second.
+ * Limits of the adaptive pause, milliseconds, and its length in durations of the run. With a longer pause, a
+ * tenant with expensive changes delayed everybody by another second.
  */
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 250;
@@ -25,7 +25,7 @@ const PAUSE_FACTOR = 4;
 /** Number of successful runs of which the shortest counts as the cost of a run. */
 const JUDGED_RUNS = 3;
 
-/** Does the work; true when it succeeded. Must not reject. */
+/** Does the work and returns whether it succeeded. Must not reject. */
 export type Run = () => Promise<boolean>;
 
 /**
@@ -46,7 +46,7 @@ export class BoundedFrequencyRunner {
   #requestedAt: number | undefined;
   /** Whether such a request is urgent. */
   #isUrgent = false;
-  /** On the wall clock, to be shown. */
+  /** On the wall clock, for display. */
   #lastRequestedAt: number | undefined;
   /** The oldest request that the current run answers. */
   #runningFor: number | undefined;
@@ -54,9 +54,7 @@ export class BoundedFrequencyRunner {
   #ended: Promise<void> = Promise.resolve();
   #failures = 0;
   #lastRun = { startedAt: Number.NEGATIVE_INFINITY, endedAt: Number.NEGATIVE_INFINITY };
-  /**
-   * What the last successful runs took, milliseconds, without the first one, which does everything at once.
-   */
+  /** Durations of the last successful runs, without the first one, which renders everything. Milliseconds. */
   #durations: readonly number[] = [];
   #hasSucceeded = false;
 
@@ -77,9 +75,9 @@ export class BoundedFrequencyRunner {
   }
 
   /**
-   * Since when a request has waited for a successful run, milliseconds since 1970; undefined if none waits.
-   * Derived from the monotonic clock, so that now minus this is how long it waited, even if the wall clock
-   * was set meanwhile.
+   * Time of the oldest request that waits for a successful run, milliseconds since 1970; undefined if none
+   * waits. Derived from the monotonic clock: now minus this time is the wait, even if the wall clock was set
+   * meanwhile.
    */
   get pendingSince(): number | undefined {
     const at = this.#runningFor ?? this.#requestedAt;
@@ -92,7 +90,8 @@ export class BoundedFrequencyRunner {
   }
 
   /**
-   * Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides.
+   * Requests a run as soon as the interval allows, or immediately if `urgent`. After a failure, back-off
+   * applies.
    */
   request(urgent = false): void {
     this.#requestedAt ??= this.#clock.monotonic();

@@ -33,8 +33,8 @@ export interface ChangeTrackerParts {
 export type Awaited = ResourceName | "podCIDRs";
 
 /**
- * How long to wait for podCIDRs, milliseconds: as kube-proxy (waitForPodCIDR in
- * cmd/kube-proxy/app/server_linux.go).
+ * Maximum time to wait for podCIDRs, as in kube-proxy (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go).
+ * Milliseconds.
  */
 const POD_CIDRS_TIMEOUT = 300_000;
 
@@ -44,7 +44,7 @@ const POD_CIDRS_TIMEOUT = 300_000;
  */
 export interface ChangeTriggerTime {
   readonly family: Family;
-  /** Milliseconds; on the clock of what has it. */
+  /** Milliseconds, on the clock of the object that contains it. */
   readonly at: number;
 }
 
@@ -68,15 +68,15 @@ export interface Changes {
   readonly triggerTimes: readonly (ChangeTriggerTime & OfService)[];
   /** When each change was received. */
   readonly receivedAt: readonly Receipt[];
-  /** How many changes there are, those of failed syncs before included. */
+  /** Number of changes, including those of earlier failed syncs. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
 
-/** How many changes were received. */
+/** Numbers of received changes. */
 export interface ChangeCount {
   /** Since the start. */
   total: number;
-  /** Those that no sync has brought to the kernel yet. */
+  /** Changes that no sync has brought to the kernel yet. */
   unsynced: number;
 }
 
@@ -86,14 +86,14 @@ export interface ChangeCount {
  */
 const MAX_TRIGGER_AGE = 3_600_000;
 
-/** Maximum number of times that are kept of each kind, so that a storm of changes does not use up memory. */
+/** Maximum number of timestamps kept of each kind, so that a storm of changes does not exhaust memory. */
 const MAX_TIMES = 10_000;
 
 /**
  * Takes the objects of a source into the {@link ObjectCache} and tracks their changes until a sync takes
- * them. The cache holds the objects and knows which Services are dirty; only this class takes the dirty ones
- * out. Changes are announced once every resource has been listed, so that nothing is programmed from half of
- * a cluster.
+ * them. The cache holds the objects and knows which Services are dirty; only this class takes its dirty
+ * Services. Changes are announced once every resource has been listed, so that nothing is programmed from
+ * half of a cluster.
  */
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
@@ -190,8 +190,8 @@ export class ChangeTracker {
           if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
             this.#waitingFor.delete("podCIDRs");
         },
-        // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes
-        // this host.
+        // A running kubelet recreates a deleted Node object; meanwhile, its last state still describes this
+        // host.
         remove: () => {},
       }),
       servicecidrs: this.#handler("servicecidrs", {
@@ -248,7 +248,7 @@ export class ChangeTracker {
   #giveUpOnPodCIDRs(): void {
     if (!this.#waitingFor.delete("podCIDRs")) return;
     const hint =
-      "traffic of pods cannot be told from other traffic; assign podCIDRs, or use another detectLocalMode";
+      "traffic of pods cannot be distinguished from other traffic; assign podCIDRs, or use another detectLocalMode";
     this.#parts.logger.warn({ hint }, "the Node has no podCIDRs after 5 minutes: programming without them");
     this.#announce();
   }

@@ -20,13 +20,13 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/state      DaemonState
  *     GET /v1/objects    DaemonObjects: every object that the daemon holds
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
- *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
- *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
- *     GET /v1/kernel     DaemonKernel: its tables as they are in the kernel, listed while no sync changed
- *                        them, and the objects that the kernel had by then
+ *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last given
+ *     GET /v1/pending    Transaction between the two: the changes that the kernel does not have yet
+ *     GET /v1/kernel     DaemonKernel: its tables in the kernel, listed while no sync changed them, and the
+ *                        objects whose rules the kernel had then
  *     GET /v1/others     OtherListings: the tables of other software on the hooks, listed while no sync
  *                        changes anything
- *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for, or reads its files again
+ *     GET /v1/unserved   UnservedServices, requested from the API server or read from the files
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their
  *                        first packets
@@ -61,20 +61,18 @@ export interface DaemonAnswers {
   readonly refusals: DaemonRefusals;
 }
 
-/**
- * The kernel's tables of a daemon: those that it was told, but for the differences that a comparison found.
- */
+/** A daemon's tables in the kernel: those that it sent, and the differences that a comparison found. */
 export interface DaemonKernel {
   /**
-   * When the kernel was listed. Since then the daemon's own changes are told, and those of others are not.
+   * When the kernel was listed. Later changes of the daemon are included, those of other programs are not.
    */
   readonly listedAt: number;
-  /** The moment of the objects and of the tables. */
+  /** The time of the objects and of the tables. */
   readonly at: number;
   readonly objects: DaemonObjects;
-  /** The rules of the objects, all of which the kernel was told. */
+  /** The rules of the objects, all of which the kernel was given. */
   readonly tables: readonly DaemonTable[];
-  /** Absent when the tables in the kernel cannot be listed, or are not understood. */
+  /** Absent if the tables in the kernel cannot be listed or parsed. */
   readonly differences?: readonly TableDifference[] | undefined;
 }
 
@@ -115,7 +113,7 @@ export function rulesetOf(tables: readonly DaemonTable[]): Ruleset {
 
 /** The refusals that a daemon knows of. */
 export interface DaemonRefusals {
-  /** Absent where the daemon does not watch them: they are not recorded, or it applies nothing. */
+  /** Absent if the daemon does not watch them: they are not recorded, or it is a dry run. */
   readonly refusals?: readonly SeenRefusal[] | undefined;
 }
 
@@ -136,7 +134,7 @@ export interface DaemonState {
   readonly netNamespace: string;
   readonly startedAt: number;
   readonly now: number;
-  /** Applies nothing. */
+  /** Whether it applies nothing. */
   readonly dryRun: boolean;
   readonly options: ProxyOptions;
   readonly nodeContext: NodeContext;
@@ -145,7 +143,7 @@ export interface DaemonState {
   readonly sync: DaemonSyncState;
   /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
-  /** Endpoints whose clients are reset, those that left first first; absent from older daemons. */
+  /** Endpoints whose clients are reset, in the order in which they left; absent from older daemons. */
   readonly vanished?: readonly VanishedEndpoint[] | undefined;
   /** Terminating endpoints of Services with a drain timeout; absent from older daemons. */
   readonly draining?: readonly DrainingEndpoint[];
@@ -155,7 +153,7 @@ export interface DaemonState {
   readonly ejected?: readonly EjectedEndpoint[];
 }
 
-/** How many objects a daemon holds. */
+/** Numbers of objects that a daemon holds. */
 export interface DaemonObjectCounts {
   readonly services: number;
   readonly endpointSlices: number;
@@ -164,7 +162,7 @@ export interface DaemonObjectCounts {
   readonly isNodeKnown: boolean;
 }
 
-/** How far the kernel follows the objects. */
+/** Whether the kernel is up to date with the objects. */
 export interface DaemonSyncState {
   readonly syncs: number;
   readonly failures: number;
@@ -172,7 +170,7 @@ export interface DaemonSyncState {
   readonly lastSyncedAt?: number | undefined;
   /** When the kernel's tables were last compared with the desired state; absent before. */
   readonly verifiedAt?: number | undefined;
-  /** Since when the rules have been out of date; absent when they are not. */
+  /** Since when the rules have been out of date; absent if they are up to date. */
   readonly pendingSince?: number | undefined;
   /** Why the last sync failed; absent after a success. */
   readonly problem?: string | undefined;

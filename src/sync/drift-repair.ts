@@ -13,7 +13,7 @@ import type { SyncLoop } from "./sync-loop.ts";
 import { driftText, type FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
 
-/** Somebody else's change of our tables. */
+/** A change of our tables by another program. */
 export type Drift =
   /** Missing tables, as `ip nft-proxy`, and who deleted them if the kernel reported it. */
   | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
@@ -21,7 +21,7 @@ export type Drift =
   | { readonly kind: "commit"; readonly found: readonly TableDelta[] | undefined; readonly author: string }
   /** Differences found by comparing everything. */
   | { readonly kind: "differences"; readonly found: readonly TableDelta[] }
-  /** Tables that were understood before contain something unknown now, with the reason. */
+  /** Tables that could be parsed before contain something unknown now, with the reason. */
   | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Parts of a {@link DriftRepair}. */
@@ -37,17 +37,17 @@ export interface DriftRepairParts {
 const SOON = 10_000;
 
 /**
- * Number of repeated repairs in a row without delay. Each further one waits twice as long as the one before.
- * Milliseconds.
+ * Number of repeated repairs in a row without delay. Further ones wait, each twice as long as the one before.
+ * The pauses are in milliseconds.
  */
 const PROMPT_REPAIRS = 5;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
 /**
- * Repairs somebody else's changes: known differences in one small transaction, and missing tables as a whole,
- * without reading the kernel. If the differences are unknown, it compares our tables first, while syncs go
- * on. Only if that fails, a full sync compares, and changes wait for it.
+ * Repairs changes by other programs: known differences in one small transaction, and missing tables as a
+ * whole, without reading the kernel. If the differences are unknown, it compares our tables first, while
+ * syncs go on. Only if that fails, a full sync compares, and changes wait for it.
  */
 export class DriftRepair {
   readonly #parts: DriftRepairParts;
@@ -72,7 +72,7 @@ export class DriftRepair {
 
   /**
    * Compares everything and repairs differences, unless a delayed repair will do so.
-   * @param reason why, for the report of the sync
+   * @param reason the reason in the report of the sync
    */
   async compareAll(reason: FullSyncReason): Promise<void> {
     const { clock, verifier, loop } = this.#parts;
@@ -101,11 +101,11 @@ export class DriftRepair {
     this.#commits.add({ ...commit, messages: rest });
     if (!isForeign || this.#isLooking) return;
     this.#isLooking = true;
-    while (this.#commits.isAny) await this.#look();
+    while (this.#commits.isAny) await this.#examine();
     this.#isLooking = false;
   }
 
-  /** Repairs at once, or after a pause if drift was repeated. */
+  /** Repairs immediately, or after a pause if drift was repeated. */
   drifted(drift: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock } = this.#parts;
@@ -129,12 +129,12 @@ export class DriftRepair {
   }
 
   /** Examines foreign commits and repairs what still differs. */
-  async #look(): Promise<void> {
+  async #examine(): Promise<void> {
     const { verifier, reconciler, loop } = this.#parts;
     // A delayed repair compares everything.
     if (this.#waiting !== undefined) return this.#commits.clear();
-    // Until a sync has ended, it explains all differences in what it writes. But the foreign commit may have
-    // followed its commits.
+    // A running sync would explain all differences in the elements that it writes, even if the foreign commit
+    // came after its own commits.
     await loop.idle();
     const declarations = this.#commits.takeDeclarations() ? await verifier.recheck("declarations") : [];
     await loop.idle();
@@ -147,8 +147,8 @@ export class DriftRepair {
   }
 
   /**
-   * How long to wait before the next repair, milliseconds: two programs that undo each other's rules must not
-   * use up a node's processors.
+   * Time to wait before the next repair, milliseconds: two programs that undo each other's rules must not use
+   * up a node's processors.
    */
   #nextPause(now: number): number {
     this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
@@ -162,14 +162,14 @@ export class DriftRepair {
     const { logger, clock } = this.#parts;
     const mayLog = this.#lines.fields(clock.monotonic());
     if (mayLog === undefined) return;
-    const hint = "something changes our rules again and again: repairs are delayed";
+    const hint = "another program keeps changing our rules: delaying repairs";
     const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
-    const [fields, message] = wordsOf(drift);
+    const [fields, message] = logLineOf(drift);
     logger.warn({ ...fields, ...limit }, message);
   }
 }
 
-/** What to repair; undefined if it is not known. */
+/** The differences to repair; undefined if they are unknown. */
 function differencesOf(drift: Drift): readonly TableDelta[] | undefined {
   switch (drift.kind) {
     case "tables":
@@ -182,8 +182,8 @@ function differencesOf(drift: Drift): readonly TableDelta[] | undefined {
   }
 }
 
-/** The fields and the message of the log. */
-function wordsOf(drift: Drift): readonly [fields: LogFields, message: string] {
+/** The fields and the message of the log line. */
+function logLineOf(drift: Drift): readonly [fields: LogFields, message: string] {
   switch (drift.kind) {
     case "tables":
       return [{ tables: drift.missing, by: drift.author }, "tables missing: rebuilding"];
@@ -192,7 +192,7 @@ function wordsOf(drift: Drift): readonly [fields: LogFields, message: string] {
     case "differences":
       return [{ found: driftText(drift.found) }, "rules differ from the desired state: repairing"];
     case "unreadable":
-      return [{ error: drift.reason }, "something in our tables is not understood: rebuilding"];
+      return [{ error: drift.reason }, "our tables cannot be parsed: rebuilding"];
   }
 }
 

@@ -50,8 +50,8 @@ export class ForeignCommits {
   }
 
   /**
-   * Whether chains, rules, or declarations of sets were touched, which messages do not describe fully. Later
-   * commits count anew.
+   * Whether chains, rules, or declarations of sets were touched, which messages do not describe fully. The
+   * next call reports only later commits.
    */
   takeDeclarations(): boolean {
     const areDeclarations = this.#areDeclarations;

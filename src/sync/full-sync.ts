@@ -10,8 +10,7 @@ import { applyDeltas, rebuild } from "./apply-deltas.ts";
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
   /**
-   * The differences that were found; empty when there were none, and after a rebuild, which does not know
-   * them.
+   * The differences that were found; empty if there were none, and after a rebuild, which cannot find them.
    */
   readonly deltas: readonly TableDelta[];
   /** Why our tables could not be read and were rebuilt; undefined if they could be read. */
@@ -28,13 +27,13 @@ export interface FullSyncOptions {
   readonly keepsIds?: boolean;
   /** Completes the desired tables from the kernel's before the comparison. */
   readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
-  /** The most elements in one transaction of several. */
+  /** Maximum number of elements in one transaction of several. */
   readonly chunkSize?: number | undefined;
 }
 
 /**
- * Compares our tables in the kernel with the desired ruleset and repairs differences. Everything else stays:
- * connections, session affinity, and the indexes of endpoints. Tables that cannot be read are rebuilt.
+ * Compares our tables in the kernel with the desired ruleset and repairs differences. Everything else is
+ * kept: connections, session affinity, and the indexes of endpoints. Tables that cannot be read are rebuilt.
  * @throws as {@link applyDeltas}
  */
 export async function fullSync(

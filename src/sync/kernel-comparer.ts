@@ -17,7 +17,7 @@ export interface KernelComparerParts {
 /** The result of a comparison, without differences that our syncs explain. */
 export interface Compared {
   readonly comparison: KernelComparison;
-  /** A sync failed or was a full one meanwhile, so the result may be wrong. */
+  /** Whether a sync failed or a full sync ran meanwhile, so that the result may be wrong. */
   readonly inDoubt: boolean;
 }
 
@@ -27,18 +27,21 @@ export interface Compared {
  */
 const SECOND_LOOK = 100;
 
-/** How often a comparison in doubt is made at most. */
+/** Maximum number of attempts of a comparison while syncs leave its result in doubt. */
 export const TRIES = 3;
 
-/** A comparison under way. */
+/** A running comparison. */
 interface Comparing {
-  /** What our syncs changed meanwhile, and what they had to send. */
+  /** The changes that our syncs made or had to send meanwhile. */
   readonly own: Set<TableDelta>;
   inDoubt: boolean;
   readonly stop: AbortController;
 }
 
-/** Compares our tables with the desired ones while syncs go on. It ignores what these change meanwhile. */
+/**
+ * Compares our tables with the desired ones while syncs continue. It ignores everything that syncs change
+ * meanwhile.
+ */
 export class KernelComparer {
   readonly #parts: KernelComparerParts;
   readonly #underWay = new Set<Comparing>();
@@ -82,8 +85,8 @@ export class KernelComparer {
   }
 
   /**
-   * The differences that no sync of ours explains; those of elements are looked at twice.
-   * @param signal ends it
+   * The differences that none of our syncs explains; those of elements are checked twice.
+   * @param signal ends the comparison
    */
   async compare(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
     const first = await this.#compareOnce(scope, signal);

@@ -26,22 +26,22 @@ export interface KernelReports {
   readonly onBegun: () => void;
 }
 
-/** A message about a table of ours. */
+/** A message about one of our tables. */
 export type TableMessage = Extract<NetlinkMessage, { readonly table: string }>;
 
 /** A commit that changed our tables. */
 export interface Commit {
   /** Its changes of our tables, in order; without elements if nobody needs them. */
   readonly messages: readonly TableMessage[];
-  /** Who made it, as `nft (process 4711)`. */
+  /** The program that made it, as `nft (process 4711)`. */
   readonly author: string;
-  /** Whether somebody else made it. */
+  /** Whether another program made it. */
   readonly isForeign: boolean;
 }
 
 /**
  * Pause before listening again, milliseconds. It doubles after each attempt that did not last: socat may be
- * missing or crash at once.
+ * missing or crash immediately.
  */
 const FIRST_RETRY = 100;
 const MAX_RETRY = 300_000;
@@ -55,11 +55,11 @@ export class KernelEvents {
   readonly #parts: KernelEventsParts;
   #reports: KernelReports | undefined;
   #listener: NetlinkListener | undefined;
-  /** Since when every commit is known, on the monotonic clock; undefined while not listening. */
+  /** Time since which every commit is known, on the monotonic clock; undefined while not listening. */
   #since: number | undefined;
   /** The messages about our tables of the current commit. */
   #messages: TableMessage[] = [];
-  /** When somebody else last changed our tables, on the monotonic clock. */
+  /** When another program last changed our tables, on the monotonic clock. */
   #foreignAt = Number.NEGATIVE_INFINITY;
   #retry = FIRST_RETRY;
   #timer: Timer | undefined;
@@ -75,7 +75,7 @@ export class KernelEvents {
     return this.#since !== undefined;
   }
 
-  /** Whether nobody else changed our tables since a moment on the monotonic clock. */
+  /** Whether no other program has changed our tables since a time on the monotonic clock. */
   async isIntactSince(at: number): Promise<boolean> {
     const listener = this.#listener;
     if (listener === undefined || this.#since === undefined || this.#since > at) return false;
@@ -127,7 +127,7 @@ export class KernelEvents {
       this.#isWarned = true;
       logger.warn(
         { ...fields, hint: error instanceof AppError ? error.hint : undefined },
-        "the kernel's notifications cannot be read: changes by others are found at the next full resync",
+        "the kernel's notifications cannot be read: changes by other programs are found at the next full resync",
       );
     } else logger.debug(fields, "the kernel's notifications ended, listening again");
     this.#end();

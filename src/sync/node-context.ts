@@ -25,7 +25,7 @@ export interface HostView {
 
 /**
  * Everything that rules depend on besides Services and EndpointSlices, for each family of the host.
- * @param apiServers those that the daemon connects to; none where the objects come from elsewhere
+ * @param apiServers those that the daemon connects to; none if the objects come from files
  */
 export function nodeContextOf(
   options: ProxyOptions,
@@ -101,8 +101,8 @@ function localTraffic(
 }
 
 /**
- * A prefix as long as a name can be (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 takes no asterisk behind
- * it.
+ * A prefix of the maximum length of a name (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 allows no asterisk
+ * after it.
  */
 function wildcard(prefix: string): string {
   return prefix.length < LONGEST_INTERFACE_NAME ? `${prefix}*` : prefix;
@@ -113,8 +113,8 @@ function sources(cidrs: readonly string[]): LocalTraffic {
 }
 
 /**
- * The Node is known, by addresses of the other family: kube-proxy then serves NodePorts on all addresses of
- * this one.
+ * Whether the Node is known, but only has addresses of the other family: kube-proxy then serves NodePorts on
+ * all addresses of this one.
  */
 function isOfOtherFamily(node: Node, family: Family): boolean {
   return node.addresses[family] === "" && FAMILIES.some((other) => node.addresses[other] !== "");
@@ -139,7 +139,7 @@ function nodePorts(
 
 /**
  * Reads the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
- * @throws AppError HOST when /proc does not say
+ * @throws AppError HOST if /proc cannot be read
  */
 export async function readHostView(
   { nodePortAddresses }: Pick<ProxyOptions, "nodePortAddresses">,
@@ -153,7 +153,7 @@ export async function readHostView(
 
 /** Parts of a {@link NodeContextReader}. */
 export interface NodeContextReaderParts {
-  /** Those in force. */
+  /** The current options. */
   readonly options: () => ProxyOptions;
   readonly cache: ObjectCache;
   readonly host: HostView;

@@ -20,12 +20,12 @@ export interface QuarantinedService {
 /** What changed in a quarantine. */
 export interface QuarantineChange {
   readonly begun: readonly QuarantinedService[];
-  /** Known ones that the kernel refused again. */
+  /** Quarantined Services that the kernel refused again. */
   readonly again: readonly QuarantinedService[];
   readonly ended: readonly QuarantinedService[];
 }
 
-/** The change of a quarantine that stays as it is. */
+/** The change of a quarantine that did not change. */
 const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
 
 /**
@@ -60,7 +60,9 @@ export function quarantineChanges(): (
   };
 }
 
-/** The service ports for people: the name of one (`ip shop/web:http/tcp`), or the Service with how many. */
+/**
+ * Formats the service ports: the name of a single one (`ip shop/web:http/tcp`), or their Service and number.
+ */
 export function quarantinedText({ service, servicePorts }: QuarantinedService): string {
   const [first = "", ...others] = servicePorts;
   return others.length === 0 ? first : `${service} (${counted(servicePorts.length, "service port")})`;

@@ -27,7 +27,7 @@ export interface Suspect {
 /** A search for the service ports whose rules are refused. */
 export interface Search {
   readonly nodeContext: NodeContext;
-  /** The state whose list ids the trials have; absent for ids of their own. */
+  /** The state whose list ids the trials use; if absent, they have their own. */
   readonly idsOf?: RulesetState;
   /** Rules that have been accepted. */
   readonly accepted: Iterable<ServicePortRules>;
@@ -37,8 +37,8 @@ export interface Search {
 }
 
 /**
- * Finds the service ports whose rules are refused, by bisection. Each attempt is made with a trial ruleset
- * built here: the desired state, which others read meanwhile, stays as it is.
+ * Finds the service ports whose rules are refused, by bisection. Each attempt uses its own trial ruleset,
+ * because others read the desired state meanwhile.
  * @returns none if the refusal has another cause
  * @throws whatever `accepts` throws
  */
@@ -75,16 +75,16 @@ export async function refusedServicePorts(
     suspects,
     accepts: (trial) => everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step)),
   });
-  // A service port whose removal is refused has no rules to quarantine. Without this, every retry finds it
-  // again.
+  // A service port whose removal is refused has no rules to quarantine. Without this filter, every retry
+  // would find it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
 }
 
 /**
  * Finds the Services whose changes make nft fail without a refusal: it is killed, crashes, hangs or lacks
- * memory. Each part is tried alone, so that their total size does not count. A Service is found only if nft
- * fails twice over it, and does not fail without any change.
- * @param among the service ports that may be the cause; every one that changed if absent
+ * memory. Each part is tried alone, so that their total size does not matter. A Service is found only if nft
+ * fails on it twice, and succeeds without any changes.
+ * @param among the service ports that may be the cause; all changed ones if absent
  * @returns all changed service ports of these Services; none if the failures have another cause
  * @throws as {@link Nft.check} for anything but refusals and such failures
  */
@@ -185,7 +185,7 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
     const family = trial.families[(after ?? before)?.port.family ?? "ip"];
     const wanted = selection.has(suspect) ? after : before;
     if (family === undefined || wanted === family.servicePortRules(key)) continue;
-    // A mix of earlier and desired rules may need more ids than there are.
+    // A mix of earlier and desired rules may need more ids than exist.
     if (wanted === undefined || !family.ids.hasFor(key, wanted.lists.isSticky)) family.remove(key);
     else family.put(wanted);
   }
@@ -197,7 +197,7 @@ export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
 /**
  * Finds the refused members of a list by halving; all others are accepted. Takes about 2 log2 n attempts for
  * each refused member, which together cost as much as a few attempts with the whole list.
- * @param candidates each may be refused by itself or together with others
+ * @param candidates each may be refused alone or together with others
  * @returns the refused ones
  * @throws whatever `attempt` throws
  */

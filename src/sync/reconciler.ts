@@ -31,9 +31,9 @@ export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
   readonly tables: TableReader;
-  /** The most elements in one transaction of several. */
+  /** Maximum number of elements in one transaction of several. */
   readonly chunkSize?: number;
-  /** The most elements that one sync changes if more wait; {@link PORTION} if absent. */
+  /** Maximum number of elements that one sync changes if more wait; {@link PORTION} if absent. */
   readonly portion?: number;
   /** Endpoints whose connections are reset; absent in tests without any. */
   readonly vanished?: VanishedEndpoints | undefined;
@@ -43,8 +43,8 @@ export interface ReconcilerParts {
 
 /**
  * Maximum number of elements that a sync changes if more wait. The next sync begins with small Services that
- * changed meanwhile, so that nobody waits for another tenant's hundred thousand elements. A sync of so many
- * takes 0.3 s (2 cores, 6.18).
+ * changed meanwhile, so that nobody waits for another tenant's hundred thousand elements. A sync of 4,000
+ * elements takes 0.3 s (2 cores, 6.18).
  */
 const PORTION = 4000;
 
@@ -75,7 +75,8 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
   /**
-   * What the kernel has of this state. "part": a change failed, but may have taken effect, at least in part.
+   * How much of this state the kernel has. "part": a change failed, but may have taken effect, at least in
+   * part.
    */
   #kernelHas: "nothing" | "part" | "all" = "nothing";
   /** Services rendered since the last success. */
@@ -107,7 +108,9 @@ export class Reconciler {
     return this.#refused.families;
   }
 
-  /** What is to be sent or is being sent: pending changes, repairs, and deletions of stale chains. */
+  /**
+   * Everything that is to be sent or is being sent: pending changes, repairs, and deletions of stale chains.
+   */
   get unsent(): readonly TableDelta[] {
     const repairs = this.#repairs.changes(this.state.ruleset);
     return [...this.state.pending(), ...repairs, ...this.#staleChains.deletions];
@@ -129,7 +132,7 @@ export class Reconciler {
   }
 
   /**
-   * Makes the next sync repair somebody else's changes without reading the kernel.
+   * Makes the next sync repair changes by other programs without reading the kernel.
    * @param found current differences from the desired state, without those that our own changes explain
    */
   requestRepair(found: readonly TableDelta[], options: RepairOptions = {}): void {
@@ -173,8 +176,8 @@ export class Reconciler {
 
   /**
    * Deletes stale chains.
-   * @throws as {@link Nft.apply}; the next call tries again those that could not be sent, or that the kernel
-   * was busy for
+   * @throws as {@link Nft.apply}; the next call retries deletions that could not be sent, or for which the
+   * kernel was busy
    */
   async deleteStaleChains(): Promise<void> {
     const deletions = this.#staleChains.unusedIn(this.state.ruleset);
@@ -184,7 +187,7 @@ export class Reconciler {
       if (error instanceof NftRefusedError && !error.isBusy) this.#staleChains.clear();
       throw error;
     }
-    // Not before: they explain differences that a comparison finds.
+    // Not earlier, because they explain differences that a comparison finds.
     this.#staleChains.clear();
   }
 
@@ -235,12 +238,12 @@ export class Reconciler {
     yield* this.#renderer.updating(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
   }
 
-  /** Sends a repair, which packets need now, and then the pending changes. */
+  /** Sends a repair first, because packets need it now, and then the pending changes. */
   async #partial(): Promise<SyncResult> {
     const { nft, tables, chunkSize } = this.#parts;
     const { missing, deltas, compared, comparisonMs, author } = this.#repairs.begin();
     const made = creations(missing, this.state.ruleset);
-    if (made.length > 0 && (await this.#areThere(made))) return await this.#full("drift");
+    if (made.length > 0 && (await this.#anyExists(made))) return await this.#full("drift");
     const pending = this.state.pending().filter(({ family }) => !missing.has(family));
     const drift = [...made, ...unexplained(deltas, pending)];
     const { main, deletions } = withoutChainDeletions(pending);
@@ -260,7 +263,8 @@ export class Reconciler {
       };
     } catch (error) {
       this.#noteFailure(error, commits);
-      // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
+      // Either the kernel's state is not as we left it, or the kernel refuses our changes: the full sync
+      // finds out.
       if (!isRefusedByKernel(error)) throw error;
       const result = await this.#full(drift.length === 0 ? "failure" : "drift");
       // The repair may have succeeded before the failure.
@@ -268,8 +272,10 @@ export class Reconciler {
     }
   }
 
-  /** Whether any of these tables exists: somebody else may have made it, and it must not be filled twice. */
-  async #areThere(tables: readonly TableDelta[]): Promise<boolean> {
+  /**
+   * Whether any of these tables exists: another program may have created it, and it must not be filled twice.
+   */
+  async #anyExists(tables: readonly TableDelta[]): Promise<boolean> {
     const names = await tableNames(this.#parts.nft);
     return tables.some(({ family, table }) => names.has(`${family} ${table}`));
   }
@@ -306,14 +312,14 @@ export class Reconciler {
     }
   }
 
-  /** @param commits how many transactions there were before the changes that failed */
+  /** @param commits number of transactions before the changes that failed */
   #noteFailure(error: unknown, commits: number): void {
     // An nft that was killed may have committed before.
     const mayBeThere = this.#parts.nft.commits > commits || error instanceof TransactionFailedError;
     if (mayBeThere && this.#kernelHas === "all") this.#kernelHas = "part";
   }
 
-  /** Takes over what an earlier process left in the kernel. */
+  /** Adopts the state that an earlier process left in the kernel. */
   async #adopt(kernel: Ruleset): Promise<void> {
     const { cache, vanished, tables, checksHealth = false } = this.#parts;
     if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
@@ -323,8 +329,8 @@ export class Reconciler {
   }
 
   /**
-   * Takes out the family whose table the kernel refuses.
-   * @returns false when the refusal has another cause
+   * Excludes the family whose table the kernel refuses.
+   * @returns false if the refusal has another cause
    */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
     const { nft } = this.#parts;
@@ -339,8 +345,8 @@ export class Reconciler {
   }
 
   /**
-   * Takes the service ports out of the desired state over which a sync failed.
-   * @returns none when the failure has another cause, or has not repeated yet
+   * Excludes the service ports that made a sync fail from the desired state.
+   * @returns none if the failure has another cause, or has not repeated yet
    */
   async #findCause(error: unknown): Promise<readonly ServicePortKey[]> {
     const { nft, tables } = this.#parts;
@@ -358,7 +364,7 @@ export class Reconciler {
   }
 
   /**
-   * Quarantines the service ports on probation over which nft still fails, before anything else is sent with
+   * Quarantines the service ports on probation that still make nft fail, before anything else is sent with
    * them.
    */
   async #tryAgain(): Promise<void> {

@@ -6,24 +6,27 @@ import type { Quarantine } from "./quarantine-changes.ts";
 
 /** Why a service port is quarantined, as the start of its reason. */
 const REFUSED_BY_KERNEL = "the kernel refuses its rules";
-const FAILING = "nft fails over its rules";
+const FAILING = "nft fails on its rules";
 
-/** After so many equal failures in a row that are no refusals, the Service that causes them is looked for. */
+/**
+ * Number of equal failures in a row, other than refusals, after which to search for the Service that causes
+ * them.
+ */
 const EQUAL_FAILURES = 3;
 
 /**
- * Transactions over which nft failed for one reason since the last success, and at how many the cause is
- * looked for.
+ * The number of failed transactions with one reason since the last success, and the number at which to search
+ * for the cause.
  */
 const NO_FAILURES = { message: "", count: 0, lookAt: EQUAL_FAILURES };
 
 /**
- * The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over
+ * The parts of the desired state that are not programmed because the kernel refuses them, or nft fails on
  * them.
  */
 export class RefusedRules {
   #servicePorts: Quarantine = new Map();
-  /** Those of the service ports over which nft fails. */
+  /** The quarantine of service ports that make nft fail. */
   #failing: Quarantine = new Map();
   #families: ReadonlyMap<Family, string> = new Map();
   #isRetryDue = false;
@@ -43,8 +46,8 @@ export class RefusedRules {
   }
 
   /**
-   * Service ports whose quarantine for failures of nft ended: they are to be tried by themselves before they
-   * are sent.
+   * Service ports whose quarantine for failures of nft ended: they are to be tried alone before they are
+   * sent.
    */
   get probation(): Quarantine {
     return this.#probation;
@@ -63,7 +66,7 @@ export class RefusedRules {
     this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
   }
 
-  /** Quarantines service ports over which nft fails. */
+  /** Quarantines service ports that make nft fail. */
   quarantineFailing(keys: readonly ServicePortKey[], { message }: TransactionFailedError): void {
     const reason = `${FAILING}: ${message}`;
     this.quarantine(keys, reason);
@@ -72,7 +75,7 @@ export class RefusedRules {
 
   /**
    * Ends the probation.
-   * @param failing those of its service ports over which nft still fails: they are quarantined again
+   * @param failing the service ports on probation that still make nft fail: they are quarantined again
    */
   endProbation(failing: readonly ServicePortKey[]): void {
     const again = failing.map((key) => [key, this.#probation.get(key) ?? FAILING] as const);
@@ -114,9 +117,9 @@ export class RefusedRules {
   }
 
   /**
-   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft
-   * fails wait for the retry, unless they were deleted: their endpoints may change all the time, and each try
-   * may delay everyone.
+   * Ends the quarantine of Services that changed, and of everything when a retry is due. Services that make
+   * nft fail wait for the retry, unless they were deleted: their endpoints may change all the time, and each
+   * try may delay everyone.
    * @param exists whether there is a Service
    * @returns the service ports whose quarantine ended
    */

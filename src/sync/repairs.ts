@@ -3,17 +3,17 @@ import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, type TableDelta, unexplained } from "../nft/delta.ts";
 import type { FullSyncReason } from "./sync-report.ts";
 
-/** What is known of a repair. */
+/** Known facts about a repair. */
 export interface RepairOptions {
   /** Why everything was compared for it, so that the sync counts as a full one; absent if it was not. */
   readonly compared?: FullSyncReason | undefined;
-  /** How long that took, milliseconds. */
+  /** Duration of that comparison, milliseconds. */
   readonly comparisonMs?: number | undefined;
   /** The program whose changes are repaired; absent if unknown. */
   readonly author?: string | undefined;
 }
 
-/** A repair of somebody else's changes. */
+/** A repair of changes by other programs. */
 export interface Repair extends RepairOptions {
   /** The families whose tables are missing. */
   readonly missing: ReadonlySet<Family>;
@@ -23,7 +23,7 @@ export interface Repair extends RepairOptions {
 
 const NONE: Repair = { missing: new Set(), deltas: [] };
 
-/** Repairs of somebody else's changes: the one that is due, and the one that a sync is sending. */
+/** Repairs of changes by other programs: the one that is due, and the one that a sync is sending. */
 export class Repairs {
   #due = NONE;
   #underWay = NONE;
@@ -62,7 +62,7 @@ export class Repairs {
     this.#underWay = NONE;
   }
 
-  /** What the repairs change in the kernel. @param desired the tables as they should be */
+  /** The changes of the repairs in the kernel. @param desired the desired tables */
   changes(desired: Ruleset): readonly TableDelta[] {
     return [this.#due, this.#underWay].flatMap(({ missing, deltas }) => [
       ...creations(missing, desired),
@@ -71,7 +71,7 @@ export class Repairs {
   }
 }
 
-/** Deltas that make missing tables. @param desired the tables as they should be */
+/** Deltas that create missing tables. @param desired the desired tables */
 export function creations(missing: ReadonlySet<Family>, desired: Ruleset): readonly TableDelta[] {
   return Object.values(desired).flatMap((table) =>
     missing.has(table.family) ? [creation(table, "create")] : [],

@@ -9,7 +9,7 @@ import type { TableDelta } from "../nft/delta.ts";
 export class StaleChains {
   #deletions: readonly TableDelta[] = [];
 
-  /** The deletions that are due, as deltas that do nothing else. */
+  /** The deletions that are due, as deltas that only delete. */
   get deletions(): readonly TableDelta[] {
     return this.#deletions;
   }
@@ -24,8 +24,8 @@ export class StaleChains {
   }
 
   /**
-   * The deletions of each chain, set and object once, and of none that is in use again.
-   * @param desired the tables as they should be
+   * The deletions, without duplicates and without chains, sets and objects that are in use again.
+   * @param desired the desired tables
    */
   unusedIn(desired: Ruleset): readonly TableDelta[] {
     return Object.values(desired).flatMap((table) => {

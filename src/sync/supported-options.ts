@@ -10,15 +10,15 @@ import {
   timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
-/** An option that has no effect, because nft or the kernel lacks something. */
+/** An option that has no effect, because nft or the kernel lacks a feature. */
 export interface UnsupportedOption {
-  /** The name of what it switches on. */
+  /** The name of the feature that it enables. */
   readonly name: "fast-path" | "connection-timeouts" | "client-limits";
-  /** What is missing. */
+  /** The error that names the missing feature. */
   readonly missing: AppError;
   /** `--fast-path has no effect: no connection takes the fast path`. */
   readonly consequence: string;
-  /** The options without it. */
+  /** The options that disable the feature. */
   readonly without: Partial<ProxyOptions>;
 }
 
@@ -39,7 +39,7 @@ const OPTIONAL: readonly OptionalFeature[] = [
     name: "connection-timeouts",
     isWanted: ({ connectionTimeouts }) => connectionTimeouts === "on",
     features: timeoutFeatures,
-    consequence: "--connection-timeouts has no effect: Services have the timeouts of the node",
+    consequence: "--connection-timeouts has no effect: Services use the node's timeouts",
     without: { connectionTimeouts: "off" },
   },
   {

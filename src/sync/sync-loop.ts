@@ -26,7 +26,7 @@ export interface SyncLoopParts {
  */
 type Moment = () => () => void;
 
-/** How long {@link SyncLoop.atOneMoment} waits for a successful sync, milliseconds. */
+/** Maximum time that {@link SyncLoop.atOneMoment} waits for a successful sync. Milliseconds. */
 const MOST_WAITING = 5000;
 
 /**
@@ -41,7 +41,7 @@ export class SyncLoop {
   #cleanUp: Promise<void> = Promise.resolve();
   /** The sync that is under way, or the last one. */
   #running: Promise<unknown> = Promise.resolve();
-  /** Stale chains are to be deleted after the next sync. */
+  /** Whether to delete stale chains after the next sync. */
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
   readonly #reportOf = syncReports();
@@ -70,7 +70,7 @@ export class SyncLoop {
   }
 
   /**
-   * The ruleset in the kernel, unless somebody else changed it; undefined while a sync is due or under way.
+   * The ruleset in the kernel, unless another program changed it; undefined while a sync is due or under way.
    */
   get expected(): Ruleset | undefined {
     return this.#parts.runner.pendingSince === undefined ? this.#given : undefined;
@@ -81,19 +81,21 @@ export class SyncLoop {
     if (this.#parts.tracker.waitingFor.length === 0) this.#parts.runner.request(urgent);
   }
 
-  /** Requests a full sync at once. */
+  /** Requests an immediate full sync. */
   requestFullSync(reason: FullSyncReason): void {
     this.#parts.reconciler.requestFullSync(reason);
     this.request(true);
   }
 
-  /** Requests at once a sync that repairs somebody else's changes: see {@link Reconciler.requestRepair}. */
+  /**
+   * Requests an immediate sync that repairs changes by other programs: see {@link Reconciler.requestRepair}.
+   */
   requestRepair(found: readonly TableDelta[], options?: RepairOptions): void {
     this.#parts.reconciler.requestRepair(found, options);
     this.request(true);
   }
 
-  /** Requests a sync if the node context is no longer that of the last one. */
+  /** Requests a sync if the node context has changed since the last one. */
   requestIfContextChanged(): void {
     const { reconciler, nodeContext } = this.#parts;
     if (!reconciler.isCurrent(nodeContext.current())) this.request();
@@ -106,8 +108,8 @@ export class SyncLoop {
 
   /**
    * Deletes stale chains, now or right after the sync that is due. The next sync waits for it, because the
-   * kernel must not change between what a sync reads and what it sends. Never rejects; subscribers are told
-   * of a failure.
+   * kernel must not change between what a sync reads and what it sends. Never rejects; subscribers learn of a
+   * failure.
    */
   deleteStaleChains(): Promise<void> {
     this.#isCleanUpDue = this.expected === undefined;
@@ -192,7 +194,7 @@ export class SyncLoop {
       const nodeContext = this.#parts.nodeContext.current();
       const atOnce = this.#moments.size > 0;
       const syncing = reconciler.sync({ nodeContext, services: changes.services, atOnce });
-      // The rules of the objects of this moment are rendered now, and not in the kernel yet.
+      // The rules of the current objects are rendered now, but not in the kernel yet.
       const moments = atOnce ? [...this.#moments].map((begin) => begin()) : [];
       const outcome = await syncing;
       for (const end of moments) end();

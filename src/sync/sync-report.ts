@@ -26,11 +26,11 @@ export interface SyncOutcome {
   readonly deltas: readonly TableDelta[];
   /** The transactions that carried them, in order. */
   readonly applied: readonly AppliedTransaction[];
-  /** Repaired differences that somebody else made: our own pending changes do not explain them. */
+  /** Repaired differences that other programs made: our own pending changes do not explain them. */
   readonly drift: readonly TableDelta[];
   /** The program whose changes were repaired; absent if unknown. */
   readonly author?: string | undefined;
-  /** How long our tables were compared before this sync and for it, milliseconds. */
+  /** Duration of the comparison of our tables before this sync and for it. Milliseconds. */
   readonly comparisonMs?: number | undefined;
   /** Why our tables could not be read and were rebuilt; absent if they could be read. */
   readonly unreadable?: string | undefined;
@@ -38,23 +38,23 @@ export interface SyncOutcome {
   readonly refused: readonly ServicePortKey[];
 }
 
-/** Somebody else's changes that a sync repaired. */
+/** Changes by other programs that a sync repaired. */
 export interface DriftSummary {
   /**
    * `table`: one of our tables was missing or could not be changed in place; `element`: something in it
    * differed.
    */
   readonly kind: "table" | "element";
-  /** How many chains, sets and elements differed; 0 after a rebuild, which does not know. */
+  /** Number of chains, sets and elements that differed; 0 after a rebuild, which cannot count them. */
   readonly differences: number;
-  /** In words, for the log, Events and the history. */
+  /** As text, for the log, Events and the history. */
   readonly text: string;
   /** The program that made them; undefined if unknown. */
   readonly author?: string | undefined;
 }
 
 /**
- * When a sync took place, and with what. Times are milliseconds since 1970 by the wall clock of its start,
+ * The times of a sync and of its changes. Times are milliseconds since 1970 by the wall clock of its start,
  * except `startedMonotonic`.
  */
 export interface SyncTimes {
@@ -71,15 +71,15 @@ export interface SyncTimes {
   readonly nodeContext: NodeContext;
 }
 
-/** A successful sync, with all that is new since the one before. */
+/** A successful sync, with everything that is new since the previous one. */
 export interface SyncReport
   extends SyncTimes,
     Pick<SyncOutcome, "kind" | "reason" | "rendered" | "waiting" | "deltas" | "applied" | "unreadable"> {
-  /** Undefined if nobody else had changed anything. */
+  /** Undefined if no other program had changed anything. */
   readonly repaired: DriftSummary | undefined;
   readonly conflicts: ConflictChanges;
   readonly quarantineChange: QuarantineChange;
-  /** Service ports that began or ceased to be served without a feature that they ask for. */
+  /** Service ports that started or stopped being served without a feature that they ask for. */
   readonly featureChanges: Readonly<Record<Feature, QuarantineChange>>;
   /** Every family without tables because the kernel refuses these, with its reason. */
   readonly excludedFamilies: ReadonlyMap<Family, string>;
@@ -90,7 +90,7 @@ export interface SyncFailure {
   readonly startedAt: number;
   readonly endedAt: number;
   readonly error: unknown;
-  /** It was to compare everything with the kernel. */
+  /** Whether it was a full sync. */
   readonly isFull: boolean;
 }
 
@@ -108,7 +108,7 @@ interface Programmed extends Pick<SyncReport, "excludedFamilies"> {
   readonly quarantined: Quarantine;
 }
 
-/** Makes the reports of one daemon, each with what is new since the one before. */
+/** Makes the reports of one daemon, each with everything that is new since the previous one. */
 export function syncReports(): (
   outcome: SyncOutcome,
   programmed: Programmed,
@@ -133,7 +133,7 @@ export function syncReports(): (
 function driftSummary({ reason, drift, unreadable, author }: SyncOutcome): DriftSummary | undefined {
   if (unreadable !== undefined) {
     const text = `our tables could not be read and were rebuilt: ${unreadable}`;
-    // At start this is no drift: the tables are another version's, or there are none yet.
+    // At the start, this is not drift: the tables belong to another version, or do not exist yet.
     return reason === "start" ? undefined : { kind: "element", differences: 0, text };
   }
   if (drift.length === 0) return undefined;
@@ -146,7 +146,7 @@ function driftSummary({ reason, drift, unreadable, author }: SyncOutcome): Drift
   };
 }
 
-/** Differences in words, table by table. */
+/** Describes differences, table by table. */
 export function driftText(drift: readonly TableDelta[]): string {
   return drift.map(tableText).join("; ");
 }

@@ -11,7 +11,7 @@ export interface TableWatcherParts {
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Whether the kernel reports changes: then there is nothing to look for. */
+  /** Whether the kernel reports changes: then nothing needs to be checked. */
   readonly isTold: () => boolean;
   /** The tables that the kernel was given; undefined before, and while a repair is due. */
   readonly given: () => Ruleset | undefined;

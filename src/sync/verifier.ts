@@ -10,12 +10,12 @@ import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link Verifier}. */
 export interface VerifierParts extends KernelComparerParts {
-  /** Tells whether somebody else changed our tables. */
+  /** Tells whether another program changed our tables. */
   readonly events: Pick<KernelEvents, "isTrusted" | "isIntactSince">;
   readonly logger: Logger;
-  /** The longest time between two comparisons, milliseconds. */
+  /** Maximum time between two comparisons. Milliseconds. */
   readonly maxPeriodMs: () => number;
-  /** Called when the tables are known to be right, with the time in milliseconds since 1970. */
+  /** Called when the tables are known to be correct, with the time in milliseconds since 1970. */
   readonly onVerified: (at: number) => void;
 }
 
@@ -23,20 +23,20 @@ export interface VerifierParts extends KernelComparerParts {
 export interface VerifierReports {
   /** Called with differences that our syncs do not explain. */
   readonly onDifferences: (found: readonly TableDelta[]) => void;
-  /** Called with the reason if tables are no longer understood that were before. */
+  /** Called with the reason if tables that could be parsed before no longer can. */
   readonly onUnreadable: (reason: string) => void;
 }
 
-/** A comparison with the kernel, without what syncs of ours explain, and its time. */
+/** A comparison with the kernel, without differences that our syncs explain, and its time. */
 export interface TimedComparison {
-  /** When the kernel was looked at, on the monotonic clock. */
+  /** When the kernel was read, on the monotonic clock. */
   readonly at: number;
   readonly comparison: KernelComparison;
 }
 
 /**
- * Time between the end of a verification and the next one, milliseconds. With that one, which takes up to a
- * second at 10,000 Services, tables are verified every 30 s.
+ * Time between the end of a verification and the next one, milliseconds. A verification takes up to a second
+ * at 10,000 Services, so tables are verified every 30 s.
  */
 const PERIOD = 29_000;
 
@@ -54,24 +54,25 @@ const UNKNOWN: KernelComparison = {
 };
 
 /** A comparison that runs or is about to start. */
-interface Look {
+interface SharedComparison {
   readonly result: Promise<TimedComparison | undefined>;
   readonly stop: AbortController;
   /** Number of callers that wait for the result. */
   wanted: number;
 }
 
-/** What is known of the tables. */
+/** The last known state of the tables. */
 interface Known extends TimedComparison {
-  /** How long the last comparison took, milliseconds; 0 before the first one. */
+  /** Duration of the last comparison, milliseconds; 0 before the first one. */
   readonly took: number;
 }
 
 /**
  * Verifies every 30 s that our tables in the kernel are as desired. While the kernel reports every change,
  * verified tables stay verified as long as only we commit. Otherwise, and from time to time in any case, it
- * compares them element by element while syncs go on. Callers that ask meanwhile share one comparison, which
- * ends when none of them waits any more. Without the kernel's notifications, only full resyncs compare.
+ * compares them element by element while syncs continue. Callers that ask meanwhile share one comparison,
+ * which is aborted when no caller waits for it any more. Without the kernel's notifications, only full
+ * resyncs compare.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
@@ -83,8 +84,8 @@ export class Verifier implements SyncSubscriber {
   /** The last result. It still holds, apart from what syncs have sent since. */
   #last: Known | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  #next: Look | undefined;
-  /** Whether the tables were understood when they were last compared. */
+  #next: SharedComparison | undefined;
+  /** Whether the tables could be parsed when they were last compared. */
   #isUnderstood = false;
 
   constructor(parts: VerifierParts) {
@@ -105,7 +106,7 @@ export class Verifier implements SyncSubscriber {
 
   /** Compares now, because changes by others may have been missed. */
   compareNow(): void {
-    if (this.#task !== undefined && this.#last !== undefined) void this.#look();
+    if (this.#task !== undefined && this.#last !== undefined) void this.#compare();
   }
 
   /** Stops verifying. Nothing is reported after this. */
@@ -129,7 +130,7 @@ export class Verifier implements SyncSubscriber {
   }
 
   /**
-   * Compares at once, for a repair, without calling back.
+   * Compares immediately, for a repair, without any callbacks.
    * @returns as {@link KernelComparer.recheck}
    */
   recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
@@ -138,11 +139,11 @@ export class Verifier implements SyncSubscriber {
 
   /**
    * Finds the differences between the kernel and the desired state.
-   * @param signal gives up; the comparison ends if nobody else waits for it
+   * @param signal stops waiting; the comparison ends if no other caller waits for it
    */
   async find(signal?: AbortSignal): Promise<TimedComparison> {
     for (let tries = 0; tries < TRIES && signal?.aborted !== true; tries++) {
-      const found = await this.#look(signal);
+      const found = await this.#compare(signal);
       if (found !== undefined) return found;
     }
     return { at: this.#parts.clock.monotonic(), comparison: UNKNOWN };
@@ -152,10 +153,10 @@ export class Verifier implements SyncSubscriber {
     const { events, clock, onVerified } = this.#parts;
     if (!events.isTrusted || this.#last === undefined) return;
     if (await this.#isUnchanged(this.#last)) onVerified(clock.now());
-    else await this.#look();
+    else await this.#compare();
   }
 
-  /** Whether verified tables are still right: only our syncs have changed them since. */
+  /** Whether verified tables are still correct: only our syncs have changed them since. */
   async #isUnchanged({ at, comparison, took }: Known): Promise<boolean> {
     const { events, clock, maxPeriodMs } = this.#parts;
     if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
@@ -164,18 +165,18 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Compares after the current comparison; undefined if a sync left the result in doubt. Never rejects. */
-  #look(signal?: AbortSignal): Promise<TimedComparison | undefined> {
+  #compare(signal?: AbortSignal): Promise<TimedComparison | undefined> {
     this.#next ??= this.#begin();
-    const look = this.#next;
-    look.wanted++;
+    const shared = this.#next;
+    shared.wanted++;
     const leave = (): void => {
-      if (--look.wanted === 0) look.stop.abort(new NftStoppedError());
+      if (--shared.wanted === 0) shared.stop.abort(new NftStoppedError());
     };
     signal?.addEventListener("abort", leave, { once: true });
-    return look.result.finally(() => signal?.removeEventListener("abort", leave));
+    return shared.result.finally(() => signal?.removeEventListener("abort", leave));
   }
 
-  #begin(): Look {
+  #begin(): SharedComparison {
     const stop = new AbortController();
     const result = this.#running.then(async () => {
       this.#next = undefined;

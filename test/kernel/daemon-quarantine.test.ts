@@ -113,7 +113,7 @@ test("a Service that gets nft killed each time is quarantined by name, and all o
   put("deadly", DEADLY);
   put("alive", "10.96.7.4");
   expect(
-    await daemon.saying("service port quarantined: nft fails over its rules: nft was killed (SIGKILL)"),
+    await daemon.saying("service port quarantined: nft fails on its rules: nft was killed (SIGKILL)"),
   ).toMatchObject({ level: "error", servicePort: "ip shop/deadly:tcp-80/tcp" });
   await expect.poll(() => lab.kernelText()).toContain("10.96.7.4 . tcp . 80");
   expect(await lab.kernelText()).not.toContain(DEADLY);

@@ -690,7 +690,7 @@ describe("a family whose tables the kernel refuses", () => {
 });
 
 describe("an nft that is killed", () => {
-  const REASON = "nft fails over its rules: nft was killed (SIGKILL)";
+  const REASON = "nft fails on its rules: nft was killed (SIGKILL)";
   const names = ["a", "b", "c", "d", "e"];
   const services = names.map((name, i) => service({ name, clusterIPs: [`10.96.1.${i}`] }));
   const slices = names.map((name, i) => slice({ service: name, endpoints: [`10.244.3.${i}`] }));
@@ -789,7 +789,7 @@ describe("an nft that is killed", () => {
     parts.fake.hangsOver = "10.96.1.2";
     expect(await syncUntilDone(parts)).toBe(2);
     expect([...parts.reconciler.quarantined]).toEqual([
-      ["ip default/c/tcp", "nft fails over its rules: nft did not end within 10 s"],
+      ["ip default/c/tcp", "nft fails on its rules: nft did not end within 10 s"],
     ]);
   });
 });

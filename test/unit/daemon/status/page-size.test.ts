@@ -82,7 +82,7 @@ describe("the status page has less than 500 kB", () => {
   test.each(Object.keys(HOSTILE))("for %s that are all quarantined, pending and in conflict", (what) => {
     const objects = HOSTILE[what]?.() ?? {};
     const services = objects.services ?? [];
-    const reason = `nft fails over its rules: ${"<".repeat(2000)}`;
+    const reason = `nft fails on its rules: ${"<".repeat(2000)}`;
     const keys = services.flatMap((one) => servicePortsOf(one).map(({ key }) => key));
     const quarantined = new Map(keys.map((key): [ServicePortKey, string] => [key, reason]));
     const { history } = daemonStatus({});
