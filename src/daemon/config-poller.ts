@@ -44,7 +44,7 @@ export class ConfigPoller {
 
   #read(): string | undefined {
     try {
-      // A pipe (`--config=/dev/stdin`) can be read once, by whoever needs the configuration.
+      // A pipe (`--config=/dev/stdin`) can be read only once, by the code that needs the configuration.
       return this.#path && statSync(this.#path).isFile() ? readFileSync(this.#path, "utf8") : undefined;
     } catch {
       return undefined;

@@ -7,7 +7,7 @@ import type { HostVersions } from "../kernel/versions.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { ObjectOrigin } from "./object-source.ts";
 
-/** Everything that the command line gives a daemon. */
+/** Everything that a daemon gets from the command line. */
 export interface DaemonInput {
   /** The options at the start. */
   readonly options: ProxyOptions;
@@ -22,7 +22,7 @@ export interface DaemonInput {
   readonly logger: Logger;
   readonly objects: Omit<ObjectOrigin, "close">;
   readonly dryRun: boolean;
-  /** The flags that were given, by name, for /flagz. */
+  /** The given flags, by name, for /flagz. */
   readonly flags: ReadonlyMap<string, string>;
   /** The newest lines of the log, for the daemon socket. */
   readonly recentLog: () => readonly string[];

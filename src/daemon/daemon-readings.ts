@@ -21,7 +21,9 @@ import {
 } from "./readings/connection-counts.ts";
 import { RefusalPoller } from "./readings/refusal-poller.ts";
 
-/** Readings of what packets left in our tables, and of the flow tables: periodic, or on demand. */
+/**
+ * Readings of the entries that packets added to our tables, and of the flow tables: periodic, or on demand.
+ */
 export interface Readings {
   readonly affinity: AffinityPoller;
   /** Undefined if refusals are not recorded. */
@@ -32,7 +34,7 @@ export interface Readings {
   readonly passiveHealth: PassiveHealth | undefined;
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if neither the option nor Services can have connections reset. */
+  /** Undefined if neither the option nor any Service resets connections. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
 }
 

@@ -104,7 +104,7 @@ function heldObjects(cache: ObjectCache): DaemonAnswers["objects"] {
 export async function prepareSocket(path: string): Promise<void> {
   if (await isServed(path)) {
     throw new AppError("HOST", `another process listens on ${path}`, {
-      hint: "another nft-proxy runs on this host: two of them in one network namespace undo each other's rules; stop one, or give one in another network namespace another --daemon-socket",
+      hint: "another nft-proxy runs on this host: two of them in one network namespace undo each other's rules; stop one of them, or, if they run in different network namespaces, set another --daemon-socket for one",
     });
   }
   try {

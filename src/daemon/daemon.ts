@@ -124,7 +124,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   };
 }
 
-/** Without cluster CIDRs, no connection is masqueraded for coming from outside. kube-proxy warns, too. */
+/** Without cluster CIDRs, connections from outside the cluster are not masqueraded. kube-proxy warns, too. */
 function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
   if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0))
     return;
@@ -246,8 +246,8 @@ function syncProgress(
 }
 
 /**
- * Returns how a daemon starts and stops: its servers listen at once, and its work begins when no other daemon
- * runs in its network namespace.
+ * Returns how a daemon starts and stops: its servers listen immediately, and its work begins when no other
+ * daemon runs in its network namespace.
  * @param end stops what `begin` started, and the servers
  */
 function startAndStop(

@@ -7,7 +7,9 @@ import { Verifier } from "../sync/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Finds changes of other programs in our tables, by notifications and comparisons, and has them repaired. */
+/**
+ * Finds changes of other programs in our tables, by notifications and comparisons, and requests their repair.
+ */
 export class DriftDetection {
   /** Also subscribes to syncs. */
   readonly verifier: Verifier;
@@ -19,7 +21,7 @@ export class DriftDetection {
 
   /**
    * @param options returns the current options
-   * @param onVerified called with the time at which our tables were right, milliseconds since 1970
+   * @param onVerified called with the time at which our tables were correct, milliseconds since 1970
    */
   constructor(
     { nft, ownCommits, tables, system, logger }: DaemonInput,

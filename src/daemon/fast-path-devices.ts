@@ -26,14 +26,14 @@ export interface FastPathDevicesParts {
 }
 
 /**
- * Interval at which the host's interfaces are read. A new one is without the fast path until then.
+ * Interval at which the host's interfaces are read. A new interface does not use the fast path until then.
  * Milliseconds.
  */
 const INTERFACES_PERIOD = 2_000;
 
 /**
- * Interval at which the devices in the kernel are compared with them, as other programs may remove one. Takes
- * 5 ms of CPU (nft 1.1.3). Milliseconds.
+ * Interval at which the devices in the kernel are compared with the interfaces, as other programs may remove
+ * one. Takes 5 ms of CPU (nft 1.1.3). Milliseconds.
  */
 const COMPARISON_PERIOD = 10_000;
 
@@ -71,7 +71,7 @@ export class FastPathDevices implements SyncSubscriber {
     this.#parts = parts;
     this.#failures = new FailureLog(
       parts,
-      "cannot add this host's interfaces to the flow tables, retrying: their connections are without the fast path",
+      "cannot add this host's interfaces to the flow tables, retrying: their connections do not take the fast path",
       "this host's interfaces are in the flow tables again",
     );
   }
@@ -93,7 +93,7 @@ export class FastPathDevices implements SyncSubscriber {
   }
 
   /**
-   * A full sync that found differences, and a repair, may have made the flow tables anew, without devices.
+   * A repair, or a full sync that found differences, may have recreated the flow tables without devices.
    * Connections to endpoints that vanished or drained must leave the fast path, on which no rule sees them:
    * then the rules reset them.
    */
@@ -143,13 +143,13 @@ export class FastPathDevices implements SyncSubscriber {
       commands.push(...deviceCommands(table, wanted, actual, renewal));
     }
     try {
-      // A renewal requested from now on is for the next time.
+      // A renewal requested from now on applies to the next run.
       this.#renewal = undefined;
       if (commands.length > 0) await nft.apply({ nftables: commands });
       return true;
     } catch (error) {
       this.#renewal ??= renewal;
-      // An interface was deleted in the meantime. The next poll does without it.
+      // An interface was deleted in the meantime. The next poll omits it.
       if (error instanceof NftRefusedError && !this.#failures.isFailing && (await this.#isOutdated(wanted)))
         return false;
       throw error;
@@ -161,7 +161,7 @@ export class FastPathDevices implements SyncSubscriber {
       const fields = { most: devices.length, excluded: excluded.length, such: excluded.slice(0, MOST_NAMED) };
       this.#parts.logger.warn(
         fields,
-        "too many interfaces for a flow table; choose some by fastPathInterfaces",
+        "too many interfaces for a flow table; choose some with fastPathInterfaces",
       );
       this.#isLimitLogged = true;
     }

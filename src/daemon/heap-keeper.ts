@@ -42,14 +42,14 @@ export class HeapKeeper implements SyncSubscriber {
   }
 }
 
-/** Time for the engine to free what the first collection found. Milliseconds. */
+/** Time for the engine to free the garbage of the first collection. Milliseconds. */
 const BETWEEN = 200;
 
 /**
- * Returns to the system the memory that much work has left. The engine only collects garbage when it needs
- * more memory: a daemon that has just listed 10,000 Services holds 330 MB and uses a third of it (Node
- * 20.20). After one collection, 20 MB of 95 are empty space in pages, so a second one moves all objects
- * together. Each blocks for 1 to 2 ms for each megabyte in use.
+ * Returns unused memory to the system after much work. The engine only collects garbage when it needs more
+ * memory: a daemon that has just listed 10,000 Services holds 330 MB and uses a third of it (Node 20.20).
+ * After one collection, 20 MB of 95 are empty space in pages, so a second one moves all objects together.
+ * Each blocks for 1 to 2 ms for each megabyte in use.
  */
 export function compactHeap(): void {
   setFlagsFromString("--expose-gc");

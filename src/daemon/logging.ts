@@ -13,11 +13,11 @@ export interface LogStream {
 }
 
 /**
- * Creates the log: one JSON object for each line, or text for people. Lines are written at once, so that none
- * is lost when the process is killed. Names and reasons from outside cannot control a terminal that shows
- * them. The JSON has the keys of Kubernetes components, and `level`: `ts` in milliseconds since 1970, `v` for
- * the verbosity (not for warnings and errors), `msg`, and `err` for the message of an error.
- * Source: {@link
+ * Creates the log: one JSON object for each line, or text for people. Lines are written immediately, so that
+ * none is lost when the process is killed. Names and reasons from outside cannot control a terminal that
+ * shows them. The JSON has the keys of Kubernetes components, and `level`: `ts` in milliseconds since 1970,
+ * `v` for the verbosity (not for warnings and errors), `msg`, and `err` for the message of an error. Source:
+ * {@link
  * https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging
  * KEP-1602}
  */

@@ -12,8 +12,8 @@ export interface NamespaceLock {
 
 /**
  * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its
- * process, however that ends. The name has the maximum length, because some versions of libuv pad a shorter
- * one with zeros.
+ * process, even if that is killed. The name has the maximum length, because some versions of libuv pad a
+ * shorter one with zeros.
  */
 const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
 
@@ -40,8 +40,8 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
 }
 
 /**
- * Makes a change of the rules while no daemon programs this network namespace, and keeps one from starting
- * meanwhile.
+ * Makes a change of the rules while no daemon programs this network namespace, and prevents a daemon from
+ * starting meanwhile.
  * @param isForced makes the change in any case
  * @param refusal the consequence of the change beside a daemon, and a hint
  * @throws AppError HOST while a daemon runs, before anything is changed

@@ -41,7 +41,7 @@ export interface ClusterAccess {
   readonly nodeName: string;
   readonly env: NodeJS.ProcessEnv;
   readonly userAgent: string;
-  /** An earlier process has left rules in force. */
+  /** Whether an earlier process has left rules in the kernel. */
   readonly hasRules: boolean;
 }
 
@@ -53,7 +53,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   const { options, nodeName, env, userAgent, hasRules } = access;
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, master, env });
-  // Reports a configuration without a server at once, instead of retrying.
+  // Reports a configuration without a server immediately, instead of retrying.
   await connect();
   let observe: ApiRequestObserver = () => {};
   const servers = new ServerAddresses();

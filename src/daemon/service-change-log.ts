@@ -21,7 +21,7 @@ interface Programmed {
   readonly ready: number;
 }
 
-/** Logs a line for each Service that a sync changed. Of many Services, some are only counted. */
+/** Logs a line for each Service that a sync changed. Beyond a maximum, Services are only counted. */
 export class ServiceChangeLog implements SyncSubscriber {
   readonly #cache: ObjectCache;
   readonly #clock: Clock;

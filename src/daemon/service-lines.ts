@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { NamespaceTokens } from "../base/namespace-tokens.ts";
 import { namespaceOf, type ServiceName } from "../model/ids.ts";
 
-/** Lines about Services of one namespace: the number at once, and the time until one more is allowed. */
+/** Rate of lines about Services of one namespace: a burst, and the time until one more is allowed. */
 const LINES = { burst: 10, refillMs: 60_000 };
 
 /** Maximum number of lines of one kind in one sync, for all namespaces. */

@@ -10,7 +10,7 @@ const { O_CREAT, O_EXCL, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
 /**
  * Writes a file that only its owner can read, even if the file exists and others can read it.
  * @param hint of the error
- * @throws AppError HOST, also for a symbolic link outside /dev, as another user may have made it
+ * @throws AppError HOST, also for a symbolic link outside /dev, as another user may have created it
  */
 export function writePrivateFile(path: string, content: string | Uint8Array, hint?: string): void {
   writeOwn(path, path.startsWith("/dev/") ? O_TRUNC : O_TRUNC | O_NOFOLLOW, content, hint);

@@ -51,7 +51,7 @@ const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
 const MOST_WINNERS = 10;
 
 /** Maximum number of ranges beyond {@link MOST_RANGES_OF_ADDRESS} to report as conflicts. */
-const MOST_TOLD = 100;
+const MOST_REPORTED = 100;
 
 /** An address and protocol with ranges. */
 interface Place {
@@ -289,7 +289,7 @@ function divide({ claims }: Place): Division {
     taken.splice(from, to - from, ...filled);
   }
   const youngest = divided.at(-1);
-  for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_TOLD)) {
+  for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_REPORTED)) {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
   const spans = taken.map(({ first, last, claim: { port, isSticky, rules } }): Span => {

@@ -10,7 +10,8 @@ import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch 
 /** Sends Events to the API server. */
 export interface EventSink {
   /**
-   * Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API server is away or refuses it.
+   * Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API server is unavailable or
+   * refuses it.
    */
   send(method: "POST" | "PATCH", path: string, body: object): Promise<void>;
 }
@@ -70,11 +71,14 @@ interface Series {
 }
 
 /**
- * Events about the node: the number at once, and the time until one more is allowed. Protects the API server.
+ * Rate of Events about the node: a burst, and the time until one more is allowed. Protects the API server.
  */
 const OF_NODE = { burst: 25, refillMs: 60_000 };
 
-/** The same for the objects of each namespace, so that the Events of one do not displace those of another. */
+/**
+ * The same for the objects of each namespace, so that Events of one namespace do not displace those of
+ * another.
+ */
 const OF_NAMESPACE = { burst: 10, refillMs: 60_000 };
 
 /**
@@ -101,7 +105,7 @@ const STOP_WITHIN = 2000;
 
 /**
  * Records Events. Its caller neither waits nor fails. A repeated Event is counted in its series. Events that
- * the API server does not accept at once are dropped; the log has all of them.
+ * the API server does not accept at the first attempt are dropped; the log has all of them.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
@@ -121,8 +125,8 @@ export class EventRecorder {
     this.#options = options;
     this.#failures = new FailureLog(
       options,
-      "the API server does not take Events",
-      "the API server takes Events again",
+      "the API server does not accept Events",
+      "the API server accepts Events again",
     );
     this.#ofNode = new NamespaceTokens(options.clock, OF_NODE);
     this.#ofNamespaces = new NamespaceTokens(options.clock, OF_NAMESPACE);

@@ -108,7 +108,7 @@ export function failedLoopbackEvent(
 /** A list of the API server lacks all known objects. It has no effect until it is repeated for a minute. */
 export function implausibleListEvent(resource: ResourceName): EventNote {
   const regarding = { kind: "Service", namespace: "default", name: "kubernetes", uid: "" } as const;
-  const note = `the list of ${resource} lacks all known objects, even default/kubernetes; the rules stay unless the API server repeats it for a minute: check its database`;
+  const note = `the list of ${resource} lacks all known objects, even default/kubernetes; the rules are kept unless the API server repeats this list for a minute: check its database`;
   return { ...warning(regarding, "ImplausibleList", "List", note), clusterKey: resource };
 }
 
@@ -220,7 +220,7 @@ export function refusedEvent(service: EventSubject, node: string, summary: strin
 
 /** Affinity entries of the service port with the most were deleted, as the map was nearly full. */
 export function affinityCrowdedEvent(service: EventSubject, servicePort: string, node: string): EventNote {
-  const note = `some clients of ${servicePort}, which has the most, lost their endpoint because the affinity map of node ${node} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
+  const note = `some clients of ${servicePort}, the port with the most clients, lost their endpoint because the affinity map of node ${node} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
   return warning(service, "AffinityMapNearlyFull", "Sync", note);
 }
 

@@ -19,7 +19,7 @@ export interface HealthRoutesOptions {
 
 /** The progress of syncs. Times are milliseconds since 1970. */
 export interface SyncProgress {
-  /** When the kernel last had the desired rules for sure; undefined before. */
+  /** When the kernel was last known to have the desired rules; undefined before. */
   readonly verifiedAt: number | undefined;
   /** Time since which the rules have been out of date; undefined while they are up to date. */
   readonly pendingSince: number | undefined;
@@ -54,8 +54,8 @@ function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
 
 /**
  * Answers /livez as kube-proxy does: like /healthz, but the state of the node is no reason to restart the
- * proxy. Adds fields for `fleet`, which often cannot reach another port. `lastVerified` is always there, and
- * shows that this is not kube-proxy.
+ * proxy. Adds fields for `fleet`, which often cannot reach another port. `lastVerified` is always present,
+ * and shows that this is not kube-proxy.
  */
 function livezAnswer(
   report: HealthReport,

@@ -36,8 +36,8 @@ export interface FamilyVerdict {
   readonly lastSynced: number | undefined;
   readonly reason: string;
   /**
-   * Whether the kernel refuses its tables. This does not count for the proxy, which programs the other
-   * family.
+   * Whether the kernel refuses its tables. This does not make the proxy unhealthy, because it programs the
+   * other family.
    */
   readonly isExcluded: boolean;
 }

@@ -51,8 +51,9 @@ export class ServiceHealthServers {
   }
 
   /**
-   * Serves exactly these Services, each on the addresses of its families. Counts change at once. Resolves
-   * when all other servers are closed and each new one has been tried once. Never rejects.
+   * Serves exactly these Services, each on the addresses of its families. Changed counts take effect
+   * immediately. Resolves when all other servers are closed and each new one has been tried once. Never
+   * rejects.
    */
   sync(
     wanted: ReadonlyMap<ServiceName, ServiceHealth>,

@@ -128,7 +128,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: {
     ...FAMILY_COUNTER,
-    help: "Deletions of chains out of use that failed",
+    help: "Failed deletions of stale chains",
     on: { cleanUpFailed: ({ families }) => eachFamily(families, 1) },
   },
   kubeproxy_proxy_healthz_total: {
@@ -159,7 +159,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_nftables_localhost_nodeport_listeners: {
     kind: "gauge",
-    help: "NodePorts that are listened on at loopback addresses",
+    help: "Listeners for NodePorts at loopback addresses",
     labels: BY_FAMILY,
     zero: BOTH_FAMILIES,
     on: {
@@ -169,7 +169,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
     ...FAMILY_COUNTER,
-    help: "NodePorts that could not be listened on at loopback addresses",
+    help: "Failed attempts to listen on NodePorts at loopback addresses",
     on: { loopbackBindFailed: ({ family }) => one(1, familyLabel(family)) },
   },
   /** `code` is an HTTP status, or `<error>` without an answer. */

@@ -68,7 +68,7 @@ export interface ScrapedParts {
   readonly memory: MemoryUsage;
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if neither the option nor Services can have connections reset. */
+  /** Undefined if neither the option nor any Service resets connections. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   readonly affinity: Pick<AffinityPoller, "entries" | "limitedClients">;
   /** Undefined in a dry run. */
@@ -104,7 +104,7 @@ export interface Metric {
   };
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
-  /** The part without which the daemon does not have the metric. */
+  /** The part that the metric needs; the daemon does not have the metric without it. */
   readonly needs?: "passiveHealth" | "connectionCounts" | "resetPackets" | "fastPath";
 }
 

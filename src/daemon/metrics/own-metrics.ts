@@ -189,7 +189,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_last_verified_timestamp_seconds: {
     kind: "gauge",
-    help: "When the kernel last had the desired rules for sure",
+    help: "When the kernel was last known to have the desired rules",
     scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
@@ -270,7 +270,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   /** These three have no value outside a container, and with cgroup v1. */
   nft_proxy_container_memory_working_set_bytes: {
     kind: "gauge",
-    help: "Memory of the container, all its processes together, without page cache that was not used lately",
+    help: "Memory of all processes of the container together, without inactive page cache",
     scrape: containerSamples(({ workingSet }) => workingSet),
   },
   nft_proxy_container_memory_limit_bytes: {
@@ -306,7 +306,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_endpoint_connections_total: {
     kind: "counter",
-    help: "New connections by endpoint that had any",
+    help: "New connections by endpoint, for endpoints with connections",
     labels: OF_CONNECTIONS,
     needs: "connectionCounts",
     scrape: async ({ connectionCounts }) =>

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 
-/** What came of a TCP connect; `unknown`: this node lacked what a connect needs. */
+/** The result of a TCP connect; `unknown`: this node lacked the resources to connect. */
 export type Answer = "answered" | "refused" | "silent" | "unknown";
 
 /** Asks an endpoint. Never rejects. */
@@ -10,11 +10,11 @@ export type Ask = (address: string, port: number) => Promise<Answer>;
 const TIMEOUT = 1500;
 
 /**
- * Errors of this node: no file descriptor, memory or local port is left. They tell nothing of the endpoint.
+ * Errors of this node: no file descriptor, memory or local port is left. They say nothing about the endpoint.
  */
 const OWN_ERRORS = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL", "EAGAIN"];
 
-/** Connects by TCP, sends nothing, and closes at once. */
+/** Connects by TCP, sends nothing, and closes immediately. */
 export const askByConnecting: Ask = (address, port) =>
   new Promise((resolve) => {
     const socket = connect({ host: address, port, timeout: TIMEOUT });

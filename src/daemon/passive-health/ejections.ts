@@ -1,6 +1,6 @@
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 
-/** Longest time until an ejected endpoint is asked again, milliseconds. */
+/** Maximum time until an ejected endpoint is asked again. Milliseconds. */
 const LONGEST_PAUSE = 300_000;
 
 interface Entry {
@@ -11,8 +11,8 @@ interface Entry {
 }
 
 /**
- * The ejected endpoints of both families by `address . port`, and when each is asked again: after ever longer
- * pauses. Times are monotonic.
+ * The ejected endpoints of both families by `address . port`, and the time at which each is asked again,
+ * after ever longer pauses. Times are monotonic.
  */
 export class Ejections {
   readonly #entries = new Map<string, Entry>();
@@ -26,7 +26,7 @@ export class Ejections {
     return this.#entries.has(target);
   }
 
-  /** @param pauseMs until it is asked for the first time */
+  /** @param pauseMs time until it is asked for the first time */
   add(endpoint: EjectedEndpoint, now: number, pauseMs: number): void {
     this.#entries.set(endpoint.target, { endpoint, dueAt: now + pauseMs, pauseMs });
   }
@@ -38,7 +38,7 @@ export class Ejections {
     return entry?.endpoint;
   }
 
-  /** Those that are to be asked, the longest due first. */
+  /** The endpoints that are due to be asked, the longest overdue first. */
   due(now: number): EjectedEndpoint[] {
     const due = [...this.#entries.values()].filter(({ dueAt }) => dueAt <= now);
     return due.sort((a, b) => a.dueAt - b.dueAt).map(({ endpoint }) => endpoint);

@@ -19,7 +19,7 @@ import { Ejections } from "./ejections.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
 import { WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
 
-/** What {@link PassiveHealth} needs. */
+/** Parts of {@link PassiveHealth}. */
 export interface PassiveHealthParts {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -36,12 +36,15 @@ export interface PassiveHealthParts {
 }
 
 /**
- * Shortest time between two readings of the counters, milliseconds, and its ratio to the time of a reading.
+ * Minimum time between two readings of the counters, milliseconds, and its minimum ratio to the time of a
+ * reading.
  */
 const SHORTEST_PAUSE = 1000;
 const PAUSE_RATIO = 10;
 
-/** Maximum number of endpoints that are asked at once, in all and of one namespace: the rest waits. */
+/**
+ * Maximum number of endpoints that are asked simultaneously, in total and of one namespace. The others wait.
+ */
 const MOST_ASKED = 32;
 const MOST_ASKED_OF_NAMESPACE = 8;
 
@@ -49,7 +52,7 @@ interface Watched {
   observation: Observation;
   /** When it was last asked, on the monotonic clock. */
   askedAt: number;
-  /** The same, unless it has returned to the lists since. */
+  /** The same time, unless the endpoint has returned to the lists since. */
   keptSince: number;
 }
 
@@ -69,11 +72,11 @@ export class PassiveHealth implements SyncSubscriber {
   readonly #watched = new WatchedEndpoints();
   readonly #known: Record<Family, Map<string, Watched>> = { ip: new Map(), ip6: new Map() };
   readonly #ejections = new Ejections();
-  /** The endpoints that are being asked, with the namespace of the Service for which they are. */
+  /** The endpoints that are being asked, each with the namespace of the Service for which it is asked. */
   readonly #asking = new Map<string, string>();
   /** Ejected endpoints that the kernel's lists may still have. */
   #leaving: Leaving[] = [];
-  /** By Service, since this process began to watch it. */
+  /** The new connections to each Service, since this process began to watch it. */
   readonly #connections = new Map<ServiceName, EndpointCounts>();
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
@@ -104,8 +107,8 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /**
-   * Watches the endpoints that the sync rendered. An endpoint that left all lists is forgotten. So when it
-   * returns, it is served at once.
+   * Watches the endpoints that the sync rendered. The state of an endpoint that left all lists is deleted, so
+   * that it is served immediately when it returns.
    */
   synced(report: Pick<SyncReport, "rendered" | "waiting" | "nodeContext" | "startedMonotonic">): void {
     this.#watched.update(this.#parts.cache, this.#parts.state(), report);
@@ -131,7 +134,7 @@ export class PassiveHealth implements SyncSubscriber {
     }
   }
 
-  /** Takes over endpoints that an earlier process ejected: they are asked at once. */
+  /** Adopts endpoints that an earlier process ejected: they are asked immediately. */
   #adopt(): void {
     const { cache, clock, logger } = this.#parts;
     let adopted = 0;
@@ -153,7 +156,7 @@ export class PassiveHealth implements SyncSubscriber {
     return [...new Set(this.#watched.portsOf(family, target).map(({ service }) => service))].sort();
   }
 
-  /** Stops watching. Connects under way have no consequences. */
+  /** Stops watching. The results of running connects are ignored. */
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();
@@ -170,7 +173,7 @@ export class PassiveHealth implements SyncSubscriber {
   async #lookAt(family: Family): Promise<void> {
     const targets = this.#watched.of(family);
     if (targets.size === 0) return;
-    // Attempts first: an answer between the readings must not be missing beside its attempt.
+    // Reads attempts first, so that a connection answered between the readings does not look unanswered.
     const attempts = await this.#read(family, ATTEMPTS);
     const resets = await this.#read(family, RESETS);
     const answers = await this.#read(family, ANSWERS);
@@ -212,7 +215,7 @@ export class PassiveHealth implements SyncSubscriber {
     return counts;
   }
 
-  /** Asks suspects and ejected endpoints whose pause is over, as many as may be asked at once. */
+  /** Asks suspects and ejected endpoints whose pause is over, as many as may be asked simultaneously. */
   #askSome(): void {
     const now = this.#parts.clock.monotonic();
     for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
@@ -226,8 +229,9 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /**
-   * The endpoints that answered none of enough new connections, and that may be ejected. Those that were
-   * asked longest ago come first, so that no tenant's suspects keep another's from being asked.
+   * The endpoints that answered none of a sufficient number of new connections, and that may be ejected.
+   * Those that were asked longest ago come first, so that one tenant's suspects do not keep another's from
+   * being asked.
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#parts.nodeContext();
@@ -262,7 +266,7 @@ export class PassiveHealth implements SyncSubscriber {
     const [address = "", number] = splitParts(target);
     const answer = await ask(address, Number(number));
     this.#asking.delete(target);
-    // An endpoint that left the lists meanwhile was forgotten, even if it is back.
+    // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "unknown") return;
     if (answer === "answered") this.#isBack(family, target);
@@ -273,7 +277,7 @@ export class PassiveHealth implements SyncSubscriber {
   #isBack(family: Family, target: string): void {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
-    // If it fails again, it may be asked at once.
+    // If it fails again, it may be asked immediately.
     if (known !== undefined && this.#ejections.has(target)) known.keptSince = Number.NEGATIVE_INFINITY;
     this.#return(family, target);
   }
@@ -311,7 +315,7 @@ export class PassiveHealth implements SyncSubscriber {
     if (endpoint === undefined) return;
     const { cache, logger, request } = this.#parts;
     const isWatched = this.#watched.of(family).has(target);
-    // Other Services may have it since then.
+    // Other Services may have added it since then.
     const services = [...new Set([...endpoint.services, ...this.#servicesOf(family, target)])];
     cache.setEjected(family, target, false, services);
     const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";

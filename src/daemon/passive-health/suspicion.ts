@@ -1,6 +1,6 @@
 import type { Unanswered } from "../../model/passive-health.ts";
 
-/** What the kernel counted of an endpoint, since its elements were added. */
+/** The kernel's counts for an endpoint since its elements were added. */
 export interface EndpointCounts {
   /** New connections. */
   readonly attempts: number;
@@ -9,7 +9,7 @@ export interface EndpointCounts {
   readonly resets: number;
 }
 
-/** What is known of an endpoint between two readings. */
+/** The known state of an endpoint between two readings. */
 export interface Observation {
   readonly last: EndpointCounts;
   /** The counts when it was last known to answer, or first read. */
@@ -19,16 +19,16 @@ export interface Observation {
 /**
  * Compares a reading of an endpoint with the one before. One answer clears the endpoint of all connections
  * until then, because the counters do not tell which of them it answered.
- * @param known undefined for the first reading, which tells nothing of how long ago connections were
+ * @param known undefined for the first reading, which does not show how long ago connections were opened
  */
 export function observe(known: Observation | undefined, counts: EndpointCounts): Observation {
-  // Counts only decrease if the element was added anew.
+  // Counts only decrease if the element was recreated.
   const isNew = known === undefined || counts.attempts < known.last.attempts;
   if (isNew || counts.answers !== known.last.answers) return { last: counts, base: counts };
   return { last: counts, base: known.base };
 }
 
-/** Records that an endpoint answered somebody whose connection the kernel does not count. */
+/** Records that an endpoint answered a connection that the kernel does not count. */
 export function answered({ last }: Observation): Observation {
   return { last, base: last };
 }

@@ -12,7 +12,7 @@ import type { SyncReport } from "../../sync/sync-report.ts";
 export interface WatchedPort {
   readonly service: ServiceName;
   readonly check: PassiveHealthCheck;
-  /** All of its endpoints that are watched, ejected ones included. */
+  /** All of its endpoints that are watched, including ejected ones. */
   readonly targets: readonly string[];
 }
 
@@ -25,7 +25,10 @@ interface KnownPort {
   readonly port: WatchedPort;
 }
 
-/** Knows which endpoints are watched, and for whom. An update costs as much as the Services that changed. */
+/**
+ * Knows which endpoints are watched, and for which service ports. An update costs as much as the Services
+ * that changed.
+ */
 export class WatchedEndpoints {
   readonly #targets: Record<Family, Map<string, Map<ServicePortKey, WatchedPort>>> = {
     ip: new Map(),
@@ -33,7 +36,7 @@ export class WatchedEndpoints {
   };
   readonly #ports = new Map<ServiceName, readonly KnownPort[]>();
 
-  /** Takes over the rules of the Services that a sync rendered. */
+  /** Adopts the rules of the Services that a sync rendered. */
   update(
     cache: Pick<ObjectCache, "service">,
     state: RulesetState,

@@ -54,16 +54,16 @@ const MOST_DELETED = 100_000;
  * Maximum number of entries in one transaction. Changes wait for it, and the kernel refuses all of it if one
  * entry has changed.
  */
-const ENTRIES_AT_ONCE = 1000;
+const ENTRIES_PER_TRANSACTION = 1000;
 
 /** Maximum number of service ports reported after one reading. */
-const MOST_TOLD = 10;
+const MOST_REPORTED = 10;
 
 /**
  * Reads the affinity maps periodically. The packets of all Services fill them, so the entries of a deleted
  * Service are deleted, and in a nearly full map those of the service ports with the most. Also counts the
- * clients with limits, whose entries end by themselves. The ids of deleted service ports are free when no
- * entry has them any longer.
+ * clients with limits, whose entries the kernel deletes itself. The ids of deleted service ports are free
+ * when no entry has them any longer.
  */
 export class AffinityPoller implements SyncSubscriber {
   readonly #parts: AffinityPollerParts;
@@ -196,13 +196,13 @@ export class AffinityPoller implements SyncSubscriber {
         const port = state.ownerOfList(id);
         return port === undefined ? [] : [{ port, had: counts.get(id) }];
       });
-    const told = ports.slice(0, MOST_TOLD);
-    const most = told.map(({ port, had }) => `${port.name}: ${had}`);
+    const reported = ports.slice(0, MOST_REPORTED);
+    const most = reported.map(({ port, had }) => `${port.name}: ${had}`);
     logger.warn(
       { family, size: spec.size, deleted, servicePorts: ports.length, most },
       "the affinity map is nearly full: deleted entries of the service ports with the most",
     );
-    for (const { port } of told) onCrowded(port);
+    for (const { port } of reported) onCrowded(port);
   }
 
   /**
@@ -218,8 +218,8 @@ export class AffinityPoller implements SyncSubscriber {
     const { loop, nft } = this.#parts;
     let deleted = 0;
     let isComplete = true;
-    for (let from = 0; from < entries.length && !this.#isStopped; from += ENTRIES_AT_ONCE) {
-      const chunk = entries.slice(from, from + ENTRIES_AT_ONCE);
+    for (let from = 0; from < entries.length && !this.#isStopped; from += ENTRIES_PER_TRANSACTION) {
+      const chunk = entries.slice(from, from + ENTRIES_PER_TRANSACTION);
       try {
         deleted += await loop.between(async () => {
           const wanted = chunk.filter(isWanted);

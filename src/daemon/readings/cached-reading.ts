@@ -27,7 +27,7 @@ export function cachedReading<T>(
     await loggedReading(failures, async () => {
       last = await read();
     });
-    // A failed reading counts, too, so that scrapes do not repeat it at once.
+    // A failed reading counts, too, so that scrapes do not repeat it immediately.
     const endedAt = clock.monotonic();
     validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));
     underWay = undefined;

@@ -4,7 +4,7 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { CLIENT_CONNECTIONS, CLIENT_RATES } from "../../ruleset/sets.ts";
 
-/** The number of clients, by service port, that a set counts connections of. */
+/** The number of clients, by service port, whose connections a set counts. */
 export interface LimitedClients {
   readonly family: Family;
   readonly set: typeof CLIENT_CONNECTIONS | typeof CLIENT_RATES;

@@ -4,7 +4,7 @@ import { NftStoppedError } from "../../kernel/nft-errors.ts";
 
 /**
  * Reads from the kernel, and logs a failure or the end of failures. A reading that fails because this process
- * stops is no failure. Never rejects.
+ * stops does not count as a failure. Never rejects.
  */
 export async function loggedReading(
   failures: Pick<FailureLog, "add" | "end">,

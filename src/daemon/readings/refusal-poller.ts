@@ -40,7 +40,10 @@ const PAUSE_RATIO = 50;
 /** Minimum time between two Events of one Service. Milliseconds. */
 const EVENT_PERIOD = 3_600_000;
 
-/** Maximum number of Services and reasons that are counted separately; the rest has no Service's name. */
+/**
+ * Maximum number of Services and reasons that are counted separately; the rest is counted without a Service
+ * name.
+ */
 const MOST_COUNTED = 1000;
 
 /** The times and packets of a recorded refusal. */
@@ -62,7 +65,7 @@ export class RefusalPoller {
   readonly #parts: RefusalPollerParts;
   readonly #counted = new Set<string>();
   /** When each Service was last reported, within the last hour, on the monotonic clock. */
-  readonly #toldAt = new Map<string, number>();
+  readonly #reportedAt = new Map<string, number>();
   /** The refusals of the last reading, by client and destination. */
   #watched: ReadonlyMap<string, Watched> | undefined;
   #recent: RecentRefusals | undefined;
@@ -113,7 +116,7 @@ export class RefusalPoller {
     });
   }
 
-  /** Reads once at a time, as overlapping readings would count packets twice. */
+  /** Reads one at a time, as overlapping readings would count packets twice. */
   #look(): Promise<readonly RefusalEntry[]> {
     this.#looking ??= this.#lookOnce().finally(() => {
       this.#looking = undefined;
@@ -154,9 +157,9 @@ export class RefusalPoller {
 
   #tellService({ service, reasons, clients, packets }: Refused): void {
     const now = this.#parts.clock.monotonic();
-    for (const [name, at] of this.#toldAt) if (now - at >= EVENT_PERIOD) this.#toldAt.delete(name);
-    if (this.#toldAt.has(service)) return;
-    this.#toldAt.set(service, now);
+    for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
+    if (this.#reportedAt.has(service)) return;
+    this.#reportedAt.set(service, now);
     const why = [...reasons].sort().join(", ");
     this.#parts.onRefused(
       service,

@@ -46,7 +46,7 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
   return card(title, tone, value, lines, " wide");
 }
 
-/** Shows a failing sync at once, even before it makes the proxy unhealthy. */
+/** Shows a failing sync even before it makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
   const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
   const isGood =
@@ -108,7 +108,7 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** Lists the newest first. Empty where no connection is reset, or will be. */
+/** Lists the newest first. Empty if no connection is or will be reset. */
 function vanishedCard({ vanished, nodeContext, now }: DaemonStatus): Html | undefined {
   if (vanished === undefined) return undefined;
   const { held, draining, resetPackets } = vanished;
@@ -126,7 +126,7 @@ function vanishedCard({ vanished, nodeContext, now }: DaemonStatus): Html | unde
   ]);
 }
 
-/** The last ejected first. Nothing where no endpoint is watched. */
+/** Lists the last ejected endpoint first. Empty if no endpoint is watched. */
 function passiveHealthCard({ passiveHealth, now }: DaemonStatus): Html | undefined {
   if (passiveHealth === undefined || passiveHealth.watchedCount === 0) return undefined;
   const { watchedCount, ejected } = passiveHealth;
@@ -242,7 +242,7 @@ function secondsText(milliseconds: number): string {
 }
 
 function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
-  if (repair === undefined) return card("Drift repairs", "good", "0", ["nobody else changed our rules"]);
+  if (repair === undefined) return card("Drift repairs", "good", "0", ["no other program changed our rules"]);
   return card("Drift repairs", "idle", String(repairs), [
     `last ${durationWords(now - repair.at)} ago`,
     repair.repaired ?? "",
@@ -295,7 +295,7 @@ const HEIGHT = 24;
 /**
  * Makes a bar chart as inline SVG without script or style. Each bar is one unit wide.
  * @param values not negative
- * @param label the text for readers who do not see it
+ * @param label the text for readers who cannot see it
  */
 export function sparklineHtml(values: readonly number[], label: string): Html {
   const most = Math.max(...values, 0);

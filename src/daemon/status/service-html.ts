@@ -35,7 +35,7 @@ export interface ServiceDetail {
   /** Maximum number of rows for each service port, and how many of them may be endpoints. */
   readonly rows: number;
   readonly mostEndpoints: number;
-  /** Whether it is the Service's own page, on which endpoints are shown at once. */
+  /** Whether it is the Service's own page, on which endpoints are shown without a click. */
   readonly isOne: boolean;
   /** The address of that page. */
   readonly link: string;
@@ -84,7 +84,7 @@ function connectionLifeWords({ onEndpointRemoved, drainTimeoutMs }: Service): st
   ];
 }
 
-/** Empty if nobody asks for another scheduler than random. */
+/** Empty for the scheduler random, unless the Service names it. */
 function schedulerWords({ scheduler }: Service, defaultScheduler: Scheduler): string[] {
   if (scheduler !== undefined) return [scheduler];
   return defaultScheduler === "random" ? [] : [`${defaultScheduler} (--scheduler)`];

@@ -74,7 +74,7 @@ export interface ServiceList {
   readonly matching: number;
   /** From 1, at most `pages`. */
   readonly page: number;
-  /** 1 at least. */
+  /** At least 1. */
   readonly pages: number;
 }
 

@@ -7,7 +7,7 @@ export interface FullSyncRecord {
   readonly at: number;
   readonly reason: FullSyncReason | undefined;
   readonly durationMs: number;
-  /** The drift in words; undefined if there was none. */
+  /** The drift as text; undefined if there was none. */
   readonly repaired: string | undefined;
 }
 

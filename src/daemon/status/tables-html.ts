@@ -9,7 +9,7 @@ import { clipped, type Html, html, type Tone } from "./html.ts";
 /** Maximum size of one reason or name. Bytes. */
 const LONGEST_CELL = 500;
 
-/** The followed resources of the API server, and how full everything with a limit is. */
+/** The followed resources of the API server, and the usage of everything with a limit. */
 export function tablesHtml(status: DaemonStatus): Html {
   return html`${sourcesHtml(status)}${limitsHtml(status)}`;
 }
@@ -66,7 +66,9 @@ function fillRow({ what, used, limit }: Fill): Html {
 `;
 }
 
-/** Elements as the budgets count them: those of Services that are not served for lack of elements, too. */
+/**
+ * Elements as the budgets count them, including those of Services that are not served for lack of elements.
+ */
 function elementFills({ state, nodeContext: [context] }: DaemonStatus): Fill[] {
   if (context === undefined) return [];
   const { claimed, largest } = state.budgets.elements;
