@@ -12,7 +12,7 @@ import type { ServicePortLists } from "../ruleset/endpoint-list.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { MOST_VANISHED } from "../ruleset/sets.ts";
 
-/** An address whose endpoints of a Service terminate, and that Service has a drain timeout. */
+/** An address whose endpoints of a Service with a drain timeout all terminate. */
 export interface DrainingEndpoint {
   readonly family: Family;
   readonly service: ServiceName;
@@ -23,7 +23,7 @@ export interface DrainingEndpoint {
   readonly dueAt: number;
 }
 
-/** A TCP target that all Services which name it drain. */
+/** A TCP target that all Services that name it drain. */
 export interface DrainedTarget {
   readonly family: Family;
   /** `address . port` */
@@ -35,14 +35,14 @@ export interface DrainedTarget {
 }
 
 /**
- * Maximum number of TCP targets that are remembered of one namespace, of both families: more could not be
- * reset at a time. Every sync looks at all of them, and no budget of Services limits what slices name.
+ * Maximum number of TCP targets that are remembered of one namespace, both families together: more cannot be
+ * reset at a time. Every sync looks at all of them, and slices may name more than the budget of a Service.
  */
 const MOST_TARGETS = 2 * MOST_VANISHED;
 
 /**
- * {@link DrainingEndpoint}, with how many entries of slices name each of its TCP targets. Of a slice, only
- * the first {@link MOST_PORTS} TCP ports count; of a namespace, {@link MOST_TARGETS} targets.
+ * {@link DrainingEndpoint}, with the number of slice entries that name each of its TCP targets. Only the
+ * first {@link MOST_PORTS} TCP ports of a slice count, and {@link MOST_TARGETS} targets of a namespace.
  */
 interface Draining extends DrainingEndpoint {
   readonly targets: ReadonlyMap<string, number>;
@@ -105,7 +105,7 @@ export class DrainingEndpoints {
     else this.#targetCounts.delete(namespace);
   }
 
-  /** All of them, by Service. */
+  /** All draining endpoints, by Service. */
   endpoints(): DrainingEndpoint[] {
     return Array.from(this.#all(), ({ targets: _, ...endpoint }) => endpoint);
   }
@@ -115,9 +115,9 @@ export class DrainingEndpoints {
   }
 
   /**
-   * Returns the TCP targets that all Services which name them drain. Services that this node does not serve,
+   * Returns the TCP targets that all Services that name them drain. Services that this node does not serve,
    * such as headless ones, have no connections to protect.
-   * @param timesNamed returns how many entries of all EndpointSlices name a target
+   * @param timesNamed returns the number of entries of all EndpointSlices that name a target
    */
   drainedByAll(timesNamed: (family: Family, target: string) => number): DrainedTarget[] {
     const found = new Map<string, DrainedTarget & { entries: number }>();
@@ -154,7 +154,7 @@ export class DrainingEndpoints {
     }
   }
 
-  /** Takes over from an earlier process that the time of a target was over. @param dueAt when that was */
+  /** Adopts from an earlier process that the drain timeout of a target is over. @param dueAt when it ended */
   adopt(target: string, dueAt: number): void {
     const [address = ""] = splitParts(target);
     for (const [service, addresses] of this.#services) {
@@ -165,8 +165,8 @@ export class DrainingEndpoints {
   }
 
   /**
-   * Returns a function that tells whether the time of an endpoint of a Service is over, and rules send it no
-   * new connections.
+   * Returns a function that tells whether the drain timeout of a Service's endpoint is over and rules send it
+   * no new connections.
    */
   drainedBy(state: Pick<RulesetState, "families">) {
     const receives = receivers(this.#cache, state);
@@ -176,7 +176,7 @@ export class DrainingEndpoints {
     };
   }
 
-  /** The next time after a moment at which the time of one is over; undefined for none. */
+  /** The first end of a drain timeout after a given time; undefined for none. */
   nextDueAfter(moment: number): number | undefined {
     let next: number | undefined;
     for (const { dueAt } of this.#all()) {
@@ -202,7 +202,7 @@ const receiving = new WeakMap<Service, Receiving>();
 
 /**
  * Returns a function that tells whether rules send new connections to a target of a Service: then its
- * connections stay, as no other endpoint is there to take them.
+ * connections are kept, because no other endpoint could take them.
  */
 export function receivers(
   cache: ObjectCache,
@@ -284,7 +284,7 @@ function targetCount(addresses: ReadonlyMap<string, Draining>): number {
   return count;
 }
 
-/** Counts how many entries of a slice name each target of some addresses. */
+/** Counts the entries of a slice that name each target of some addresses. */
 function countTargets(
   { ports, endpoints }: EndpointSlice,
   counts: ReadonlyMap<string, Map<string, number>>,
@@ -302,7 +302,7 @@ function countTargets(
 
 /**
  * Maximum number of TCP ports of an EndpointSlice whose targets are remembered one by one: 100 ports of 1,000
- * endpoints would take 10 MB. No budget of Services limits what a slice names.
+ * endpoints would take 10 MB. No budget of Services limits the ports of a slice.
  */
 export const MOST_PORTS = 16;
 

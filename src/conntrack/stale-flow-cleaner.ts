@@ -61,12 +61,12 @@ export interface StaleFlowCleanerParts {
   readonly onCleaned: (report: CleaningReport) => void;
 }
 
-/** Maximum of stale flows kept in memory before they are deleted. */
-const FLOWS_AT_ONCE = 5000;
+/** Maximum number of stale flows kept in memory before they are deleted. */
+const MOST_FLOWS = 5000;
 
 /**
- * Milliseconds until a failed cleaning is repeated, doubled after each further failure. Short, because
- * clients wait for it.
+ * Time until a failed cleaning is repeated, doubled after each further failure. Short, because clients wait
+ * for it. Milliseconds.
  */
 const RETRY = 1000;
 const MAX_RETRY = 60_000;
@@ -91,7 +91,7 @@ export class StaleFlowCleaner {
   /** The addresses that have served NodePorts since the last successful cleaning. */
   #formerHosts: ReadonlySet<string> = new Set();
   #isRequested = false;
-  #underWay: Promise<void> | undefined;
+  #cleaning: Promise<void> | undefined;
   /** When the next cleaning may begin, on the monotonic clock. */
   #mayBeginAt = Number.NEGATIVE_INFINITY;
   #retry: Timer | undefined;
@@ -114,8 +114,8 @@ export class StaleFlowCleaner {
    */
   clean(): Promise<void> {
     this.#isRequested = true;
-    this.#underWay ??= this.#drain();
-    return this.#underWay;
+    this.#cleaning ??= this.#drain();
+    return this.#cleaning;
   }
 
   async #drain(): Promise<void> {
@@ -129,7 +129,7 @@ export class StaleFlowCleaner {
       const endedAt = clock.monotonic();
       this.#mayBeginAt = endedAt + Math.min(MAX_PAUSE, PAUSE_RATIO * (endedAt - startedAt));
     }
-    this.#underWay = undefined;
+    this.#cleaning = undefined;
   }
 
   async #cleanOnce(): Promise<void> {
@@ -168,7 +168,7 @@ export class StaleFlowCleaner {
       await table.expireFlows(flows).catch((error: unknown) => {
         logger.debug(
           { error: messageOf(error) },
-          "cannot end all stale UDP flows at once, deleting them by kind",
+          "cannot expire the stale UDP flows, deleting them by destination and reply source",
         );
       });
     });
@@ -198,7 +198,7 @@ export class StaleFlowCleaner {
     const found: Flow[] = [];
     for await (const flow of table.udpFlows()) {
       if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
-      if (found.length === FLOWS_AT_ONCE) await pass(found.splice(0));
+      if (found.length === MOST_FLOWS) await pass(found.splice(0));
     }
     await pass(found);
     return count;

@@ -22,7 +22,7 @@ import { kindOf, RANGES } from "../ruleset/sets.ts";
 /** Whether an endpoint of a Service has terminated for longer than the Service allows. */
 type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
 
-/** What {@link UdpFrontends} needs. */
+/** Parts of {@link UdpFrontends}. */
 export interface UdpFrontendsParts {
   readonly cache: ObjectCache;
   /** Returns the desired state, never older than the rules in the kernel. */
@@ -43,12 +43,15 @@ export interface NodeAddresses {
 }
 
 /**
- * Maximum number of removed frontends that are remembered; beyond it, the oldest are forgotten. Tenants could
+ * Maximum number of removed frontends that are remembered; beyond it, the oldest are dropped. Tenants could
  * remove any number while conntrack does not work.
  */
 const MOST_REMOVED = 100_000;
 
-/** Maximum number of verdicts that are kept while flows are judged: most flows are like others. */
+/**
+ * Maximum number of verdicts that are kept while flows are judged, because most flows have the same verdict
+ * as others.
+ */
 const MOST_VERDICTS = 10_000;
 
 type Translation = Pick<Flow, "destination" | "replySource">;
@@ -77,7 +80,7 @@ export class UdpFrontends {
     return this.#services.size === 0 && this.#removed.size === 0;
   }
 
-  /** Whether any are ranges of ports that are not served at addresses of this node. */
+  /** Whether any frontends are ranges of ports that are not served at addresses of this node. */
   get hasVirtualRanges(): boolean {
     return this.#ranged.size > 0 && this.#parts.portRanges() === "virtual";
   }
@@ -137,13 +140,13 @@ export class UdpFrontends {
   /**
    * Returns a function that tells whether a flow is stale, by the desired state and objects of that moment:
    * its destination is a frontend, and its replies come from none of the frontend's endpoints that serve,
-   * ready or terminating, near or far. (A flow that was rightly sent somewhere stays there when a policy
-   * changes, as a TCP connection does.) Its endpoint is gone, or it began untranslated before the frontend
-   * had one. Unless deleted, such a flow lives as long as its client keeps sending.
+   * ready or terminating, on any node. (A flow to a correct endpoint keeps it when a policy changes, as a TCP
+   * connection does.) Its endpoint is gone, or it began untranslated before the frontend had one. Unless
+   * deleted, such a flow lives as long as its client keeps sending.
    *
    * Flows to other addresses are never stale, even to the port of a NodePort: only some of the host's
    * addresses have NodePorts. Those that no longer have any count as frontends without endpoints. Flows to a
-   * frontend that a Service wants, but that has no rules, stay as they are, as of a service port in
+   * frontend that a Service wants but that has no rules are kept, for example those of a service port in
    * quarantine.
    * @param removed the keys of removed frontends, which count as frontends without endpoints
    */
@@ -172,7 +175,7 @@ export class UdpFrontends {
       const isTranslated =
         replySource.address !== destination.address || replySource.port !== destination.port;
       const frontend = this.#frontendAt(destination, hosts);
-      // Without endpoints, an untranslated flow stays: its address may now be a host's.
+      // Without endpoints, an untranslated flow is kept: its address may now belong to a host.
       if (frontend === undefined) return isTranslated && isIn(destination, hosts, removed, removedRanges);
       if (!frontend.isServed) return isTranslated;
       const { port, isRange } = frontend;
@@ -259,7 +262,7 @@ function isIn(
 /**
  * Returns the addresses of this node that serve NodePorts, as the rules do. At its other addresses, a port
  * with a NodePort's number is the host's own, and so are flows to it.
- * @param selected what `--nodeport-addresses` selects, for each programmed family
+ * @param selected the addresses that `--nodeport-addresses` selects, for each programmed family
  * @param ofHost reads all addresses of the host; called only if all of them are selected
  */
 export async function nodePortHosts(

@@ -56,7 +56,7 @@ export async function releaseUnanswered(table: FlowTable, endpoints: readonly Si
   const targets = new Set(endpoints.map(({ target }) => target));
   const waiting = await unansweredBy(table, targets);
   if (waiting.length === 0) return 0;
-  // Some versions of conntrack cannot: they fail (1.4.6) or do nothing (1.4.7).
+  // Some versions of conntrack cannot do this: they fail (1.4.6) or do nothing (1.4.7).
   await table.expireFlows(waiting).catch(() => {});
   const ids = new Set(waiting.map(({ id }) => id));
   const left = (await unansweredBy(table, targets)).filter(({ id }) => ids.has(id));

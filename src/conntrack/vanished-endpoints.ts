@@ -55,7 +55,7 @@ export interface VanishedEndpointsParts {
   readonly cache: ObjectCache;
   /** Monotonic clock, milliseconds. */
   readonly now: () => number;
-  /** Time for which an endpoint must be gone before its connections are reset, milliseconds. */
+  /** Minimum time between the removal of an endpoint and the reset of its connections. Milliseconds. */
   readonly delayMs: number;
   /** Whether connections to endpoints that left a Service are reset unless it says otherwise. */
   readonly byDefault: boolean;
@@ -105,7 +105,7 @@ export class VanishedEndpoints {
   /** Vanished endpoints by target, oldest first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
 
-  /** The endpoints that all Services which name them drain, each due at a time of its own. */
+  /** The endpoints that all Services that name them drain, each with its own due time. */
   #candidates: readonly VanishedEndpoint[] = [];
   /** Those of them that get no new connections, as of the last {@link VanishedEndpoints.putInto}. */
   #drained: readonly VanishedEndpoint[] = [];
@@ -120,12 +120,12 @@ export class VanishedEndpoints {
 
   /**
    * Reads these Services and their current EndpointSlices. The cost grows with the EndpointSlices that
-   * changed. A Service with a drain timeout costs all of its EndpointSlices.
+   * changed. For a Service with a drain timeout, it grows with all of its EndpointSlices.
    */
   update(services: Iterable<ServiceName>): void {
     const changed = [...services];
     for (const service of changed) this.#readWish(service);
-    if (this.#isAsked() && !this.#isTracking) {
+    if (this.#isNeeded() && !this.#isTracking) {
       this.#isTracking = true;
       for (const slice of this.#parts.cache.allSlices()) {
         this.#name(slice);
@@ -137,7 +137,7 @@ export class VanishedEndpoints {
       if (this.#parts.cache.service(service) === undefined && !this.#slices.has(service))
         this.#wishes.delete(service);
     }
-    if (this.#isTracking && !this.#isAsked()) this.#forget();
+    if (this.#isTracking && !this.#isNeeded()) this.#forget();
   }
 
   #readWish(name: ServiceName): void {
@@ -149,7 +149,7 @@ export class VanishedEndpoints {
   }
 
   /** Whether the default or a Service asks for resets, or connections to an endpoint are or will be reset. */
-  #isAsked(): boolean {
+  #isNeeded(): boolean {
     if (this.#parts.byDefault) return true;
     for (const { onEndpointRemoved, drainTimeoutMs } of this.#wishes.values())
       if (onEndpointRemoved === "reset" || drainTimeoutMs !== undefined) return true;
@@ -184,7 +184,7 @@ export class VanishedEndpoints {
         this.#noteLeaving(family, name, { services: those, isKept });
         continue;
       }
-      // If its connections are being reset already, this goes on without a pause.
+      // If its connections are already being reset, they continue to be, without a delay.
       if (drained.has(target))
         this.#add({ family, target, services: those, leftAt: now - this.#parts.delayMs });
       else if (!isKept) this.#add({ family, target, services: those, leftAt: now });
@@ -312,7 +312,7 @@ export class VanishedEndpoints {
     return [target, addressOf(target)].find((name) => this.#named[family].has(name));
   }
 
-  /** Notes that Services left what others still name. */
+  /** Records that Services left a target that others still name. */
   #noteLeaving(family: Family, name: string, { services, isKept }: Leaving): void {
     const before = this.#leaving[family].get(name);
     const others = (before?.services ?? []).filter((one) => !services.includes(one));
@@ -388,7 +388,7 @@ function hasManyPorts(slice: EndpointSlice): boolean {
   return tcpPorts(slice).length > MOST_PORTS;
 }
 
-/** Returns what a slice counts for: its TCP targets, or its addresses if it has many ports. */
+/** Returns the names that a slice counts for: its TCP targets, or its addresses if it has many ports. */
 function namesIn(slice: EndpointSlice): string[] {
   const ports = tcpPorts(slice);
   const isMany = ports.length > MOST_PORTS;
@@ -430,7 +430,7 @@ export function allSlicesOf(cache: ObjectCache, now: () => number, byDefault: bo
   return vanished;
 }
 
-/** Returns what to show of a tracker, with times in milliseconds since 1970. */
+/** Returns the endpoints of a tracker for display, with times in milliseconds since 1970. */
 export function shownVanished(
   vanished: Pick<VanishedEndpoints, "held" | "draining">,
   clock: Pick<Clock, "now" | "monotonic">,
@@ -466,8 +466,8 @@ export async function adoptVanished(
 }
 
 /**
- * Returns the elements in the kernel, the first to expire first. None if they cannot be read: the sync must
- * not fail.
+ * Returns the elements in the kernel in the order in which they expire. None if they cannot be read: the sync
+ * must not fail.
  */
 async function remembered(tables: Pick<TableReader, "elements">, { family, sets }: Table) {
   const set = sets.get(VANISHED);

@@ -55,8 +55,8 @@ type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "addres
 /**
  * Returns the addresses of this host's interfaces, canonical and sorted. kube-proxy matches the same ones
  * with the CIDRs of `nodePortAddresses`. Addresses with only a local route (AnyIP, load balancer addresses
- * that a cloud agent routes to the node) are not among them. Node omits interfaces without a carrier, so a
- * local address in a subnet connected by such an interface counts too; only a /32 on one is missed.
+ * that a cloud agent routes to the node) are excluded. Node omits interfaces without a carrier, so a local
+ * address in a subnet connected by such an interface counts too; only a /32 on one is missed.
  * @throws AppError HOST if /proc cannot be read
  */
 export async function interfaceAddresses(

@@ -7,11 +7,12 @@ import { familyOf } from "../model/ip.ts";
 import { ProgramError, type StreamLines, streamLines } from "./stream-lines.ts";
 import { familyArguments, parseConnection, type TrackedConnection } from "./tracked-connections.ts";
 
-/** A UDP flow, or a TCP connection that nobody has answered, in the kernel's conntrack table. */
+/** A UDP flow or an unanswered TCP connection in the kernel's conntrack table. */
 export interface Flow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {
   readonly protocol: "tcp" | "udp";
   /**
-   * The kernel's number of the entry. A flow that was deleted and created again nearly always has another.
+   * The kernel's number of the entry. A flow that was deleted and created again nearly always has another
+   * number.
    */
   readonly id: number;
   /** The conntrack zone; undefined for the default one. */
@@ -26,20 +27,20 @@ export interface FlowTable {
    */
   udpFlows(): AsyncIterable<Flow>;
   /**
-   * Yields every TCP connection of both families whose SYN nobody has answered.
+   * Yields every TCP connection of both families whose SYN is unanswered.
    * @throws AppError HOST if the table cannot be listed
    */
   unansweredConnections(): AsyncIterable<Flow>;
   /**
-   * Expires any number of flows at once. conntrack-tools 1.4.7 does nothing and reports success: only a new
-   * listing shows whether they are gone.
+   * Expires any number of flows in one call. conntrack-tools 1.4.7 does nothing and reports success: only a
+   * new listing shows whether they are gone.
    * @throws AppError HOST if conntrack fails, as 1.4.6 does
    */
   expireFlows(flows: readonly Flow[]): Promise<void>;
   /**
    * Deletes every flow with the protocol, the destination and the reply source of one of these; of TCP, only
-   * connections that nobody has answered. Works with every version; costs about one listing for each pair of
-   * destination and reply source.
+   * unanswered connections. Works with every version; costs about one listing for each pair of destination
+   * and reply source.
    * @throws AppError HOST if conntrack fails
    */
   deleteFlowsLike(flows: readonly Flow[]): Promise<void>;
@@ -107,7 +108,7 @@ export class Conntrack implements FlowTable {
   }
 }
 
-/** Parses a line of `conntrack -L -o id`. Returns undefined if the line is no TCP or UDP flow. */
+/** Parses a line of `conntrack -L -o id`. Returns undefined if the line is not a TCP or UDP flow. */
 export function parseFlow(line: string): Flow | undefined {
   const connection = parseConnection(line);
   if (connection === undefined || connection.protocol === "sctp") return undefined;

@@ -49,17 +49,16 @@ export function dryRunNft(nft: Nft, logger: Logger): Nft {
 }
 
 /**
- * Maximum number of process ids that are kept: those of some seconds at the highest rate, 20 transactions a
- * second.
+ * Maximum number of process ids that are kept: enough for 12 s at the highest rate, 20 transactions a second.
  */
 const MOST_PIDS = 256;
 
 /**
  * Distinguishes our commits from others' by the port id of the committing socket, which the kernel sends with
  * its notifications. The port id of nft's socket is nft's process id in its own pid namespace, unless another
- * socket already has that number. The last 256 nft processes that were given a transaction are known, each
- * from before it can commit, including those that were killed. Each id is claimed once, because a process
- * commits at most once and another may get the number next, or have it in another pid namespace.
+ * socket already has that number. It remembers the last 256 nft processes that were given a transaction,
+ * including killed ones, each from before it can commit. Each id is claimed once, because a process commits
+ * at most once, and another one may get the number next or have it in another pid namespace.
  */
 export class OwnCommits {
   readonly #pids = new Set<number>();

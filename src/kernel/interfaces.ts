@@ -19,9 +19,9 @@ export const MOST_DEVICES = 256;
 
 /** The names of network interfaces. */
 export interface FastPathInterfaces {
-  /** Those in the flow tables, at most {@link MOST_DEVICES}, sorted. */
+  /** The interfaces in the flow tables, at most {@link MOST_DEVICES}, sorted. */
   readonly devices: readonly string[];
-  /** Those that do not fit, sorted. */
+  /** The interfaces that do not fit, sorted. */
   readonly excluded: readonly string[];
 }
 
@@ -30,9 +30,9 @@ export type InterfaceReader = () => Promise<FastPathInterfaces>;
 
 /**
  * Reads the network interfaces of this namespace whose packets may take the fast path. Each interface is
- * examined once: a veth that later becomes the port of a bridge stays, which does no harm. If there are too
- * many, hardware and the interfaces of networks come before those of single pods, because every connection to
- * another node passes one of them.
+ * examined once: a veth that later becomes the port of a bridge stays included, which is harmless. If there
+ * are too many, hardware and the interfaces of networks come before those of single pods, because every
+ * connection to another node passes one of them.
  * @param patterns names, with an asterisk at the end for any suffix; empty for all of Ethernet except ports
  * of bridges and bonds
  */

@@ -5,9 +5,10 @@ import type { HostFiles } from "./host.ts";
 const GROUP = "/sys/fs/cgroup";
 
 /**
- * Delay until a program's memory is first read, milliseconds. nft runs for at least 0.1 s when it needs much.
+ * Delay until a program's memory is first read, milliseconds. nft runs for at least 0.1 s when it needs much
+ * memory.
  */
-const FIRST_LOOK = 20;
+const FIRST_READ = 20;
 
 /** Factor by which the pause grows with each read, so that a long-running program costs nothing. */
 const GROWTH = 1.25;
@@ -107,14 +108,14 @@ export function samplePeak(child: StartedProgram): void {
   const { pid } = child;
   if (pid === undefined) return;
   let timer: NodeJS.Timeout;
-  const lookAfter = (delay: number): void => {
+  const readAfter = (delay: number): void => {
     timer = setTimeout(() => {
       const status = memoryOf(statusText(pid));
       if (status !== undefined) notePeak(status);
-      lookAfter(Math.min(delay * GROWTH, LONGEST_PAUSE));
+      readAfter(Math.min(delay * GROWTH, LONGEST_PAUSE));
     }, delay).unref();
   };
-  lookAfter(FIRST_LOOK);
+  readAfter(FIRST_READ);
   child.once("exit", () => clearTimeout(timer));
 }
 

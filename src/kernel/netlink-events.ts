@@ -13,7 +13,7 @@ const PONG_TIMEOUT = 5_000;
 /**
  * Size of the buffer in which the kernel keeps unread notifications, bytes. The kernel allows twice as much
  * and counts their memory use. This holds one commit of 300,000 elements; 8 MB cannot hold 100,000 (Linux
- * 6.18, with socat stopped). Only what waits there takes memory.
+ * 6.18, with socat stopped). Only unread notifications take memory.
  */
 const BUFFER = 32 * 1024 * 1024;
 
@@ -30,13 +30,16 @@ export interface NetlinkEventsParts {
    * Called with bytes of the kernel's messages in pieces of any size: notifications and answers to `ping`.
    */
   readonly onBytes: (chunk: Uint8Array) => void;
-  /** Called once if listening ends without `stop`. @param reason {@link AppError}, or what `onBytes` threw */
+  /**
+   * Called once if listening ends without `stop`.
+   * @param reason {@link AppError}, or the error that `onBytes` threw
+   */
   readonly onEnd: (reason: unknown) => void;
 }
 
 /**
  * Listens to changes of nftables in this network namespace, from its creation. Ends if the kernel had to drop
- * a notification, and if socat ends, is killed or hangs. The caller has to start again.
+ * a notification, and if socat ends, is killed or hangs. The caller then has to create a new listener.
  */
 export class NetlinkEvents {
   /**
@@ -58,7 +61,7 @@ export class NetlinkEvents {
     this.ready = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
-    // Callers that do not wait for it are told by onEnd.
+    // Callers that do not wait for it learn of the error by onEnd.
     this.ready.catch(() => {});
     this.#program = this.#open(true);
     void this.#run();

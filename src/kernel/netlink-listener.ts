@@ -17,7 +17,7 @@ export interface NetlinkHandlers {
 
 /** Listens to commits to nftables in this network namespace. */
 export interface NetlinkListener {
-  /** Resolves to true when every later commit will be reported; to false if listening ended before. */
+  /** Resolves to true once every later commit will be reported, and to false if listening ended before. */
   readonly ready: Promise<boolean>;
   /** Resolves when all earlier commits were reported, or listening has ended. */
   ping(): Promise<void>;

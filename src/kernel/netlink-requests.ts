@@ -42,8 +42,8 @@ export class NetlinkRequests {
 
   /**
    * Sends a request and yields the messages of its answer as they arrive. The kernel continues only as they
-   * are read, so that at most some 500 KB wait. Later requests wait until this one is answered or no longer
-   * read.
+   * are read, so that at most about 500 KB wait. Later requests wait until this one is answered, or its
+   * answer is no longer read.
    * @param request at most 64 KB; or several requests, of which the last has the last answer
    * @throws AppError HOST if socat cannot be started, ends or hangs; as `read` does
    */

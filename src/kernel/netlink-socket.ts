@@ -14,8 +14,8 @@ const NFTABLES_GROUP = 1 << (7 - 1);
 const FORCED_BUFFER = "1:33";
 
 /**
- * Maximum number of bytes that socat reads at once, and so the longest message. The kernel puts at most 32 KB
- * of a dump into one (netlink_dump in net/netlink/af_netlink.c), and one page of notifications.
+ * Maximum number of bytes that socat reads in one call, and therefore of a message. The kernel puts at most
+ * 32 KB of a dump into one (netlink_dump in net/netlink/af_netlink.c), and one page of notifications.
  */
 const BLOCK = 65_536;
 
@@ -29,7 +29,7 @@ export interface SocketOptions {
 
 /**
  * Opens a netlink socket to nftables with socat (Debian package socat, 4.6 MB resident). Bytes written to it
- * go to the kernel; it prints what the kernel sends. It ends with its input, so also when this process is
+ * go to the kernel; it prints the kernel's messages. It ends with its input, so also when this process is
  * killed.
  * @param path path or name of socat
  */

@@ -60,7 +60,7 @@ export function answerReader() {
   };
 }
 
-/** Reads by nft if socat can no longer be started: a full sync must not fail for that. */
+/** Reads by nft if socat can no longer be started: a full sync must not fail because of that. */
 async function* elementsOf(
   requests: NetlinkRequests,
   byNft: TableReader,
@@ -127,7 +127,7 @@ async function* dumpedElements(
 
 function listedElement(family: Family, spec: SetSpec, raw: RawElement): ListedElement {
   const element = decodedElement(spec, raw, endianness());
-  if (element === undefined) throw notUnderstood(family, spec, "it has an element of another form");
+  if (element === undefined) throw notUnderstood(family, spec, "it has an element of an unknown form");
   const { packets, timeoutMs, expiresMs } = raw;
   if (packets === undefined && expiresMs === undefined) return element;
   return { ...element, packets, timeoutMs, expiresMs };

@@ -28,7 +28,7 @@ export class NftRefusedError extends AppError {
 
 /**
  * Whether the kernel or our own schema refused the content of a transaction. One service port may be the
- * cause, and the others must not suffer for it.
+ * cause, and must not affect the others.
  */
 export function isRefusedByKernel(error: unknown): error is AppError {
   return error instanceof AppError && (error.code === "NFT_REFUSED" || error.code === "INVALID_TRANSACTION");
@@ -79,8 +79,8 @@ export interface NftCall {
 }
 
 /**
- * Returns the reason why nft failed; undefined if it worked, and if it or the kernel refused the request. The
- * cause of a refusal is the transaction; that of another failure is only if it repeats: see {@link
+ * Returns the reason why nft failed; undefined if it worked, and if it or the kernel refused the request. A
+ * refusal is caused by the transaction; another failure only if it repeats: see {@link
  * TransactionFailedError}.
  */
 export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined {
@@ -88,19 +88,19 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
   if (startError !== undefined) return notStarted(call, startError);
   if (end.tooMuchOutput) {
     return new AppError("NFT_OUTPUT", `nft printed more than ${call.limits.maxOutputBytes} bytes`, {
-      hint: "run `nft -t list table ip nft-proxy` to find what is so large; nft-proxy rebuilds its tables without objects of others",
+      hint: "run `nft -t list table ip nft-proxy` to find the large object; nft-proxy rebuilds its tables without objects of other programs",
       evidence: { command: call.command },
     });
   }
   if (end.timedOut) {
     return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {
-      hint: "look for another program that holds the nftables lock, for lack of memory, or for changes faster than nft lists them (install socat: then nft does not list our maps)",
+      hint: "check for another program that holds the nftables lock, for lack of memory, or for changes faster than nft lists them (install socat, so that nft does not list our maps)",
     });
   }
   if (signal !== undefined) return killed(call, signal);
   if (exitCode === 126 || exitCode === 127) {
     return new AppError("NFT_MISSING", `nft at "${call.program}" cannot run: ${firstLine(stderr)}`, {
-      hint: "install nftables 1.1.3 or newer with its libraries, or name it with --nft-path",
+      hint: "install nftables 1.1.3 or newer with its libraries, or set --nft-path",
       evidence: { stderr: stderr.trim() },
     });
   }
@@ -112,15 +112,15 @@ export function firstLine(text: string): string {
   return text.trim().split("\n", 1)[0] ?? "";
 }
 
-/** Errors of a system that cannot start any process, whatever the program. */
+/** Errors of a system that cannot start any process. */
 const NO_MORE_PROCESSES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"]);
 
 function notStarted({ program }: NftCall, code: string): AppError {
   const isFull = NO_MORE_PROCESSES.has(code);
   return new AppError(isFull ? "NFT_FAILED" : "NFT_MISSING", `cannot start nft at "${program}" (${code})`, {
     hint: isFull
-      ? "look for lack of memory, and at the limits of processes and open files"
-      : "install nftables 1.1.3 or newer, or name it with --nft-path",
+      ? "check for lack of memory, and the limits of processes and open files"
+      : "install nftables 1.1.3 or newer, or set --nft-path",
   });
 }
 
@@ -131,7 +131,7 @@ function killed({ command }: NftCall, signal: string): AppError {
   const evidence = { command };
   if (CRASHES.has(signal)) {
     return new AppError("NFT_FEATURE", `nft crashed (${signal})`, {
-      hint: "nft 1.0.6 crashes on JSON that it does not know; use nft 1.1.3 or newer, or --nft-path",
+      hint: "nft 1.0.6 crashes on JSON that it does not know; use nft 1.1.3 or newer, or set --nft-path",
       evidence,
     });
   }
@@ -143,8 +143,8 @@ function killed({ command }: NftCall, signal: string): AppError {
 }
 
 /**
- * Messages of the kernel and of nft about missing resources, whatever the request, each with a hint. ENFILE
- * ("Too many open files in system") is not among them: the kernel returns it for a full set.
+ * Messages of the kernel and of nft about missing resources, for any request, each with a hint. ENFILE ("Too
+ * many open files in system") is not among them: the kernel returns it for a full set.
  */
 const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
   [
@@ -157,7 +157,7 @@ const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
   ],
   [
     /Resource temporarily unavailable|Interrupted system call|Too many open files(?! in system)/,
-    "try again, and look at the limits of processes and open files if that does not help",
+    "try again; if that does not help, check the limits of processes and open files",
   ],
   [/Netlink socket/, "this kernel may lack nf_tables (CONFIG_NF_TABLES)"],
 ];
@@ -168,7 +168,7 @@ function lacking({ command }: NftCall, stderr: string): AppError | undefined {
   // Node.js provides.
   if (/Could not open file "\/dev\/stdin"/.test(stderr)) {
     return new AppError("NFT_MISSING", "nft is too old: it cannot read its input from another program", {
-      hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
+      hint: "install nftables 1.1.3 or newer, or set --nft-path",
       evidence,
     });
   }

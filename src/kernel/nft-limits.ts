@@ -4,7 +4,7 @@ import type { ProcessLimits, RunProcess } from "./process.ts";
 import type { StreamText } from "./stream-lines.ts";
 
 /**
- * Limits of any call. A listing of 1,000,000 elements takes a minute and 200 MB; anything beyond hangs or is
+ * Limits of any call. A listing of 1,000,000 elements takes a minute and 200 MB; anything larger hangs, or is
  * not ours.
  */
 export const NFT_LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
@@ -17,8 +17,8 @@ export const NFT_LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 5
 export const DAEMON_LIMITS: ProcessLimits = { ...NFT_LIMITS, maxOutputBytes: 30_000_000 };
 
 /**
- * Maximum time of a transaction for each started megabyte, milliseconds: 20 times what nft needs on a machine
- * with other work.
+ * Maximum time of a transaction for each started megabyte: 20 times the time that nft needs on a machine with
+ * other work. Milliseconds.
  */
 const TIMEOUT_PER_MEGABYTE = 10_000;
 
@@ -45,15 +45,15 @@ const PRLIMIT = "prlimit";
 const PART = 0.5;
 
 /**
- * Minimum length of a large transaction, characters of JSON: nft 1.1.3 takes some 30 bytes for each. Smaller
+ * Minimum length of a large transaction, characters of JSON: nft 1.1.3 takes about 30 bytes for each. Smaller
  * ones go to the waiting process without a limit, as setting a limit costs the start of one more program.
  */
 const LARGE_INPUT = 1_000_000;
 
 /**
- * Returns the memory limit of nft, bytes, so that too large a ruleset ends nft alone. Without it, the kernel
- * kills the whole container (memory.oom.group is set by the kubelet), including the daemon that could find
- * what is too large.
+ * Returns the memory limit of nft, bytes, so that a ruleset that is too large only ends nft. Without it, the
+ * kernel kills the whole container (memory.oom.group is set by the kubelet), including the daemon that could
+ * find the cause.
  * @returns undefined if memory is not limited, or no program can set limits
  */
 export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise<number | undefined> {

@@ -17,7 +17,7 @@ export async function listTable(nft: Nft, family: Family, signal?: AbortSignal):
 }
 
 /**
- * Lists one table of any software with its elements, and no other.
+ * Lists only one table, of any software, with its elements.
  * @param as "text" is nft's own language, each rule with its handle
  * @param signal ends the listing
  * @returns undefined if there is no such table

@@ -12,7 +12,7 @@ const HOOKS: ReadonlySet<string> = new Set(["prerouting", "input", "forward", "o
 /** The tables of other software with chains on the hooks that we follow, in the order of their creation. */
 export interface OtherTables {
   readonly tables: readonly AnyTable[];
-  /** Number of them that are older than nft-proxy's table of a family; all if it has none. */
+  /** Number of tables that are older than nft-proxy's table of a family; all if it has none. */
   readonly older: ByFamily<number>;
 }
 

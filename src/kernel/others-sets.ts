@@ -12,7 +12,7 @@ import { tableNames } from "./nft-listings.ts";
 export interface CostlyTable {
   /** Family and name: `ip kube-proxy`. */
   readonly table: string;
-  /** Number of its sets and maps, anonymous ones included. */
+  /** Number of its sets and maps, including anonymous ones. */
   readonly sets: number;
   /** CPU time that nft takes to read them, milliseconds; computed from their number. */
   readonly ms: number;
@@ -48,7 +48,7 @@ export async function costlyTables(nft: Nft, clock: Clock): Promise<CostlyTable[
   return found.sort((a, b) => b.sets - a.sets);
 }
 
-/** Returns the number of sets and maps of a table; 0 if it is not there. */
+/** Returns the number of sets and maps of a table; 0 if it does not exist. */
 async function countSets(requests: NetlinkRequests, table: string): Promise<number> {
   const [family = "", name = ""] = table.split(" ");
   const request = setsRequest(family, name, endianness());
@@ -68,5 +68,5 @@ export function costlyTableText({ table, sets, ms }: CostlyTable): string {
 export function costlyTablesAdvice(tables: readonly CostlyTable[]): string {
   return tables.some(({ table }) => / kube-proxy$/.test(table))
     ? "if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy"
-    : "remove what their software does not use any more, or let it keep fewer sets";
+    : "remove the sets that their software no longer uses, or configure it to keep fewer";
 }

@@ -74,16 +74,16 @@ export const PROGRAM_OPTIONS = {
  * read the kernel. A killed nft applies all of a transaction or nothing. execa's own `cleanup` costs 0.09 ms
  * of CPU for each program.
  */
-const underWay = new Set<Pick<ChildProcess, "kill">>();
+const running = new Set<Pick<ChildProcess, "kill">>();
 process.once("exit", () => {
-  for (const child of underWay) child.kill();
+  for (const child of running) child.kill();
 });
 
 /** Makes a program end when this process exits. */
 function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
   if (child.pid === undefined) return;
-  underWay.add(child);
-  child.once("exit", () => underWay.delete(child));
+  running.add(child);
+  child.once("exit", () => running.delete(child));
 }
 
 /** {@link RunProcess} with execa. */

@@ -12,7 +12,7 @@ export interface RefusalEntry {
   readonly protocol: Protocol;
   /** 1..65535 */
   readonly port: number;
-  /** Since the entry was created: since the first packet after an hour without any. */
+  /** Since the entry was created by the first packet after an hour without any. */
   readonly packets: number;
   /** Seconds since the last packet. */
   readonly silentFor: number;

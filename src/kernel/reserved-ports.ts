@@ -2,12 +2,10 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemErrorCode } from "./host.ts";
 
-/**
- * Ports that outgoing connections do not use as their source port, of this network namespace, both families.
- */
+/** Ports that outgoing connections of this network namespace do not use as source ports, in both families. */
 const RESERVED_PORTS = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 
-/** Records the ports that we reserved, to distinguish them from those of others. */
+/** Records the ports that we reserved, to distinguish them from those of other programs. */
 const OUR_PORTS = "/run/nft-proxy/reserved-node-ports";
 
 /** Access to the reserved ports. */
@@ -23,7 +21,7 @@ export interface ReservedPortFiles {
 /** The files of this host. */
 export const reservedPortFiles: ReservedPortFiles = {
   read: () => readFile(RESERVED_PORTS, "utf8"),
-  // The kernel accepts a long list in several pieces. It takes a line end as an empty list.
+  // The kernel accepts a long list in several pieces. It reads a line end alone as an empty list.
   write: (text) => writeFile(RESERVED_PORTS, `${text}\n`, { flag: "r+" }),
   readOurs: async () => {
     try {
@@ -41,8 +39,8 @@ export const reservedPortFiles: ReservedPortFiles = {
 };
 
 /**
- * Reserves these ports in addition to those of others, and releases those that we reserved before and no
- * longer need. Rejects with the system's error.
+ * Reserves these ports in addition to those of other programs, and releases those that we reserved before and
+ * no longer need. Rejects with the system's error.
  * @returns whether the kernel's list changed
  */
 export async function reservePorts(wanted: ReadonlySet<number>, files: ReservedPortFiles): Promise<boolean> {

@@ -22,8 +22,8 @@ const RTF_REJECT = 0x200;
 
 /**
  * Reads the main routing tables from /proc. Ignores policy routing (`ip rule`).
- * @returns a function from a canonical address to the interface that its packets leave by; undefined without
- * a route
+ * @returns a function from a canonical address to the outgoing interface of its packets; undefined without a
+ * route
  */
 export async function interfaceLookup(files: HostFiles): Promise<(address: string) => string | undefined> {
   const routes = (await readRoutes(files)).sort((a, b) => b.length - a.length || a.metric - b.metric);
@@ -55,7 +55,7 @@ function isOfEveryLink(family: Family, address: bigint): boolean {
 
 /** A packet that the kernel has to route. */
 export interface RoutedPacket {
-  /** The interface that it came in by, "" for the node's own. */
+  /** The incoming interface, "" for packets of the node itself. */
   readonly input: string;
   readonly source: string;
   readonly destination: string;
@@ -66,7 +66,7 @@ export interface RoutedPacket {
  * forwarding, the reverse path filter. Rules of policy routing (`ip rule`) are not considered.
  * Source: ip_route_input_slow and fib_validate_source, Linux 6.18
  * @param nodeAddresses the addresses of this host
- * @returns the reason, for a message; undefined where these checks do not refuse it
+ * @returns the reason, for a message; undefined if these checks do not refuse it
  */
 export async function routingRefusal(
   files: HostFiles,

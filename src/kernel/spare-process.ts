@@ -20,7 +20,7 @@ const START_DELAY = 3;
 
 /**
  * Runs one command with a process that was started in advance and waits for its input, which saves the time
- * to start it. Only for programs that do nothing before the end of their input, and nothing for an empty one:
+ * to start it. Only for programs that do nothing before the end of their input, and nothing for empty input:
  * the spare gets an empty input when it is no longer needed or when this process is killed. nft is such a
  * program (test/kernel/spare-nft.test.ts).
  *

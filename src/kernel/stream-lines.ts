@@ -29,7 +29,7 @@ export type StreamLines = (path: string, args: readonly string[]) => AsyncIterab
 /** Timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
 const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 
-/** The output goes to its reader as it comes; of a program that prints more errors than this, these end. */
+/** Output is streamed, not collected. Standard error is cut off at this size, in bytes. */
 const OPEN_OPTIONS = {
   ...PROGRAM_OPTIONS,
   buffer: { stdout: false },
@@ -102,8 +102,8 @@ export interface FollowedProgram {
   /** Stops it; does nothing if it has ended. */
   stop(): void;
   /**
-   * Resolves when it was stopped. Rejects with {@link ProgramError} if it could not be started or ended by
-   * itself.
+   * Resolves when it was stopped. Rejects with {@link ProgramError} if it could not be started, or ended
+   * without being stopped.
    */
   readonly ended: Promise<void>;
 }
@@ -185,7 +185,9 @@ export function endOrphans(): void {
   }
 }
 
-/** Whether the process that started a program is gone. Process ids of other namespaces mean nothing here. */
+/**
+ * Whether the process that started a program is gone. Process ids of other namespaces are meaningless here.
+ */
 function isOrphan(pid: string): boolean {
   if (readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync("/proc/self/ns/pid")) return false;
   const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");

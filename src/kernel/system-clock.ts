@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 
-/** Maximum timer of Node.js, milliseconds; a longer one fires at once. */
+/** Maximum timer of Node.js, milliseconds; a longer one fires immediately. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** The clock of this machine. Timers of more than 24.8 days fire after 24.8 days. */

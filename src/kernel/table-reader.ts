@@ -15,8 +15,8 @@ export interface TableReader {
    */
   listTable(family: Family, signal?: AbortSignal): Promise<string | undefined>;
   /**
-   * Yields the elements of one of our sets or maps in batches; none if it does not exist. Elements that come
-   * or go meanwhile may be missing or repeated; all others are yielded once.
+   * Yields the elements of one of our sets or maps in batches; none if it does not exist. Elements that are
+   * added or deleted meanwhile may be missing or repeated; all others are yielded once.
    * @param spec its declaration in the kernel
    * @throws AppError NFT_OUTPUT for elements that are not understood; other errors of the program that reads
    * them

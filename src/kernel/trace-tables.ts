@@ -62,7 +62,7 @@ async function isActive(nft: Nft, { family, name }: { family: Family; name: stri
  * Interval and number of checks for a monitor, which first reads all rules of the host: 3 s at 100,000
  * elements.
  */
-const LOOK_MS = 20;
+const CHECK_MS = 20;
 const PATIENCE_MS = 60_000;
 
 /**
@@ -72,8 +72,8 @@ const PATIENCE_MS = 60_000;
  */
 export async function untilListening(files: HostFiles, pid: number): Promise<void> {
   const socket = new RegExp(`^\\S+ +12 +${pid} +(?!0{8} )[0-9a-f]{8} `, "m");
-  for (let waited = 0; waited < PATIENCE_MS && existsSync(`/proc/${pid}`); waited += LOOK_MS) {
+  for (let waited = 0; waited < PATIENCE_MS && existsSync(`/proc/${pid}`); waited += CHECK_MS) {
     if (socket.test(await files.read("/proc/net/netlink").catch(() => ""))) return;
-    await sleep(LOOK_MS);
+    await sleep(CHECK_MS);
   }
 }

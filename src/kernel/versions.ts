@@ -4,7 +4,7 @@ import type { Nft } from "./nft.ts";
 import { nftVersion } from "./nft-listings.ts";
 import { type RunProcess, runProcess } from "./process.ts";
 
-/** The versions of what nft-proxy runs on. */
+/** The versions of the kernel and the programs that nft-proxy uses. */
 export interface HostVersions {
   /** As nft prints it: `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   readonly nft: string;
@@ -17,7 +17,8 @@ export interface HostVersions {
 }
 
 /**
- * Reads the versions of this host. Each that cannot be read says why: `unavailable: cannot start nft ...`.
+ * Reads the versions of this host. A version that cannot be read has the reason instead: `unavailable: cannot
+ * start nft ...`.
  */
 export async function hostVersions(nft: Nft): Promise<HostVersions> {
   return {

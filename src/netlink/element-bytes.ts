@@ -22,7 +22,7 @@ const WIDTHS: Readonly<Record<DataType, number>> = {
 
 const PADDING = ["", "\0", "\0\0", "\0\0\0"];
 
-/** Whether the kernel has two elements for each interval: one at its start and one behind its end. */
+/** Whether the kernel has two elements for each interval: one at its start and one after its end. */
 export function hasEndElements({ interval, key }: SetSpec): boolean {
   return interval === true && key.length === 1;
 }
@@ -71,7 +71,7 @@ function decodedValue({ value: types }: SetSpec, bytes: string, endianness: Endi
   return /^(?:(?:goto|jump) .+|drop|accept|return)$/.test(bytes) ? bytes : undefined;
 }
 
-/** Encodes a key or a value as the kernel has it. @param text canonical (see ruleset.ts) */
+/** Encodes a key or a value in the kernel's form. @param text canonical (see ruleset.ts) */
 export function encodedParts(types: readonly DataType[], text: string, endianness: Endianness): string {
   if (types.length === 1) return encodedPart(types[0] as DataType, text, endianness);
   let bytes = "";
@@ -168,8 +168,9 @@ function decodedHost32(bytes: string, at: number, endianness: Endianness): numbe
 }
 
 /**
- * Decodes the intervals of a set with end elements to canonical text, ascending; undefined if no set of ours
- * can have them. The elements may be in any order, with or without the end element before the first interval.
+ * Decodes the intervals of a set with end elements to canonical text, ascending; undefined if none of our
+ * sets can have them. The elements may be in any order, with or without the end element before the first
+ * interval.
  */
 export function decodedIntervals(
   { key: [type] }: SetSpec,

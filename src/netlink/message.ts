@@ -32,7 +32,7 @@ export type NetlinkMessage =
        */
       readonly kind: "generation";
       readonly portId: number;
-      /** That of the request; for a commit, a number that its program chose. */
+      /** The number of the request; for a commit, one that its program chose. */
       readonly sequence: number;
       readonly generation: number;
       readonly pid: number;

@@ -6,7 +6,7 @@ export interface RawElement {
   readonly key: string;
   /** The last key of an interval of concatenated keys. */
   readonly keyEnd?: string | undefined;
-  /** Whether this is an end element of a set of intervals: its key is the first one behind an interval. */
+  /** Whether this is an end element of a set of intervals: its key is the first one after an interval. */
   readonly isEnd: boolean;
   /** Whether this is the catch-all element. */
   readonly isCatchAll: boolean;

@@ -53,7 +53,7 @@ export function dumpRequest({ family, table, set }: SetPlace, endianness: Endian
 }
 
 /**
- * A request for the declarations of all sets and maps of a table, anonymous ones included. The answer is
+ * A request for the declarations of all sets and maps of a table, including anonymous ones. The answer is
  * `set` messages and `done`, or an `error` (2, ENOENT, if there is no such table).
  * @param family as nft names it: `inet`
  * @returns undefined for an unknown family

@@ -21,7 +21,7 @@ export function cachedReading<T>(
 ): () => Promise<T> {
   let last = first;
   let validUntil = Number.NEGATIVE_INFINITY;
-  let underWay: Promise<T> | undefined;
+  let current: Promise<T> | undefined;
   const refresh = async () => {
     const startedAt = clock.monotonic();
     await loggedReading(failures, async () => {
@@ -30,13 +30,13 @@ export function cachedReading<T>(
     // A failed reading counts, too, so that scrapes do not repeat it immediately.
     const endedAt = clock.monotonic();
     validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));
-    underWay = undefined;
+    current = undefined;
     return last;
   };
   return () => {
-    if (underWay !== undefined) return underWay;
+    if (current !== undefined) return current;
     if (clock.monotonic() < validUntil) return Promise.resolve(last);
-    underWay = refresh();
-    return underWay;
+    current = refresh();
+    return current;
   };
 }

@@ -30,7 +30,7 @@ export interface TraceOptions {
 
 /** After so many milliseconds without a line, a packet has passed its last chain. */
 const SILENCE_MS = 500;
-const LOOK_MS = 100;
+const CHECK_MS = 100;
 
 /**
  * Seconds by which the kernel's own time limit exceeds the duration, so that the command ends the trace
@@ -105,17 +105,17 @@ class StoryQueue {
     });
     const deadline = this.#clock.monotonic() + ms;
     for (let left = ms; !isStopped && left > 0; left = deadline - this.#clock.monotonic()) {
-      await Promise.race([pause(Math.min(LOOK_MS, left)), stopped]);
+      await Promise.race([pause(Math.min(CHECK_MS, left)), stopped]);
       if (this.#failure !== undefined) {
         // Ctrl-C in a terminal also ends the monitor, perhaps before this process.
-        await Promise.race([pause(LOOK_MS), stopped]);
+        await Promise.race([pause(CHECK_MS), stopped]);
         if (!isStopped) throw this.#failure;
       }
       yield* await this.#complete();
     }
     const end = this.#clock.monotonic() + SILENCE_MS;
     while (this.#collector.end() && this.#failure === undefined && this.#clock.monotonic() <= end) {
-      await pause(LOOK_MS);
+      await pause(CHECK_MS);
       yield* await this.#complete();
     }
     yield* await this.#complete();
