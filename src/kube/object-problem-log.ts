@@ -5,7 +5,7 @@ import { NamespaceTokens } from "../base/namespace-tokens.ts";
 /** Burst of lines about the objects of one namespace, and the milliseconds until one more is allowed. */
 const LINES = { burst: 20, refillMs: 60_000 };
 
-/** Maximum of remembered objects. A problem of an older one may be logged again. */
+/** Maximum number of remembered objects. A problem of an older one may be logged again. */
 const MOST_KNOWN = 1000;
 
 /** Logs problems of objects: each one once until it changes or ends, however often the object is updated. */

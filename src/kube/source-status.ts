@@ -62,7 +62,7 @@ export class SourceStatus {
   }
 
   /**
-   * Returns the state. Its times have the right distance from now, even if the wall clock was set since.
+   * Returns the state. Its times are correct relative to now, even if the wall clock was set since.
    * @param objects the number of valid objects that the source holds
    */
   snapshot(objects: number): SourceState {

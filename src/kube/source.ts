@@ -57,7 +57,7 @@ export type SourceErrorKind =
   | "parse"
   /** A list lacks every known object, even those that each cluster has. */
   | "implausible"
-  /** The server closed a watch at once without an event. */
+  /** The server closed a watch immediately, without an event. */
   | "short-watch"
   /** One object is invalid. */
   | "invalid-object"
@@ -70,7 +70,7 @@ export interface SourceState {
   readonly synced: boolean;
   /** The resource is not served here: it counts as synced and empty, and is tried again from time to time. */
   readonly absent: boolean;
-  /** How many valid objects are held. */
+  /** Number of valid objects that are held. */
   readonly objects: number;
   /** When a list, an event or a bookmark was last received. */
   readonly lastEventAt: number;

@@ -4,7 +4,7 @@ import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table, TimeoutPoli
 import { elementsOf } from "./elements.ts";
 import { SetComparison, type SetDelta } from "./set-comparison.ts";
 
-/** The change of one set or map, with what it takes to send it. */
+/** The change of one set or map, with everything needed to send it. */
 export interface ElementsDelta extends SetDelta {
   /** Set if elements of a map of intervals are deleted: see {@link withIntervals}. */
   readonly intervals?: IntervalsDelta;
@@ -32,7 +32,7 @@ export interface TableDelta {
   readonly deletedTimeouts?: readonly string[] | undefined;
   /** New and changed chains: declared, flushed and filled. */
   readonly writtenChains: readonly Chain[];
-  /** The changed ones of them. */
+  /** The names of the changed ones among them. */
   readonly changedChains: readonly string[];
   /** Base chains with another hook, priority or policy: deleted before they are written. */
   readonly replacedChains: readonly string[];
@@ -50,8 +50,8 @@ export interface DeltaSize {
 /**
  * Compares two tables of one family.
  * @param actual the table in the kernel, undefined when there is none
- * @param desired the table that should be there
- * @returns undefined when nothing differs
+ * @param desired the desired table
+ * @returns undefined if nothing differs
  */
 function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
   const delta = diffDeclarations(actual, desired);
@@ -236,9 +236,10 @@ function partOf(elements: ElementsDelta, isWanted: (key: string) => boolean): El
 }
 
 /**
- * Maximum number of intervals to delete one by one, and fewer if others come in the same transaction; for
- * more, the map is replaced. Of 10,000 intervals, the kernel deletes one in 7 ms and replaces one in 21 ms.
- * It makes a map of them in 120 ms (6.18), twice for packets under way. All of this grows with their number.
+ * Maximum number of intervals to delete one by one, without and with added intervals in the same transaction.
+ * For more, the map is replaced. Of 10,000 intervals, the kernel deletes one in 7 ms and replaces one in 21
+ * ms. It creates a map of them in 120 ms (6.18), twice because of packets in flight. All of this grows with
+ * their number.
  */
 const MOST_DELETED_INTERVALS = 40;
 const MOST_REPLACED_INTERVALS = 13;
@@ -295,8 +296,8 @@ export function isEmptyDelta(delta: TableDelta): boolean {
 }
 
 /**
- * Whether no set is declared anew, no object with timeouts gets others, and no chain becomes or ceases to be
- * a base chain.
+ * Whether no set's declaration changes, no object gets other timeouts, and no chain starts or stops being a
+ * base chain.
  */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   for (const { spec } of desired.sets.values()) {
@@ -334,8 +335,8 @@ function sameFlowtable(a: Flowtable | undefined, b: Flowtable | undefined): bool
 }
 
 /**
- * Whether an object with timeouts is as desired. Defaults are not listed, and another version of nft may have
- * others: such a value counts as desired.
+ * Whether an object has the desired timeouts. Defaults are not listed, and may differ in another version of
+ * nft: such a value counts as desired.
  */
 function sameTimeouts(actual: TimeoutPolicy, desired: TimeoutPolicy): boolean {
   const defaults = conntrackDefaults(desired.protocol);

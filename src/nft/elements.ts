@@ -126,7 +126,7 @@ function intervalJson(text: string): Expression {
 
 function partsJson(types: readonly DataType[], text: string): Expression {
   if (types.length === 1) return partJson(types[0] as DataType, text);
-  // Made with its length: one that grows has room for 16 more, and there are two for each element.
+  // Allocated with its length: a growing array reserves room for 16 more, and each element needs two arrays.
   const concat = new Array<Expression>(types.length);
   let from = 0;
   for (let i = 0; i < types.length; i++) {

@@ -1,7 +1,7 @@
 import type { ElementSet, SetSpec } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
 
-/** The elements of one set or map that have to go and to come. A changed value is in both. */
+/** The elements of one set or map to delete and to add. A changed value is in both. */
 export interface SetDelta {
   readonly spec: SetSpec;
   readonly deleted: readonly string[];
@@ -10,7 +10,7 @@ export interface SetDelta {
 
 /**
  * Compares the listed elements of a set or map with the desired ones, one by one, keeping only differences.
- * The desired set may change meanwhile: elements that change are compared with either value.
+ * The desired set may change meanwhile: changed elements are compared with either value.
  */
 export class SetComparison {
   readonly #desired: ElementSet;
@@ -49,8 +49,8 @@ export class SetComparison {
   }
 
   /**
-   * The changes that make the set as desired, after all elements were listed; none if it is. Sorted by key,
-   * as the kernel's order changes between readings.
+   * The changes that bring the set to the desired state, after all elements were listed; none if it has that
+   * state. Sorted by key, as the kernel's order changes between readings.
    */
   result(): SetDelta[] {
     for (const key of this.#missing) {

@@ -8,10 +8,10 @@ export interface TransactionText {
   readonly text: string;
   /**
    * The same with a final listing that finds nothing in our tables. nft reads the sets of every table before
-   * a transaction with elements or rules (2 us for each, others' too), but only those of the table that the
-   * last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See
-   * docs/decisions/others-sets.md. Undefined if nft has to read more: for two families, or for a created or
-   * deleted table.
+   * a transaction with elements or rules (2 us for each, including those of other programs), but only those
+   * of the table that the last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its
+   * cache.c). See docs/decisions/others-sets.md. Undefined if nft has to read more: for two families, or for
+   * a created or deleted table.
    */
   readonly narrow: string | undefined;
 }
@@ -35,16 +35,16 @@ function deletesTimeouts(command: Command): boolean {
 }
 
 /**
- * Writes a command that empties or deletes an object in nft's own language. nft reads that after JSON failed,
- * and its JSON cannot delete a `ct timeout`: it would delete a chain without a name (1.1.3 and 1.1.7,
- * `json_parse_cmd_add_object` passes NFT_OBJECT_CT_TIMEOUT as the kind of a command's object). The schema
- * holds names to letters, digits and a few signs.
+ * Writes a command that empties or deletes an object in nft's own language. nft reads this language if the
+ * input is not JSON, and its JSON cannot delete a `ct timeout`: it would delete a chain without a name (1.1.3
+ * and 1.1.7, `json_parse_cmd_add_object` passes NFT_OBJECT_CT_TIMEOUT as the kind of a command's object). The
+ * schema restricts names to letters, digits and a few signs.
  */
 function deletionLine(command: Command): string {
   const [[verb, object] = []] = Object.entries(command) as [string, Record<string, NamedObject>][];
   const [[kind = "", named] = []] = Object.entries(object ?? {});
   if (verb === "add" || named?.table === undefined || "elem" in named) {
-    throw new Error(`${verb} ${kind} beside a deletion of timeouts`);
+    throw new Error(`${verb} ${kind} in a transaction that deletes timeouts`);
   }
   return `${verb} ${kind} ${named.family} ${named.table} ${named.name}\n`;
 }

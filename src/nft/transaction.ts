@@ -23,7 +23,7 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
 
 /**
  * Deletes elements that packets have added to a dynamic map, whether or not they have expired. The kernel
- * refuses this if one of them has another value by now.
+ * refuses this if the value of one of them has changed meanwhile.
  */
 export function forgetTransaction(family: Family, spec: SetSpec, elements: readonly Element[]): Transaction {
   return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
@@ -49,9 +49,9 @@ export function onlyElements(
 }
 
 /**
- * A transaction that restores both tables whatever is in them, and keeps the contents of dynamic maps: it
- * declares, empties and fills each of our chains and sets. `dump` prints it, and it is sent if the kernel's
- * tables cannot be read.
+ * A transaction that restores both tables regardless of their contents, and keeps the contents of dynamic
+ * maps: it declares, empties and fills each of our chains and sets. `dump` prints it, and it is sent if the
+ * kernel's tables cannot be read.
  */
 export function rebuildTransaction(desired: Ruleset): Transaction {
   return { nftables: Object.values(desired).flatMap(rebuildCommands) };
@@ -198,7 +198,7 @@ function flowtableReference(family: Family, table: string, { name }: Flowtable):
 }
 
 /**
- * Adds devices to the flow table of a table, beside those that it has.
+ * Adds devices to the flow table of a table, in addition to its current ones.
  * @param devices names of network interfaces; kernels before 6.16 refuse a missing one
  */
 export function flowtableAddition({ family, name, flowtable }: Table, devices: readonly string[]): Command[] {

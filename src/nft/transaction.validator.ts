@@ -4,6 +4,7 @@ import { VALIDATOR_OPTIONS } from "../base/schema-error.ts";
 
 /** Compiles schemas/transaction.schema.json; for the bundle, scripts/precompile-schemas.mjs does. */
 export function compileTransactionValidator(): ValidateFunction {
-  // Inlined references would make one function that the engine gives up optimising: 10 times slower.
+  // Inlined references would produce one function that the engine does not optimise, which is 10 times
+  // slower.
   return new Ajv({ ...VALIDATOR_OPTIONS, inlineRefs: false }).compile(schema);
 }

@@ -15,10 +15,10 @@ export function validateTransaction(transaction: Transaction): void {
   const validate = compiled;
   if (validate(transaction)) return;
   const [error] = validate.errors ?? [];
-  if (error === undefined) throw new Error("a validator that refuses gives a reason");
+  if (error === undefined) throw new Error("a validator that rejects a transaction must give an error");
   const { path, reason } = describeSchemaError(error);
   throw new AppError("INVALID_TRANSACTION", `the transaction breaks its schema: ${path || "it"} ${reason}`, {
-    hint: "this is a fault of nft-proxy, not of the objects: please report it with the objects",
+    hint: "this is a bug in nft-proxy, not in the objects: please report it with the objects",
     evidence: { path, reason },
   });
 }

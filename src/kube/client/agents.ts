@@ -21,16 +21,16 @@ const KEEPALIVE_AFTER = 30_000;
 
 const KEEPALIVE = { keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER };
 
-/** Time at which each connection was made, by the monotonic clock. */
+/** Time at which each connection was opened, by the monotonic clock. */
 const openedAt = new WeakMap<object, number>();
 
 /**
  * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http
  * servers, too: requests are never sent to the proxy itself.
  * @param within milliseconds until a proxy must have connected
- * @param replaceAfter milliseconds after which a connection is closed when its request ends: all nodes would
- * stay with the servers that were there first, and one that restarted behind a load balancer would get
- * nothing to do
+ * @param replaceAfter milliseconds after which a connection is closed when its request ends: otherwise all
+ * nodes would stay connected to the first servers, and one that restarted behind a load balancer would get no
+ * connections
  */
 export function makeAgents(proxy: URL | undefined, within: number, replaceAfter: number): Agents {
   if (proxy === undefined) {
@@ -76,7 +76,7 @@ class ConnectAgent extends HttpsProxyAgent<string> {
   override async connect(request: ClientRequest, end: End): Promise<Socket> {
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(noConnection(this.#within)), this.#within);
-    // The library hands a refusal on as if the API server had answered so.
+    // The library passes a refusal on as if it were the API server's answer.
     let refusal: string | undefined;
     request.once("proxyConnect", ({ statusCode, statusText }) => {
       if (statusCode !== 200) refusal = `HTTP ${statusCode} ${statusText}`.trim();
@@ -114,7 +114,7 @@ class SocksAgent extends SocksProxyAgent {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        // The library gives up after 30 s: its own limit would hold for the open connection, too.
+        // The library gives up after 30 s: its own limit would also apply to the open connection.
         socket.then((opened) => opened.destroy()).catch(() => {});
         reject(noConnection(this.#within));
       }, this.#within);
@@ -131,9 +131,7 @@ class SocksAgent extends SocksProxyAgent {
 
 type End = Parameters<SocksProxyAgent["connect"]>[1];
 
-/**
- * The libraries drop an IP address, so that the server's certificate would have to be that of `localhost`.
- */
+/** The libraries drop an IP address, and would then expect the server's certificate to be for `localhost`. */
 function verifiable(end: End): End {
   if (!end.secureEndpoint) return end;
   const name = end.servername || (end.host ?? "");

@@ -123,7 +123,7 @@ function statusMessage(text: string): string {
     const { message } = asStatus(JSON.parse(text));
     if (typeof message === "string") return message;
   } catch {
-    // Not a Status: something in front of the API server answered. The beginning of its body is quoted
+    // Not a Status: a program in front of the API server answered. The beginning of its body is quoted
     // instead.
   }
   return text.slice(0, 200).trim() || "no message";

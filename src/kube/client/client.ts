@@ -12,7 +12,7 @@ export interface ApiRequest {
   /** Absolute path in the API, such as `/api/v1/services`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** Sent as JSON; of a PATCH, as a merge patch (RFC 7396). */
+  /** Sent as JSON; for a PATCH, as a merge patch (RFC 7396). */
   readonly body?: object;
   /** The Accept header; JSON if absent. */
   readonly accept?: string;
@@ -63,12 +63,12 @@ export interface HttpApiClientOptions {
    * replaced.
    */
   readonly connect: () => Promise<Connection>;
-  /** The User-Agent header, by which operators of API servers tell clients apart. */
+  /** The User-Agent header, by which operators of API servers distinguish clients. */
   readonly userAgent: string;
   readonly onRequest?: ApiRequestObserver;
   /**
-   * Told of the socket of each request, with the URL that it connects to: the server's, or that of the proxy
-   * before it.
+   * Called with the socket of each request and the URL that it connects to: the server's, or that of the
+   * proxy before it.
    */
   readonly onSocket?: (url: URL, socket: Socket) => void;
   readonly limits?: Partial<ClientLimits>;
@@ -104,7 +104,7 @@ export class HttpApiClient implements ApiClient {
   readonly #limits: ClientLimits;
   #agents: Agents | undefined;
   #connection: Connection | undefined;
-  /** Shared by all requests that wait for it, so that a credential plugin that hangs is one process. */
+  /** Shared by all requests that wait for it, so that a hanging credential plugin is only one process. */
   #preparation: Promise<Prepared> | undefined;
   /** True if the server refused the credentials. */
   #isRefused = false;
@@ -150,8 +150,8 @@ export class HttpApiClient implements ApiClient {
       signal: request.signal,
       headers: {
         accept: request.accept ?? "application/json",
-        // API servers compress answers of more than 128 KiB. A watch is to arrive line by line, so nobody may
-        // compress it.
+        // API servers compress answers of more than 128 KiB. A watch must arrive line by line, so it must not
+        // be compressed.
         ...(request.query?.watch === undefined ? { "accept-encoding": "gzip" } : {}),
         "user-agent": this.#options.userAgent,
         ...(body === undefined
@@ -206,8 +206,8 @@ export class HttpApiClient implements ApiClient {
 }
 
 /**
- * The size of the pieces of a decompressed answer, bytes: zlib's own, 16 KiB, are many calls for a list of
- * some megabytes.
+ * The size of the pieces of a decompressed answer, bytes: zlib's default of 16 KiB means many calls for a
+ * list of some megabytes.
  */
 const PIECE = 65_536;
 

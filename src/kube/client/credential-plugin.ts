@@ -7,7 +7,7 @@ import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 export const PLUGIN_LIMIT = 60_000;
 
 /**
- * Makes a configuration ask a user's credential plugin. Its answer is kept for as long as it is good.
+ * Makes a configuration ask a user's credential plugin. Its answer is reused while it is valid.
  * @param user with the plugin as `exec`
  * @param limit time after which the plugin is killed, milliseconds
  */

@@ -7,7 +7,7 @@ import { describeSchemaError } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
 import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
 
-/** A cluster and the user that requests to it are made as. File names are absolute. */
+/** A cluster, and the user of requests to it. File names are absolute. */
 export interface CurrentContext {
   readonly cluster: Cluster;
   readonly user: User;
@@ -67,7 +67,7 @@ function parsed(text: string): unknown {
   const document = parseDocument(text);
   const [error] = document.errors;
   if (error?.code === "MULTIPLE_DOCS") throw new Error("it has several documents");
-  // The message goes on with the line itself, which may hold a token.
+  // The message continues with the line itself, which may contain a token.
   if (error !== undefined) throw new Error(error.message.replace(/:?\n.*/s, ""));
   return document.toJS();
 }

@@ -102,7 +102,7 @@ async function findContext({
   const directory = serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
     throw new AppError("BAD_CONFIG", "no API server is configured", {
-      hint: "give --kubeconfig or --master, or run as a Pod; --from, where a command has it, takes objects from files",
+      hint: "set --kubeconfig or --master, or run as a Pod; commands with --from can read objects from files instead",
     });
   }
   const server = `https://${socketText(host, port)}`;
@@ -139,7 +139,7 @@ function invalid(path: string, reason: string, hint?: string): AppError {
 
 /**
  * Parses an API server's URL.
- * @param from what the message of the error calls the text
+ * @param from the name of the text in the error message
  * @throws AppError BAD_CONFIG for anything but an http or https URL
  */
 export function parseServer(text: string, from: string): URL {
@@ -200,8 +200,7 @@ async function applied(config: KubeConfig, plugin: string | undefined): Promise<
 }
 
 /**
- * client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a
- * status.
+ * client-node's error contains the plugin's standard error, or is a TypeError for an answer without a status.
  */
 function pluginReason(error: unknown): string {
   if (error instanceof TypeError) return "it did not print an ExecCredential with a status";

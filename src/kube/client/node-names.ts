@@ -1,9 +1,11 @@
 import { type ApiClient, readText } from "./client.ts";
 
-/** The most names that are read: enough to find a near one, and little work for the API server. */
+/**
+ * Maximum number of names that are read: enough to find a similar one, and little work for the API server.
+ */
 const MOST = 500;
 
-/** Milliseconds after which the names are given up. */
+/** Maximum time to wait for the names. Milliseconds. */
 const WITHIN = 5000;
 
 /**
@@ -13,8 +15,8 @@ const WITHIN = 5000;
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 
 /**
- * Returns the names of the cluster's nodes, 500 at most; none when they cannot be listed, as without the
- * permission to.
+ * Returns the names of the cluster's nodes, at most 500; none if they cannot be listed, for example without
+ * permission.
  */
 export async function nodeNames(client: ApiClient): Promise<string[]> {
   try {

@@ -24,8 +24,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Returns the proxy that the environment names for a server: `HTTPS_PROXY`, or `HTTP_PROXY` for an http
- * server, unless `NO_PROXY` excepts it. Lower case names count where upper case ones are absent. As
- * client-go, which follows https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
+ * server, unless `NO_PROXY` excepts it. A lower-case name counts if the upper-case one is absent. The same as
+ * in client-go, which follows https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
  * @throws AppError BAD_CONFIG when the variable is not the URL of a proxy
  */
 export function proxyOfEnvironment(server: URL, env: Environment): URL | undefined {
@@ -61,7 +61,8 @@ function isInNetwork(host: string, entry: string): boolean {
 }
 
 /**
- * An address names itself, a domain itself and what is below it, and one that begins with a dot only that.
+ * An address matches itself. A domain matches itself and its subdomains, or only these if it begins with a
+ * dot.
  */
 function isNamed(host: string, port: string, entry: string): boolean {
   const [, name, ofEntry] = isIPv6(entry)

@@ -19,7 +19,7 @@ const DEFAULT_PORTS: Readonly<Record<string, number>> = {
   "socks5h:": 1080,
 };
 
-/** The most addresses that are kept: a name may lead to other ones every few minutes. */
+/** Maximum number of addresses that are kept: a name may resolve to different ones every few minutes. */
 const MOST = 64;
 
 /**
@@ -36,7 +36,7 @@ export class ServerAddresses {
 
   /**
    * Adds the addresses of a connection.
-   * @param url the URL that the connection is made to
+   * @param url the URL that the connection is opened to
    * @param socket its socket, in any state: resolving, connecting or connected
    */
   follow(url: URL, socket: Pick<Socket, "connecting" | "remoteAddress" | "on">): void {

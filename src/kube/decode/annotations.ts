@@ -27,7 +27,7 @@ import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import { portsWithRanges } from "./port-ranges.ts";
 import type { RawService } from "./raw-service.ts";
 
-/** The fields of a Service that its annotations decide. */
+/** The fields of a Service that its annotations determine. */
 export type AnnotatedFields = Pick<
   Service,
   | "ports"
@@ -40,7 +40,7 @@ export type AnnotatedFields = Pick<
   | "invalidAnnotations"
 >;
 
-/** Fields, or why an annotation does not give them: the predicate of a sentence. */
+/** Fields, or the reason why an annotation is invalid: the predicate of a sentence. */
 type Parsed<Fields> = Fields | { readonly reason: string };
 
 type Warn = (reason: string) => void;
@@ -49,7 +49,7 @@ type Warn = (reason: string) => void;
  * Decodes the annotations of a Service. An invalid one is ignored as a whole.
  * @param invalidPorts the names of further ports, which are invalid; undefined if some of these names are
  * unknown
- * @param diagnostics takes a warning about each invalid annotation, and about parts without effect
+ * @param diagnostics receives a warning about each invalid annotation, and about parts without effect
  */
 export function annotatedFields(
   { annotations }: RawService["metadata"],
@@ -86,7 +86,7 @@ export function annotatedFields(
   };
   return {
     ports: ranged?.ports ?? ports,
-    // Whatever the proxy's default is.
+    // Regardless of the proxy's default.
     ...read(SCHEDULER_ANNOTATION, schedulerOf, "random is used", { scheduler: "random" }),
     ...read(PASSIVE_HEALTH_ANNOTATION, (text, warn) => passiveHealthCheckOf(text, ports, warn)),
     ...(Object.keys(clientLimits).length > 0 && { clientLimits }),

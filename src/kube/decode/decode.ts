@@ -53,12 +53,13 @@ export type Decoded<T> =
   | {
       readonly kind: "invalid";
       readonly diagnostics: readonly FieldDiagnostic[];
-      /** Absent if hardly anything has the right type. */
+      /** Absent if the object has no usable metadata or spec. */
       readonly usable?: UsablePart | undefined;
     };
 
 /**
- * Maximum of diagnostics reported for one object. It may have tens of thousands, and each reaches the log.
+ * Maximum number of diagnostics reported for one object. It may have tens of thousands, and each reaches the
+ * log.
  */
 const MOST_DIAGNOSTICS = 20;
 

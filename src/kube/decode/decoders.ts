@@ -25,7 +25,7 @@ export interface Decoders {
  * object.
  * @param onDiagnostics called for each valid object with the parts that are excluded, mostly none; `object`
  * is `Service namespace/name`
- * @param budget of Services; the default one if absent
+ * @param budget the budget of Services; the default if absent
  */
 export function apiDecoders(
   onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,

@@ -28,18 +28,21 @@ import { independent, shapeOf } from "./shape.ts";
 export const HEADLESS_LABEL = "service.kubernetes.io/headless";
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time";
-/** Also of a namespace. API servers do not validate it, and explain names it in commands of kubectl. */
+/**
+ * Also the pattern of a namespace. API servers do not validate these names, and `explain` prints them in
+ * kubectl commands.
+ */
 const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/;
 /** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
 
 /**
- * The names of nodes and zones: JSON.parse makes a string of its own for each (V8: of more than 10
+ * The names of nodes and zones: JSON.parse creates a separate string for each (V8: of more than 10
  * characters).
  */
 const names = new SharedValues<string>();
 
-/** Lists of ports: most EndpointSlices have one of a few. */
+/** Shares equal lists of ports: most EndpointSlices have one of a few. */
 const portLists = new SharedValues<readonly SlicePort[]>();
 
 type RawEndpoint = Raw<V1Endpoint>;

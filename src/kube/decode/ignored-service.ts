@@ -30,11 +30,14 @@ export interface LoadBalancersAddress {
 export interface UnservedServices {
   readonly ignored: readonly IgnoredService[];
   readonly loadBalancers: readonly LoadBalancersAddress[];
-  /** Why they are not known; absent when they are. */
+  /** Why they are unknown; absent if they are known. */
   readonly problem?: string;
 }
 
-/** Finds what nft-proxy does not serve among objects as an API server sends them, or a file has them. */
+/**
+ * Finds the Services and addresses that nft-proxy does not serve, among raw objects from an API server or a
+ * file.
+ */
 export function unservedAmong(objects: readonly unknown[]): UnservedServices {
   return {
     ignored: objects.flatMap((object) => ignoredService(object) ?? []),

@@ -8,17 +8,17 @@ type Frame = Readonly<Record<string, unknown>>;
  * first key.
  */
 const BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
-/** A list whose items do not begin within so many characters is parsed as a whole. */
+/** A list whose items do not begin within this many characters is parsed as a whole. */
 const LONGEST_BEGINNING = 8192;
-/** The fields after the items have at most so many characters. */
+/** Maximum length of the fields after the items. Characters. */
 const LONGEST_END = 8192;
 /** The placeholder for the items in the frame around them. */
 const PLACE = "nft-proxy: the items";
 
 /**
  * Parses an API list item by item while its text arrives, so that neither the text nor the objects of the
- * list are in memory as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed at once. The text
- * is split wherever it repeats the beginning of the first item. A part that is not valid JSON was split
+ * list are in memory as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed as a whole. The
+ * text is split wherever it repeats the beginning of the first item. A part that is not valid JSON was split
  * within an item, and is joined with the next one. Safe: every part, and the frame around them, must parse as
  * JSON.
  */
@@ -30,7 +30,7 @@ export class ListDecoder {
   #beginning = "";
   /** The text between two items and at the beginning of the second; undefined until the first item begins. */
   #separator: string | undefined;
-  /** Where in the text the next separator may begin. */
+  /** The offset in the text at which the next separator may begin. */
   #searchFrom = 0;
   /**
    * A part with fewer characters is not parsed: each malformed part doubles it, so that damaged text costs

@@ -3,8 +3,8 @@ import { listText, quoted } from "../../base/text.ts";
 import type { PortRange, ServicePortSpec } from "../../model/service.ts";
 
 /**
- * The most ranges of one Service: each is an element for each of its addresses, and more where other ports
- * cut it.
+ * Maximum number of ranges of one Service: each is an element for each of its addresses, and several where
+ * other ports cut it.
  */
 const MOST_RANGES = 100;
 
@@ -20,9 +20,9 @@ const MOST_COMPARED = 100;
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
 /**
- * Gives the ports of a Service the ranges of its annotation. If the annotation has a mistake, no part of it
- * is used: half of a set of ranges is of no use.
- * @param invalidNames the names of further ports, which are invalid: their ranges are not judged; undefined
+ * Gives the ports of a Service the ranges of its annotation. An annotation with a mistake is ignored as a
+ * whole, because half of a set of ranges is useless.
+ * @param invalidNames the names of further ports, which are invalid: their ranges are not checked; undefined
  * if some of these names are unknown
  * @returns the ports, or why the annotation is invalid: the predicate of a sentence
  */

@@ -69,12 +69,12 @@ export function clusterIPsOf(
   return diagnostics.length === before ? result : undefined;
 }
 
-/** The addresses by which a Service is reached from outside, and who may use them. */
+/** The addresses by which a Service is reached from outside, and the clients that may use them. */
 type ExternalAddresses = Pick<Service, "externalIPs" | "loadBalancerIPs" | "loadBalancerSourceRanges">;
 
 const NONE: ByFamily<readonly string[]> = byFamily(() => []);
 
-/** Those of a Service that is not reached from outside. */
+/** The addresses of a Service that is not reached from outside. */
 export const NO_EXTERNAL_ADDRESSES: ExternalAddresses = {
   externalIPs: NONE,
   loadBalancerIPs: NONE,

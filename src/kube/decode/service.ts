@@ -27,7 +27,7 @@ export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
 
-/** Lists of ports: most Services have one of a few. */
+/** Shares equal lists of ports: most Services have one of a few. */
 const portLists = new SharedValues<readonly ServicePortSpec[]>();
 
 /**

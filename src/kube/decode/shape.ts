@@ -46,7 +46,7 @@ function schemaErrors(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
   const validate = validatorOf(kind);
   if (validate(object)) return [];
   const errors = validate.errors ?? [];
-  // The validator lives on, and its errors refer to the object.
+  // The validator is kept, and its errors would keep the object in memory.
   validate.errors = null;
   return errors.map((error) => {
     const { path, reason } = describeSchemaError(error);
@@ -54,7 +54,7 @@ function schemaErrors(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
   });
 }
 
-/** Values without which the rest cannot be judged. */
+/** Values without which the rest cannot be decoded. */
 const NEEDED = ["", "metadata", "spec", "addressType"];
 
 /** Omits invalid values, then values that are invalid without these, such as a port without its number. */
@@ -77,7 +77,7 @@ function usablePart(
   return { value, omitted: [...omitted] };
 }
 
-/** Items whose loss leaves a hole. Another array is omitted as a whole. */
+/** Items whose omission leaves a hole in their array. Any other array is omitted as a whole. */
 const SINGLE_ITEM = /^(?:spec\.ports|status\.loadBalancer\.ingress|endpoints|ports)\[\d+\]$/;
 
 /** Omits the value at a path, or the array that it is in. Returns the path of the omitted value. */

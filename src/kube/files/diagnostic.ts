@@ -26,7 +26,10 @@ export interface Position {
   readonly column: number;
 }
 
-/** The name of a file in messages: a pull request may name a file so that a line of CI is a command. */
+/**
+ * The name of a file in messages, escaped: a pull request may name a file so that a line of output is a
+ * command to CI.
+ */
 export function inputName(file: string): string {
   return file === "-" ? "standard input" : escapeUnprintable(file);
 }
@@ -58,7 +61,7 @@ export function systemReason(error: unknown): string {
 /**
  * Rejects input without any object: every cluster has a Service, so this is a mistake, or a directory that is
  * being replaced. Treated as an empty cluster, it would remove all rules.
- * @param objects how many Services, EndpointSlices and ServiceCIDRs were read
+ * @param objects number of Services, EndpointSlices and ServiceCIDRs that were read
  * @throws AppError UNREADABLE_INPUT when `objects` is 0
  */
 export function refuseNoObjects(objects: number): void {

@@ -27,14 +27,14 @@ export interface FileSourceOptions {
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Of Services; the default one if absent. */
+  /** The budget of Services; the default if absent. */
   readonly budget?: ServiceBudget | undefined;
 }
 
-/** Milliseconds between two checks of the files. */
+/** Time between two checks of the files. Milliseconds. */
 const PERIOD = 1000;
 
-/** Milliseconds until unchanged malformed files are read again. Parsing large ones takes seconds. */
+/** Time until unchanged malformed files are read again. Parsing large ones takes seconds. Milliseconds. */
 const RETRY_PERIOD = 30_000;
 
 /**

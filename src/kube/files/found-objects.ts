@@ -13,7 +13,7 @@ const KNOWN_KINDS: Readonly<
   ServiceCIDR: { group: "networking.k8s.io", versions: ["v1", "v1beta1"] },
 };
 
-/** Why an object is not read that a user may expect to be, by `group/kind`. */
+/** The reason why an object is not read although a user may expect it, by `group/kind`. */
 const UNREAD_KINDS: ReadonlyMap<string, string> = new Map([
   ["/Endpoints", "is legacy: EndpointSlices are read instead"],
   [
@@ -22,7 +22,7 @@ const UNREAD_KINDS: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** The deepest nesting of lists in lists. kubectl accepts these, too. */
+/** Maximum nesting of lists in lists. kubectl accepts these, too. */
 const DEEPEST_LIST = 4;
 
 /** An object of a document. `path` is within the document. */

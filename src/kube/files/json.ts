@@ -4,16 +4,16 @@ import { frameOf, ListDecoder } from "../decode/list-decoder.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
 import { DEEPEST, type InputDocument } from "./yaml.ts";
 
-/** Characters. */
+/** Minimum length of a list that is parsed item by item. Characters. */
 const LONG = 1024 * 1024;
-/** Characters of a long list that are parsed at a time. */
+/** Number of characters of a long list that are parsed at a time. */
 const PIECE = 65_536;
 
 /**
  * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated
  * file.
- * @param uniqueKeys reject an object that has a key twice, as the API server and kubectl do. It takes longer
- * than to parse it
+ * @param uniqueKeys reject an object that has a key twice, as the API server and kubectl do. This takes
+ * longer than parsing
  * @throws AppError UNREADABLE_INPUT with file, line, column and reason
  */
 export function parseJson(text: string, file: string, uniqueKeys: boolean): InputDocument[] {
@@ -79,7 +79,7 @@ function parseFirst(
 }
 
 /**
- * Returns where the document after the first one begins, or the end of the text.
+ * Returns the offset at which the second document begins, or the end of the text.
  * @throws AppError UNREADABLE_INPUT for the first error
  */
 function endOfFirst(text: string, start: number, file: string, uniqueKeys: boolean): number {
@@ -112,8 +112,8 @@ function endOfFirst(text: string, start: number, file: string, uniqueKeys: boole
 }
 
 /**
- * Finds lines in the valid JSON document that begins at `start`. Its tree is made for the first of them. A
- * document that nests too deeply for one has no lines.
+ * Finds lines in the valid JSON document that begins at `start`. It builds the syntax tree for the first one.
+ * A document that nests too deeply for a tree has no lines.
  */
 function lineFinder(text: string, start: number): InputDocument["lineOf"] {
   let tree: Node | undefined;

@@ -21,7 +21,7 @@ import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
 
-/** An object and where it was read. */
+/** An object and its position in the files. */
 export interface FromFile<T> {
   readonly value: T;
   readonly origin: Origin;
@@ -50,7 +50,7 @@ export interface InvalidObject extends Omit<FromFile<never>, "value"> {
   readonly of: ObjectKind;
   /** `Service namespace/name` */
   readonly object: string;
-  /** Absent if hardly anything has the right type. */
+  /** Absent if the object has no usable metadata or spec. */
   readonly usable?: UsablePart | undefined;
 }
 
@@ -69,9 +69,9 @@ export interface FilesResult {
   readonly diagnostics: readonly Diagnostic[];
   readonly ignored: readonly IgnoredObject[];
   readonly invalid: readonly InvalidObject[];
-  /** How many objects are of kinds that a service proxy does not read. */
+  /** Number of objects of kinds that a service proxy does not read. */
   readonly otherKinds: number;
-  /** How many Services were given a placeholder cluster IP. */
+  /** Number of Services that were given a placeholder cluster IP. */
   readonly placeholders: number;
 }
 
@@ -81,7 +81,7 @@ export interface GathererOptions {
   readonly keepDocuments: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders: boolean;
-  /** Of Services; the default one if absent. */
+  /** The budget of Services; the default if absent. */
   readonly budget?: ServiceBudget | undefined;
 }
 
@@ -108,8 +108,8 @@ interface Kept extends Omit<FromFile<never>, "value"> {
 }
 
 /**
- * Collects the objects of documents, which must be added in order: of two objects with one name, the later
- * wins.
+ * Collects the objects of documents, which must be added in order: of two objects with the same name, the
+ * later wins.
  */
 export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();

@@ -13,14 +13,13 @@ interface Unassigned {
 }
 
 /**
- * How many placeholders there are. They lie in 198.18.0.0/15 and 2001:2::/48, which are reserved for
- * benchmarks and used by no host. Source: https://www.rfc-editor.org/rfc/rfc2544,
- * https://www.rfc-editor.org/rfc/rfc5180
+ * Number of placeholders. They are in 198.18.0.0/15 and 2001:2::/48, which are reserved for benchmarks and
+ * used by no host. Source: https://www.rfc-editor.org/rfc/rfc2544, https://www.rfc-editor.org/rfc/rfc5180
  */
 const MOST = 2 ** 17;
 
 /**
- * Assigns placeholder cluster IPs to the Services of manifests, which no API server has assigned any. A
+ * Assigns placeholder cluster IPs to the Services of manifests, to which no API server has assigned any. A
  * placeholder is derived from the Service's name, so that it rarely differs between two versions of the
  * manifests.
  */
@@ -31,7 +30,7 @@ export class PlaceholderAddresses {
     return this.#taken.size;
   }
 
-  /** Returns the Service with cluster IPs; unchanged if it has some, or is not to have any. */
+  /** Returns the Service with cluster IPs; unchanged if it has some, or must not have any. */
   fill(object: unknown): unknown {
     if (!lacksClusterIP(object)) return object;
     const { metadata, spec = {} } = object;

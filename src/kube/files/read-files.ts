@@ -16,7 +16,7 @@ export interface ReadOptions {
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
-  /** Of Services; the default one if absent. */
+  /** The budget of Services; the default if absent. */
   readonly budget?: ServiceBudget | undefined;
 }
 
@@ -25,9 +25,10 @@ export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterato
 
 /**
  * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not
- * depend on the order of the paths: of two objects with one name, the last by file name and document is used.
+ * depend on the order of the paths: of two objects with the same name, the last by file name and document is
+ * used.
  *
- * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, so have malformed files.
+ * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, malformed files do, too.
  * @throws AppError UNREADABLE_INPUT for a path that does not exist or cannot be read, and without `thorough`
  * for a malformed file
  */
@@ -56,7 +57,7 @@ export async function readFiles(
 const TEMPLATE = /^[^"'#\n]*\{\{/m;
 
 /**
- * Parses a text. Its error says if the text looks like a template of Helm, which is no YAML before it is
+ * Parses a text. Its error says if the text looks like a template of Helm, which is not YAML until it is
  * rendered.
  */
 function parseText(text: string, file: string, thorough: boolean): InputDocument[] {

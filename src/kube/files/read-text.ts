@@ -4,7 +4,7 @@ import { readFile, stat } from "node:fs/promises";
 import { AppError } from "../../base/errors.ts";
 import { positionAt, systemReason, unreadable } from "./diagnostic.ts";
 
-/** The largest file: more bytes would not fit into one JavaScript string. */
+/** Maximum size of a file: more bytes would not fit into one JavaScript string. */
 const MOST_BYTES = 256 * 1024 * 1024;
 
 /**

@@ -12,14 +12,15 @@ export class YamlValueError extends Error {
 }
 
 /**
- * How many nodes the aliases of a document may expand to. Manifests stay far below it; alias bombs exceed it.
+ * Maximum number of nodes to which the aliases of a document may expand. Manifests stay far below it; alias
+ * bombs exceed it.
  */
 const MOST_ALIASED = 100_000;
 const SCALAR_TYPES: readonly string[] = ["string", "number", "boolean"];
 
 interface Anchored {
   readonly value: unknown;
-  /** How many nodes it has, with all aliases expanded. */
+  /** Number of its nodes, with all aliases expanded. */
   readonly nodes: number;
 }
 

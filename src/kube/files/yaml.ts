@@ -28,7 +28,9 @@ export interface InputDocument {
   readonly lineOf: (keys: readonly string[]) => number | undefined;
 }
 
-/** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
+/**
+ * Maximum length of a YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree.
+ */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 /**
  * YAML allows no control characters but these. The parser accepts them, and a file has them after a crash
@@ -37,7 +39,7 @@ const MOST_CHARACTERS = 16 * 1024 * 1024;
  */
 const CONTROL_CHARACTER = /[^\P{Cc}\t\n\r\x85]/u;
 /**
- * The deepest nesting of YAML, and of JSON that is not only parsed. Kubernetes objects have about 15 levels.
+ * Maximum nesting of YAML, and of JSON that needs more than parsing. Kubernetes objects have about 15 levels.
  */
 export const DEEPEST = 64;
 
@@ -50,7 +52,7 @@ export const DEEPEST = 64;
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
     throw unreadable(file, "is more than 16 MiB of YAML", undefined, {
-      hint: "Give it as JSON, which may be larger.",
+      hint: "Use JSON, which may be larger.",
     });
   const control = text.search(CONTROL_CHARACTER);
   if (control !== -1)

@@ -30,15 +30,15 @@ const DEFAULT_OUTAGE: OutageLimits = {
   loneSpread: 3_000,
 };
 
-/** Pause as a part of the outage: a server that was away for 10 minutes is found again within one. */
+/** Pause as a part of the outage: a server that was unavailable for 10 minutes is found again within one. */
 const SHARE = 0.1;
 /** Smallest part of a pause after the first one. By then the nodes no longer act in step. */
 const STEADY = 0.9;
 
 /**
  * Paces the requests of all reflectors of one API server while it does not answer: one of them asks at a
- * time, with pauses that grow with the outage, and the first answer lets all others go on. Another one asks
- * each time, because a server may answer for one resource and not for another.
+ * time, with pauses that grow with the outage, and the first answer lets all others continue. Another one
+ * asks each time, because a server may answer for one resource and not for another.
  */
 export class Availability {
   readonly #clock: Clock;
@@ -99,10 +99,10 @@ export class Availability {
   }
 
   /**
-   * Returns the milliseconds until a list with an expired version is due. The rules in force only lack the
+   * Returns the milliseconds until a list with an expired version is due. The current rules only lack the
    * latest changes, and all nodes may have to list. The lists of one node's resources are due at the same
    * time.
-   * @param isLone the version expired within a watch that went well. A restarted server would break the watch
+   * @param isLone the version expired within a working watch. A restarted server would break the watch
    * instead
    */
   untilList(isLone = false): number {

@@ -20,10 +20,11 @@ export interface ClusterSourceOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: ReflectorTimings;
-  /** Accept lists without any known object at once. */
+  /** Accept lists without any known object immediately. */
   readonly acceptEmptyLists?: boolean;
   /**
-   * True if an earlier process left rules in force: empty first lists are then not accepted at once either.
+   * True if an earlier process left rules in the kernel: empty first lists are then not accepted immediately
+   * either.
    */
   readonly hasRules?: boolean;
   /** Called for the first of several lists that are not accepted. */

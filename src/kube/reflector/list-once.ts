@@ -17,7 +17,7 @@ import { objectName } from "../decode/metadata.ts";
 import { listObjects } from "./list.ts";
 import { type Resource, resources, withoutFieldSelector } from "./resources.ts";
 
-/** Milliseconds without data after which a list fails. */
+/** Maximum time without data from a list. Milliseconds. */
 const SILENCE = 15_000;
 
 /** Options of {@link listOnce}. */
@@ -102,12 +102,12 @@ function listSettings(client: ApiClient, clock: Clock, silence: number) {
 function unavailable({ name }: Resource, failure: ApiFailure): AppError {
   const hint =
     failure.kind === "unauthorized" || failure.kind === "forbidden"
-      ? `these credentials must be allowed to list ${name}; --from takes objects from files instead`
-      : "is this the right cluster (--kubeconfig, --master)? --from takes objects from files instead";
+      ? `these credentials must be allowed to list ${name}; --from reads objects from files instead`
+      : "is this the right cluster (--kubeconfig, --master)? --from reads objects from files instead";
   return new AppError("API_UNAVAILABLE", `cannot list ${name}: ${failure.message}`, { hint, cause: failure });
 }
 
-/** Milliseconds without data after which the list fails. Short, because a user waits for it. */
+/** Maximum time without data from the list. Short, because a user waits for it. Milliseconds. */
 const UNSERVED_SILENCE = 3000;
 
 /** Lists the Services that a watch of {@link resources} excludes. Never rejects. */

@@ -60,7 +60,8 @@ export class FirstState {
 
   /**
    * Returns the fields of the query. From Kubernetes 1.31 on the newest state comes from the server's cache
-   * (https://kep.k8s.io/2340). Older servers would read it from etcd, and are asked for any state they have.
+   * (https://kep.k8s.io/2340). Older servers would read it from etcd, and are asked for any state that they
+   * have.
    * @throws ApiFailure and the connection's errors when there is no answer
    */
   query(options: ListOptions): Promise<Readonly<Record<string, string>>> {

@@ -53,9 +53,9 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
-  /** Accept implausible lists at once. */
+  /** Accept implausible lists immediately. */
   readonly acceptEmptyLists: boolean;
-  /** True if an earlier process left rules in force: an empty first list is then implausible, too. */
+  /** True if an earlier process left rules in the kernel: an empty first list is then implausible, too. */
   readonly hasRules: boolean;
   /** Called for the first of several implausible lists. */
   readonly onImplausible: (resource: ResourceName) => void;
@@ -80,7 +80,7 @@ export class Reflector<T> {
   #isListDue = true;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
-  /** How many events of watches changed an object or the resourceVersion. */
+  /** Number of watch events that changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
@@ -187,7 +187,7 @@ export class Reflector<T> {
     this.#doubtfulSince ??= now;
     if (now - this.#doubtfulSince >= timings.doubt) return;
     const reason = `the list has none of the known objects, not even ${resource.always}`;
-    throw new ApiFailure("implausible", `${reason}; it is believed when it is repeated for a minute`);
+    throw new ApiFailure("implausible", `${reason}; it is accepted if it is repeated for a minute`);
   }
 
   async #watch(version: string): Promise<Wait> {
@@ -244,7 +244,7 @@ export class Reflector<T> {
     // A cluster that was restored from a backup has older versions.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;
-    // A server that has once listed with the selector rejects something else.
+    // A server that has listed with the selector before rejects something else.
     const isNew = failure.rejected && !this.#report.status.synced;
     const other = isNew ? withoutFieldSelector(this.#resource) : undefined;
     if (other !== undefined) {

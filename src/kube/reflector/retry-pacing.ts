@@ -6,7 +6,7 @@ import type { Availability } from "./availability.ts";
 export interface BackoffLimits {
   /** The longest wait after the first failure; doubled for each further one. */
   readonly base: number;
-  /** The longest wait, unless the server's Retry-After asks for more. */
+  /** The longest wait, unless the server's Retry-After is longer. */
   readonly cap: number;
   /** The longest Retry-After that is honoured. */
   readonly retryAfterCap: number;
@@ -36,8 +36,7 @@ export class RetryPacing {
   readonly #availability: Availability;
   #failures = 0;
   /**
-   * False after a 410 until a watch succeeds: a server that answers 410 again and again is an ordinary
-   * failure.
+   * False after a 410 until a watch succeeds: a server that answers 410 repeatedly is an ordinary failure.
    */
   #isFirstExpiry = true;
   /** True after a successful watch ended, until the next answer. */

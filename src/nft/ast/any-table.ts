@@ -108,7 +108,7 @@ export interface ElementUpdate {
 
 export type AnyRule = readonly AnyStatement[];
 
-/** What makes a chain a base chain. Hooks outside the IP layer (`ingress`) occur as well. */
+/** The properties of a base chain. Hooks outside the IP layer (`ingress`) occur as well. */
 export interface AnyBaseChain {
   readonly type: string;
   readonly hook: string;

@@ -2,7 +2,7 @@ import type { Family } from "../../base/family.ts";
 
 /** The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3. */
 
-/** An expression without others in it: packet fields and constants. */
+/** An expression without nested ones: packet fields and constants. */
 export type SimpleExpression =
   | string
   | number
@@ -116,7 +116,7 @@ export type ElementStatement =
   | { readonly "ct count": { readonly val: number; readonly inv: true } }
   | { readonly limit: RateLimit & { readonly inv: true } };
 
-/** A rate of packets, and how many may come at once. */
+/** A rate of packets, and the allowed burst. */
 export interface RateLimit {
   readonly rate: number;
   readonly per: "second" | "minute" | "hour";

@@ -26,7 +26,7 @@ export interface SetSpec {
   readonly value?: "verdict" | readonly DataType[];
   /** Filled by packets: declared and kept, its elements never compared. */
   readonly dynamic: boolean;
-  /** Of a dynamic set: its elements have no timeouts, as the kernel deletes them when they are of no use. */
+  /** Of a dynamic set: its elements have no timeouts, because the kernel deletes unused ones. */
   readonly untimed?: true;
   /** Maximum number of elements. The kernel refuses transactions that exceed it. */
   readonly size?: number;

@@ -21,7 +21,7 @@ function parseAddress(family: Family, value: unknown): bigint {
   return addressNumber(family, address);
 }
 
-/** The interval of an address, a prefix or a range. Ignores bits behind a prefix, as nft does. */
+/** The interval of an address, a prefix or a range. Ignores bits after a prefix, as nft does. */
 export function addressInterval(family: Family, item: unknown): AddressInterval {
   if (typeof item === "string") {
     const number = parseAddress(family, item);

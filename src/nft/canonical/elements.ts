@@ -139,7 +139,7 @@ export function readElements(
   return intervals.length === 0 ? { spec, elements } : { spec, elements, intervals };
 }
 
-/** Properties of an element that let every packet pass. Others (`limit`, `quota`) may end the rule. */
+/** Properties of an element that never end a rule. Others (`limit`, `quota`) may end the rule. */
 const PASSING = ["val", "timeout", "expires", "comment", "counter", "last"];
 
 function passingKey(key: unknown): unknown {

@@ -24,7 +24,7 @@ import {
   understood,
 } from "./shape.ts";
 
-/** Statements that do not affect the way of a packet. */
+/** Statements that do not affect the path of a packet. */
 const WITHOUT_EFFECT = new Set(["log", "last", "continue", "ct helper", "ct timeout", "ct expectation"]);
 
 /** Conditions on earlier traffic. */
@@ -39,7 +39,7 @@ const XT_WITHOUT_EFFECT = new Set([
   "target TRACE",
 ]);
 
-/** Packet fields that affect neither the way of a packet nor its addresses. */
+/** Packet fields that affect neither the path of a packet nor its addresses. */
 const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
 const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
 

@@ -6,8 +6,8 @@ const [BRACKET, CLOSING_BRACKET, BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d
 
 /**
  * Parses the listing of one set or map (`nft -j list map ip nft-proxy endpoints`) while nft prints it.
- * 100,000 elements are 10 MB of text and, parsed at once, ten times that as objects. So each chunk of text is
- * parsed by itself, keeping only an incomplete element.
+ * 100,000 elements are 10 MB of text and, parsed as a whole, ten times that as objects. So each chunk of text
+ * is parsed separately, keeping only an incomplete element.
  */
 export class SetListingParser {
   readonly #take: (element: unknown) => void;

@@ -7,7 +7,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** The error for output of nft that is not understood, with its kind and its beginning. */
 export function notUnderstood(what: string, value: unknown): AppError {
   return new AppError("NFT_OUTPUT", `cannot understand ${what} in nft's JSON`, {
-    hint: "a newer nft, or a change of the nft-proxy tables by hand, may have written it; a full rebuild replaces the tables",
+    hint: "a newer nft or a manual change of the nft-proxy tables may have written it; a full rebuild replaces the tables",
     evidence: { json: (JSON.stringify(value) ?? "undefined").slice(0, 300) },
   });
 }

@@ -22,7 +22,7 @@ export interface Comments {
   readonly chain?: (name: string) => string | undefined;
 }
 
-/** The separator of lines of elements, which are aligned behind `elements = { `. */
+/** The separator of lines of elements, which are aligned after `elements = { `. */
 const ALIGNED = ",\n\t\t\t     ";
 
 /**
