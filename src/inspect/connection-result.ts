@@ -6,7 +6,7 @@ export type Result = OwnResult | "not-understood";
 /** The outcomes to which nft-proxy's own tables can come. */
 export type OwnResult = "served" | "not-handled" | "refused" | "dropped" | "varies";
 
-/** Classifies the outcomes of a connection, but for those that are not understood. */
+/** Classifies the outcomes of a connection, except those that are not understood. */
 export function resultOf({ destinations, refused, dropped }: Summary): OwnResult {
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
@@ -14,7 +14,7 @@ export function resultOf({ destinations, refused, dropped }: Summary): OwnResult
   return translated === destinations.length ? "served" : translated === 0 ? "not-handled" : "varies";
 }
 
-/** A share, rounded: sums of fractions are rarely round. */
+/** A share, rounded, because sums of fractions are rarely exact. */
 export function rounded(share: number): number {
   return Math.round(share * 1e6) / 1e6;
 }

@@ -1,5 +1,5 @@
 import { parsedJson } from "../base/text.ts";
-/** An answer over HTTP, whole. */
+/** A complete HTTP answer. */
 export interface HttpAnswer {
   readonly status: number;
   readonly body: string;
@@ -18,7 +18,7 @@ export interface ProxyHealth {
   readonly currentTime: string;
   /** By family; older kube-proxies have none. */
   readonly status?: Readonly<Record<string, { readonly lastUpdated: string; readonly healthy?: boolean }>>;
-  /** Why it is not healthy; nft-proxy's alone, as all below. */
+  /** Why it is not healthy. Only nft-proxy's answer has this and the following fields. */
   readonly reasons?: readonly string[];
   /** In /livez; in the year 1 before the first verification. */
   readonly lastVerified?: string;
@@ -37,7 +37,7 @@ export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined 
   return typeof body?.currentTime === "string" ? (body as ProxyHealth) : undefined;
 }
 
-/** Whether nft-proxy's /livez gave an answer: only it tells when it verified its rules. */
+/** Whether an answer is from nft-proxy's /livez: only that reports when rules were verified. */
 export function isOwnLivez(health: ProxyHealth | undefined): health is OwnHealth {
   const times = [health?.currentTime, health?.lastVerified, health?.outOfSyncSince ?? health?.currentTime];
   return times.every((time) => Number.isFinite(Date.parse(String(time))));

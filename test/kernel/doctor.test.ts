@@ -115,7 +115,7 @@ describe("the doctor", () => {
     nft(["-f", "-"], GUARD);
     const findings = await examine();
     expect(of(findings, "other-proxy")).toMatchObject([
-      { level: "warning", found: "kube-proxy's tables are there: ip kube-proxy, ip6 kube-proxy" },
+      { level: "warning", found: "kube-proxy's tables exist: ip kube-proxy, ip6 kube-proxy" },
     ]);
     expect(of(findings, "firewall").map(({ found }) => found)).toEqual([
       "table inet guard, chain early (hook prerouting, priority -300) drops by default",

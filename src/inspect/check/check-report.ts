@@ -53,9 +53,7 @@ export function summaryLines(report: CheckReport): string[] {
   ];
 }
 
-/**
- * The kernel is only asked about objects that can be read. What is wrong with the others is in the verdict.
- */
+/** The kernel only checks objects that can be read. The verdict has the errors of the others. */
 function kernelLine({ kernel, counts }: CheckReport): string {
   switch (kernel.kind) {
     case "accepted":

@@ -94,8 +94,8 @@ function notAsked({ message, hint, evidence }: AppError): KernelVerdict {
     const why = said === "" ? message : said;
     return {
       kind: "not-asked",
-      reason: `cannot make a network namespace to ask in: ${why}`,
-      hint: "run as root, or let users make namespaces",
+      reason: `cannot create a network namespace for the check: ${why}`,
+      hint: "run as root, or allow users to create namespaces",
     };
   }
   return { kind: "not-asked", reason: message, hint };

@@ -106,7 +106,7 @@ function withHint(reason: string, hint: string | undefined): string {
   return hint === undefined ? reason : `${reason}: ${hint}`;
 }
 
-/** Returns an error for each field that the API does not have, with the nearest field that it has. */
+/** Returns an error for each field that the API does not have, with the most similar field that it has. */
 function unknownFieldErrors(kind: ObjectKind, subject: Subject): Diagnostic[] {
   return errorsIn(writtenBy(subject), KNOWN_FIELDS[kind], "", subject);
 }
@@ -126,8 +126,8 @@ function errorsIn(value: unknown, fields: FieldTree, path: string, subject: Subj
 }
 
 /**
- * The fields of an object, or of the items of an array. `true` stands for a value or a map that is not looked
- * into.
+ * The fields of an object, or of the items of an array. `true` stands for a value or a map whose content is
+ * not checked.
  */
 export interface FieldTree {
   readonly [name: string]: true | FieldTree;
@@ -211,7 +211,7 @@ const NODE_PORTS = [30_000, 32_767] as const;
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
  */
 function serviceRuleErrors({ subject, raw: { spec }, omitted }: WrittenService): Diagnostic[] {
-  // A rule about several fields is unknown without one of them.
+  // A rule about several fields cannot be checked without one of them.
   const areKnown = (...fields: readonly (keyof typeof spec)[]) =>
     !fields.some((field) => omitted.includes(`spec.${field}`));
   if (!areKnown("type")) return [];

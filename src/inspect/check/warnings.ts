@@ -148,7 +148,7 @@ function sliceWarnings(
 /** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
 
-/** The facts besides the Service that its warnings depend on. */
+/** The facts on which a Service's warnings depend, besides the Service itself. */
 interface WarningContext {
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContext;
@@ -183,7 +183,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...pingWarnings(written, context),
     ...timeoutWarnings(service, nodeContext),
   ];
-  // Before their lines are looked up: there may be tens of thousands.
+  // Bounded before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
     locate(subject, one),
   );
@@ -229,7 +229,7 @@ function portWarnings(
   });
 }
 
-/** Maximum of ports named in a message. */
+/** Maximum number of ports named in a message. */
 const MOST_NAMES = 10;
 
 function namesText(names: readonly string[]): string {
@@ -354,13 +354,13 @@ function portRangeWarnings(
 /** Returns warnings about addresses of Nodes at which each node answers pings in the place of that Node. */
 function pingWarnings(written: RawService, { nodeContext, nodes }: WarningContext): FieldDiagnostic[] {
   if (!nodeContext[0]?.answerPing) return [];
-  const effect = "with --answer-ping, every node answers pings to it by itself, even if that Node is down";
+  const effect = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
   return addressesOfNodes(written, nodes).map(({ text, path }) =>
     fieldWarning("ping-on-node", path, `${text}: ${effect}`),
   );
 }
 
-/** The external and load-balancer addresses of a Service that are also addresses of Nodes, in words. */
+/** The external and load-balancer addresses of a Service that are also addresses of Nodes, as text. */
 function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): LocatedText[] {
   return [...externalIPsOf(written), ...ingressAddresses(written)].flatMap(({ text, path }) => {
     const address = canonicalAddress(text);
@@ -369,7 +369,7 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
   });
 }
 
-/** Returns a warning if connections with timeouts may leave conntrack's care. */
+/** Returns a warning if connections with timeouts may take the fast path. */
 function timeoutWarnings({ connectionTimeouts }: Service, nodeContext: NodeContext): FieldDiagnostic[] {
   const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
   if (connectionTimeouts === undefined || !isFast) return [];

@@ -7,7 +7,7 @@ import { netNamespace, systemErrorCode } from "../../kernel/host.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 
-/** Maximum time until a daemon starts to answer, milliseconds. It may be in the middle of a sync. */
+/** Maximum time until a daemon starts to answer. It may be in the middle of a sync. Milliseconds. */
 const ANSWER_WITHIN_MS = 10_000;
 
 /**
@@ -34,7 +34,7 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
     const within = LISTINGS.has(name) ? LISTINGS_WITHIN_MS : ANSWER_WITHIN_MS;
     const { status, body } = await get(path, DAEMON_PATHS[name], within);
     if (status === 200) return JSON.parse(body) as DaemonAnswers[Name];
-    throw unusable(path, `HTTP status ${status}; is it of another version?`);
+    throw unusable(path, `HTTP status ${status}; is it another version?`);
   } catch (error) {
     if (error instanceof AppError) throw error;
     if (NO_DAEMON.has(systemErrorCode(error))) return undefined;

@@ -78,8 +78,8 @@ export async function examineHost(
 }
 
 /**
- * Warns of options that nft or the kernel does not support, and of other software's chains that the fast path
- * affects.
+ * Warns about options that nft or the kernel does not support, and about other software's chains that the
+ * fast path affects.
  */
 async function judgeOptions(
   nft: Nft,
@@ -88,7 +88,7 @@ async function judgeOptions(
 ): Promise<HostFinding[]> {
   const unsupported = await unsupportedOptions(nft, options).catch(messageOf);
   if (typeof unsupported === "string") {
-    const means = "whether nft and this kernel support the options is not known";
+    const means = "it is unknown whether nft and this kernel support the options";
     const action = "run `nft-proxy doctor` again when the node is less busy";
     return [{ check: "nft", level: "warning", found: unsupported, means, action }];
   }

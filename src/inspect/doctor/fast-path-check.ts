@@ -12,7 +12,7 @@ const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "pos
  * Tables that are not affected: those of service proxies, and of families that do not see forwarded IP
  * packets.
  */
-const UNCONCERNED = /^ip6? (?:nft-proxy|kube-proxy)$|^(?:arp|bridge|netdev) /;
+const UNAFFECTED = /^ip6? (?:nft-proxy|kube-proxy)$|^(?:arp|bridge|netdev) /;
 
 const ROWS: readonly Row<Facts>[] = [
   {
@@ -40,7 +40,7 @@ const ROWS: readonly Row<Facts>[] = [
   {
     check: "fast-path",
     level: "ok",
-    found: "nft and this kernel have flow tables, and no base chain of others misses packets",
+    found: "nft and this kernel have flow tables, and no base chain of other software misses packets",
   },
 ];
 
@@ -50,5 +50,5 @@ export function judgeFastPath(chains: HostFacts["chains"]): HostFinding[] {
 }
 
 function isPassed({ table, base }: ForeignChain): boolean {
-  return base !== undefined && PASSED_HOOKS.has(base.hook) && !UNCONCERNED.test(table);
+  return base !== undefined && PASSED_HOOKS.has(base.hook) && !UNAFFECTED.test(table);
 }

@@ -4,7 +4,7 @@ import type { ForeignChain, HostFacts } from "./host-facts.ts";
 /** Effect on Services of a chain that drops by default, by its hook. */
 const DROPS: Readonly<Record<string, string>> = {
   ingress: "it runs before all others: NodePorts and external addresses that it does not accept do not work",
-  prerouting: "it runs before or beside our translation: NodePorts and external addresses may not work",
+  prerouting: "it runs before or alongside our translation: NodePorts and external addresses may not work",
   input: "connections to endpoints on this node's own address are dropped unless it accepts their port",
   forward:
     "connections to pods are dropped unless it accepts them, with their address and port after translation",
@@ -47,13 +47,13 @@ const ROWS: readonly Row<HostFacts["chains"]>[] = [
 
 /**
  * Checks for base chains of other software that drop by default. In nftables every base chain of a hook sees
- * a packet, and one drop ends it whatever the others accepted. `chains` is undefined if they could not be
+ * a packet, and one drop ends it, even if all others accept it. `chains` is undefined if they could not be
  * listed.
  */
 export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
   const found = [...(chains ?? []).flatMap(judgeChain), ...judgeAll(ROWS, chains)];
   if (found.length > 0) return found;
-  return [{ check: "firewall", level: "ok", found: "no base chain of others drops by default" }];
+  return [{ check: "firewall", level: "ok", found: "no base chain of other software drops by default" }];
 }
 
 /** Service proxies have a check of their own, and Services do not depend on ARP. */

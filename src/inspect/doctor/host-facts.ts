@@ -41,7 +41,7 @@ export const doctorHost: DoctorHost = {
 /** Numbers in /proc/sys by path; settings that this kernel lacks are absent. */
 export type Settings = ReadonlyMap<string, number>;
 
-/** Facts about a host that do not depend on the options; not judged yet. */
+/** Facts about a host that do not depend on the options, without any verdict. */
 export interface HostFacts {
   /** Families that the kernel supports. */
   readonly families: readonly Family[];
@@ -51,7 +51,7 @@ export interface HostFacts {
   readonly kernel: KernelFact;
   /** The text of /proc/self/status; undefined when it cannot be read. */
   readonly processStatus: string | undefined;
-  /** The settings in /proc/sys that were asked for. */
+  /** The requested settings in /proc/sys. */
   readonly settings: Settings;
   /** The names of this network namespace's interfaces. */
   readonly interfaces: ReadonlySet<string>;
@@ -59,7 +59,7 @@ export interface HostFacts {
   readonly conntrackVersion: string | undefined;
   /** Version of socat, such as `1.8.0.3`; undefined if it does not run. */
   readonly socatVersion: string | undefined;
-  /** Everybody's chains, without their rules; undefined when nft cannot list them. */
+  /** The chains of all software, without their rules; undefined if nft cannot list them. */
   readonly chains: readonly ForeignChain[] | undefined;
   /** Tables of other software with very many sets; empty if they cannot be counted. */
   readonly costlyTables: readonly CostlyTable[];
@@ -195,7 +195,7 @@ export async function gatherSettings({ files }: DoctorHost, paths: readonly stri
   return settings;
 }
 
-/** Everybody's chains, without their rules; undefined when nft cannot list them. */
+/** The chains of all software, without their rules; undefined if nft cannot list them. */
 export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined> {
   try {
     return foreignChains(readListing(await listChains(nft)));

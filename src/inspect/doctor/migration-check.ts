@@ -68,7 +68,7 @@ const UNKNOWN_ROWS: readonly Row<{ readonly problem: string }>[] = [
     level: "warning",
     found: ({ problem }) => `unknown: the cluster's Services (${problem})`,
     means: "changes of NodePorts and session affinity are not listed",
-    action: "give --kubeconfig, or --from with files of the objects",
+    action: "set --kubeconfig, or read the objects from files with --from",
   },
 ];
 

@@ -31,9 +31,9 @@ const ROWS: readonly Row<ProxyTraces>[] = (
     {
       level: "warning",
       when: (traces) => nftablesTables(traces).length > 0,
-      found: (traces) => `kube-proxy's tables are there: ${nftablesTables(traces).join(", ")}`,
+      found: (traces) => `kube-proxy's tables exist: ${nftablesTables(traces).join(", ")}`,
       means:
-        "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
+        "harmless while kube-proxy runs; stale once it is gone, and its rules may then still redirect connections",
       action: `${REPLACED} nft-proxy cleanup --kube-proxy`,
     },
     {
@@ -45,14 +45,13 @@ const ROWS: readonly Row<ProxyTraces>[] = (
       action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
     },
     {
-      // kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks
-      // at.
+      // kube-proxy translates in the table nat; iptables-legacy creates any table that it lists.
       level: "warning",
       when: ({ legacyTables }) => legacyTables.includes("nat"),
       found: ({ legacyTables }) => `legacy iptables has tables: ${legacyTables.join(", ")}`,
       means: "kube-proxy's rules may be in them, where nft cannot see them",
       action:
-        "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
+        "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
     },
     {
       level: "warning",
@@ -75,14 +74,14 @@ const ROWS: readonly Row<ProxyTraces>[] = (
     {
       level: "warning",
       when: ({ interfaces }) => interfaces.has(KUBE_ROUTER_INTERFACE),
-      found: `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy is there`,
+      found: `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy exists`,
       means: BOTH,
-      action: "run kube-router with --run-service-proxy=false and restart the node, or go without nft-proxy",
+      action: "run kube-router with --run-service-proxy=false and restart the node, or remove nft-proxy",
     },
     {
       level: "warning",
       when: ({ interfaces }) => interfaces.has("bpfout.cali"),
-      found: "the interface bpfout.cali of Calico's eBPF data plane is there",
+      found: "the interface bpfout.cali of Calico's eBPF data plane exists",
       means: BOTH,
       action: "set bpfEnabled to false (FelixConfiguration), or remove nft-proxy",
     },

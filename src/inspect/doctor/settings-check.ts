@@ -42,7 +42,7 @@ interface SettingRow {
   readonly path: string;
   readonly family: Family;
   readonly bad: (value: number) => boolean;
-  /** A bad value is a fault if the cluster has the family, and no problem otherwise. */
+  /** A bad value is a fault if the cluster has the family, and harmless otherwise. */
   readonly isOfCluster?: true;
   readonly judgement: Pick<HostFinding, "level" | "means" | "action">;
 }

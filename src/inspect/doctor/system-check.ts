@@ -23,7 +23,7 @@ export function judgeSystem(facts: SystemFacts): HostFinding[] {
   ];
 }
 
-/** Oldest nft that can list maps declared by typeof, as ours are; 0.9.8 crashes (both tried). */
+/** Oldest nft that can list maps declared by typeof, as ours are; 0.9.8 crashes (both tested). */
 const LISTS_TYPEOF = "1.0.6";
 
 const NFT_ROWS: readonly Row<SystemFacts>[] = [
@@ -93,7 +93,7 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
     level: "fault",
     found: "the program socat is not installed",
     means:
-      "nft-proxy reads nftables through socat; without it, only deleted tables are repaired at once, other changes at the next full resync",
+      "nft-proxy reads nftables through socat; without it, only deleted tables are repaired immediately, other changes at the next full resync",
     action: "install socat",
   },
 ];
@@ -102,7 +102,7 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
 const OLDEST_TRIED = "5.10";
 
 /** First kernel that can delete a chain right after the last element that pointed to it. */
-const DELETES_AT_ONCE = "6.2";
+const DELETES_IMMEDIATELY = "6.2";
 
 /** Build options that must be set, with the family if only one needs it. */
 const BUILD_OPTIONS: readonly { readonly symbol: string; readonly family?: Family }[] = [
@@ -152,9 +152,9 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     level: "ok",
     found: ({ kernel }) => `Linux ${kernel.release}`,
     means: ({ kernel }) =>
-      isAtLeast(kernelVersion(kernel) ?? "", DELETES_AT_ONCE)
+      isAtLeast(kernelVersion(kernel) ?? "", DELETES_IMMEDIATELY)
         ? undefined
-        : `before ${DELETES_AT_ONCE}, stale chains are deleted a moment later, without any effect`,
+        : `before ${DELETES_IMMEDIATELY}, stale chains are deleted a moment later, without any effect`,
   },
   {
     check: "kernel-modules",

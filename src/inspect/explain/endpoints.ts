@@ -92,7 +92,7 @@ function excluded(
   return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
 
-/** Says why an endpoint is excluded, with the facts of this endpoint and node. */
+/** Explains why an endpoint is excluded, with the facts of this endpoint and node. */
 function exclusionWords(
   reason: ExclusionReason,
   { endpoint: { source } }: EndpointView,
@@ -148,10 +148,13 @@ export function isKept(outcomes: readonly Outcome[]): boolean {
   );
 }
 
-/** Why a client always gets the same endpoint of several. */
+/** The reason why a client always gets the same endpoint of several. */
 export type ClientChoice = "affinity" | "hash";
 
-/** Why a client always gets the same endpoint; undefined if the choice does not depend on the client. */
+/**
+ * The reason why a client always gets the same endpoint; undefined if the choice does not depend on the
+ * client.
+ */
 export function clientChoice(outcomes: readonly Outcome[]): ClientChoice | undefined {
   if (isKept(outcomes)) return "affinity";
   return hasEffect(outcomes, ({ kind }) => kind === "hash") ? "hash" : undefined;

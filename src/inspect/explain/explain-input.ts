@@ -26,7 +26,7 @@ export interface ExplainInput {
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
-  /** What the daemon says of endpoints; absent without one. */
+  /** The daemon's data about endpoints; absent without a daemon. */
   readonly daemon?: Pick<DaemonState, "vanished" | "draining" | "ejected" | "now"> | undefined;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules | undefined;

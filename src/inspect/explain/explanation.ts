@@ -47,7 +47,7 @@ export type Cause =
   | "other-table"
   /** A table of other software has a rule that may decide, and that nft-proxy does not understand. */
   | "not-understood"
-  /** The rules have this outcome, and no object explains it. */
+  /** The rules produce this outcome, and no object explains it. */
   | "rules";
 
 /** The connection or echo request to explain. */
@@ -55,7 +55,7 @@ export interface Connection {
   readonly from: {
     readonly address: string;
     readonly at: "pod" | "node" | "outside";
-    /** Whether the user gave the address, or it stands for all clients of this kind. */
+    /** Whether the user gave the address, or it represents all clients of this kind. */
     readonly known: "given" | "assumed";
   };
   readonly to: string;
@@ -178,7 +178,10 @@ export interface Explanation {
   readonly steps: readonly ExplainedStep[];
   readonly endpoints: readonly ExplainedEndpoint[];
   readonly notes: readonly Note[];
-  /** How the kernel differs from the desired state of this frontend; absent if they were not compared. */
+  /**
+   * The differences between the kernel and the desired state of this frontend; absent if they were not
+   * compared.
+   */
   readonly differences?: readonly string[];
   readonly verdict: Verdict;
 }

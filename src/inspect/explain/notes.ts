@@ -43,7 +43,10 @@ interface NotedOutcomes {
   readonly all: readonly Outcome[];
 }
 
-/** What the annotations of a Service mean for every connection to one of its ports, and what it lacks. */
+/**
+ * Describes the effects of a Service's annotations on connections to one of its ports, and the features that
+ * it lacks.
+ */
 export function servicePortNotes(
   match: Match | undefined,
   own: readonly Outcome[],
@@ -122,14 +125,14 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const marking = markings.find(({ table }) => !isOtherTable(table));
   const [first] = markings;
   if (marking === undefined && first !== undefined)
-    return `${chainText(first)} sets the mark that asks for it`;
+    return `${chainText(first)} sets the mark that requests it`;
   const chain = marking && portEquivalent(marking.chain);
   if (chain === EXTERNAL)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
   if (chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
-    ? "--masquerade-all asks for it"
-    : "the client uses a cluster IP, but is no pod of this cluster (--cluster-cidr, --detect-local-mode)";
+    ? "--masquerade-all is set"
+    : "the client uses a cluster IP, but is not a pod of this cluster (--cluster-cidr, --detect-local-mode)";
 }
 
 /** Only connections that this node forwards, by TCP or UDP, can use the fast path. */
@@ -145,7 +148,7 @@ function fastPathNotes(
   return [{ topic: "fast path", message }];
 }
 
-/** The timeouts that the rules give the connection, by the Service's names. */
+/** The timeouts that the rules assign to the connection, by the Service's names. */
 function timeoutNotes({ port }: Match, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
   const isTimed = outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "timeouts")),
@@ -202,7 +205,7 @@ const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   timeouts: "timeouts",
 };
 
-/** What the node does if endpoints of the port do not answer. */
+/** Describes how the node treats endpoints of the port that do not answer. */
 function watchingNotes({ port }: Match, { state, nodeContext }: ExplainInput): Note[] {
   const byDefault = contextOf(nodeContext, port.family)?.passiveHealthCheck ?? "never";
   const check = passiveHealthOf(port, byDefault);
@@ -213,7 +216,7 @@ function watchingNotes({ port }: Match, { state, nodeContext }: ExplainInput): N
   return [{ topic: "passive health check", message }];
 }
 
-/** What becomes of connections when an endpoint terminates or leaves. */
+/** Describes what happens to connections when an endpoint terminates or is removed. */
 function lifeNotes({ port: { service, spec } }: Match): Note[] {
   const { onEndpointRemoved, drainTimeoutMs } = service;
   const isTcp = spec.protocol === "tcp";
@@ -250,7 +253,7 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
   ];
 }
 
-/** Maximum number of service ports to name that want the same address and port. */
+/** Maximum number of named service ports that want the same address and port. */
 const MOST_LOSERS = 5;
 
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
@@ -267,8 +270,8 @@ function conflictNotes({ port, frontend, losers }: Match): Note[] {
 }
 
 /**
- * Says why topology hints are ignored: every ready endpoint must have hints, and one of them must be for this
- * node or zone (KEP-2433, KEP-3015). Empty if there are no hints, or if they are used.
+ * Explains why topology hints are ignored: every ready endpoint must have hints, and one of them must be for
+ * this node or zone (KEP-2433, KEP-3015). Empty if there are no hints, or if they are used.
  */
 function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainInput): Note[] {
   if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0)
@@ -323,7 +326,7 @@ function schedulerWords({ balancer: { scheduler, slots, count }, slot }: Choice)
     case "random":
       return `one of ${among}`;
     case "round-robin":
-      return `the next of ${among}; all Services with as many share the turn`;
+      return `the next of ${among}; all Services with the same number share one counter`;
     case "source-hash":
       return slot === undefined
         ? `one of ${count} slots by the client's address (--from-ip names a client)`
@@ -344,7 +347,7 @@ const MOST = 5;
  */
 function vanishedNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
   const { daemon, live, objectsKnown } = input;
-  // Older daemons do not say it.
+  // Older daemons do not report it.
   if (daemon?.vanished !== undefined)
     return match === undefined ? [] : daemonNotes(match, daemon.vanished, daemon);
   if (live === undefined || connection.protocol !== "tcp" || (match === undefined && objectsKnown)) return [];
@@ -374,7 +377,7 @@ function daemonNotes(
   return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
 }
 
-/** Why connections may stay after the drain timeout is explained in docs/connection-life.md. */
+/** docs/connection-life.md explains why connections may remain after the drain timeout. */
 function drainText({ address, since, dueAt }: DrainingEndpoint, now: number): string {
   const what = `the endpoint ${address} has been terminating for ${timeBetween(since, now)}`;
   if (dueAt > now) return `${what}; its drain timeout is over in ${timeBetween(now, dueAt)}`;

@@ -199,7 +199,7 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
   return {
     cause: "unallocated-address",
     message: `no Service has the address ${to}, which is in ServiceCIDR ${cidr}`,
-    action: "the Service may have been deleted and created again; look up its present address",
+    action: "the Service may have been deleted and created again; look up its current address",
     commands: ["kubectl get services -A"],
   };
 }
@@ -218,10 +218,10 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
     };
   }
   const served =
-    nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
+    nodePorts.kind === "all" ? "every address of the node except loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    message: `${nodePort} answers at ${served} here, not at ${to}${isLocal(input.host, to) ? "" : ", which is no address of this node"}`,
+    message: `${nodePort} answers at ${served} here, not at ${to}${isLocal(input.host, to) ? "" : ", which is not an address of this node"}`,
     action: nodePortAction(to, input),
   };
 }
@@ -233,7 +233,7 @@ function nodePortAction(to: string, { host }: ExplainInput): string {
   }
   return isLocal(host, to)
     ? "connect there, or add the address to --nodeport-addresses"
-    : "run explain on the node that has the address, or name that node by --hostname-override";
+    : "run explain on the node that has the address, or name that node with --hostname-override";
 }
 
 function loopback({ to }: Connection): Reason | undefined {

@@ -134,8 +134,8 @@ function nodeAddress(to: string, context: FamilyContext | undefined, { host }: E
 }
 
 /**
- * The second last address of a CIDR, unlikely to be an endpoint, as one that connects to itself is a special
- * case.
+ * The second-to-last address of a CIDR. It is unlikely to be an endpoint; an endpoint that connects to itself
+ * would be a special case.
  */
 export function nearEnd(cidr: string): string {
   const { first, last } = boundsOf(cidr);

@@ -20,7 +20,7 @@ export function answeredPing({ to }: Connection, input: ExplainInput): Reason {
   return {
     cause: "served",
     message: `this node answers with the address ${to}${because}`,
-    action: "no endpoint is asked: connect to a port to see whether one works",
+    action: "no endpoint is contacted: connect to a port to see whether one works",
   };
 }
 

@@ -100,7 +100,8 @@ function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView)
 }
 
 /**
- * The port to ask for: of a range, the first that is not an explicit port of its Service, which would win.
+ * The port to explain. Of a range, it is the first that is not an explicit port of its Service, which would
+ * take precedence.
  */
 function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: ServicePort): number {
   const isExplicit = (number: number) =>

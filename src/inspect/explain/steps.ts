@@ -198,7 +198,7 @@ function effectWords(
       return `slot ${effect.value} of ${effect.choices}, by the hash of the client's address`;
     case "dnat":
       return step.chain === ANSWER_PING
-        ? "this node answers by its own address, which becomes the Service's in the answer"
+        ? "this node answers with its own address, which becomes the Service's in the answer"
         : "the destination becomes the endpoint";
     case "masquerade":
       return "the source becomes this node's address";
@@ -288,7 +288,7 @@ function foundWords(
   }
 }
 
-/** Describes who gets an answer to echo requests. */
+/** Describes the clients that get an answer to echo requests. */
 function pingWords(verdict: string): string {
   switch (verdictTarget(verdict)) {
     case ANSWER_PING:

@@ -27,11 +27,11 @@ export interface FleetRequest {
  * Maximum number of concurrent requests; an API server accepts some hundreds of long ones
  * (max-requests-inflight 400).
  */
-const AT_ONCE = 200;
+const MOST_CONCURRENT = 200;
 
 /**
- * Default timeout of a request through the pod proxy, milliseconds. With {@link AT_ONCE}, 1,000 dead nodes
- * take 20 s.
+ * Default timeout of a request through the pod proxy, milliseconds. With {@link MOST_CONCURRENT}, 1,000 dead
+ * nodes take 20 s.
  */
 const ANSWER_WITHIN = 4000;
 
@@ -118,7 +118,7 @@ async function proxied(
   }
 }
 
-/** Runs at most {@link AT_ONCE} of the tasks concurrently. Results are in the order of the items. */
+/** Runs at most {@link MOST_CONCURRENT} of the tasks concurrently. Results are in the order of the items. */
 async function inParallel<Item, Result>(
   items: readonly Item[],
   run: (item: Item) => Promise<Result>,
@@ -132,7 +132,7 @@ async function inParallel<Item, Result>(
       results[index] = await run(items[index] as Item);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(MOST_CONCURRENT, items.length) }, worker));
   return results;
 }
 
@@ -172,10 +172,10 @@ function troubleOf({ metadata, status = {} }: V1Pod): string {
 }
 
 /**
- * Queries all nodes (`gather`) until nothing is wrong with any, or the time is over. An API server that has
- * answered once may restart meanwhile, and is queried again.
- * @param patience maximum time in milliseconds; then the nodes are returned as they are
- * @param pause gets the nodes, and waits until the next query
+ * Queries all nodes (`gather`) until none has a problem, or the time is over. An API server that has answered
+ * once may restart meanwhile, and is queried again.
+ * @param patience maximum time in milliseconds, after which the last result is returned
+ * @param pause receives the nodes, and waits until the next query
  * @throws the error of the first `gather`, and of one after the time is over
  */
 export async function untilHealthy(

@@ -41,7 +41,7 @@ export interface FleetNode {
 /** Values from the metrics of a node. */
 export interface FleetMetrics {
   readonly version: string;
-  /** Repairs of changes made by others, since the start. */
+  /** Repairs of changes by other programs, since the start. */
   readonly driftRepairs: number;
   /** Packets of new connections that the rules refused or dropped, since the start. */
   readonly refused: number;
@@ -49,7 +49,7 @@ export interface FleetMetrics {
   readonly ejected: readonly FleetEndpoint[];
   /**
    * 99th percentile of the time from a change to its rules in the kernel, seconds. Absent without a change,
-   * and if `lagP99Above` is there.
+   * and if `lagP99Above` is present.
    */
   readonly lagP99?: number;
   /** Upper limit of the measured range, seconds, if the 99th percentile is above it. */
@@ -68,7 +68,7 @@ export interface FleetEndpoint {
 export interface FleetEjection extends FleetEndpoint {
   /** Sorted. */
   readonly nodes: readonly string[];
-  /** Whether most nodes eject it, of at least two: then not the network of one node is the cause. */
+  /** Whether most nodes, and at least two, eject it: the network of a single node is then not the cause. */
   readonly byMost: boolean;
 }
 
@@ -98,7 +98,7 @@ export interface FleetPod {
   readonly ports: Readonly<Record<string, number>>;
 }
 
-/** Whether nothing is wrong with a node, on which nft-proxy is healthy or is not to run. */
+/** Whether a node has no problem: nft-proxy is healthy there, or is not supposed to run there. */
 export function isFine({ state }: FleetNode): boolean {
   return state === "healthy" || state === "not-selected";
 }
@@ -140,7 +140,7 @@ export function nodeStatus(
 ): FleetNode {
   const health = livez === undefined ? undefined : readHealth(livez);
   if (livez === undefined || !isOwnLivez(health)) {
-    const reason = livez === undefined ? "no answer by way of the API server" : foreignAnswer(livez, health);
+    const reason = livez === undefined ? "no answer through the API server" : foreignAnswer(livez, health);
     return {
       node,
       pod: name,

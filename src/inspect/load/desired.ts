@@ -78,7 +78,8 @@ const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [],
 /**
  * Loads the desired state as {@link loadDesired} does. If no API server answers, the result has no objects,
  * and a notice says so.
- * @param without what the command does without objects, for the notice: `following the kernel's rules alone`
+ * @param without the command's behaviour without objects, for the notice: `following the kernel's rules
+ * alone`
  */
 export async function loadDesiredIfAvailable(
   request: LoadRequest,
@@ -130,7 +131,7 @@ function ejectedOf({ daemon, ejectsNothing }: LoadRequest): readonly EjectedEndp
 
 /**
  * Renders objects that were read before, for the node and with the options of the request.
- * @param ejected the endpoints that passive health checks took out
+ * @param ejected the endpoints that passive health checks ejected
  */
 async function renderObjects(
   request: LoadRequest,

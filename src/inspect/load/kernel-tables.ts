@@ -18,12 +18,12 @@ export interface LiveTables {
   readonly ruleset: Ruleset;
   /** The daemon's objects of the same moment; absent if no daemon was asked. */
   readonly objects?: DaemonObjects;
-  /** Name the moment if it is not the present. */
+  /** Lines with the time of the tables, if they are not current. */
   readonly notices: readonly string[];
 }
 
-/** Age from which users are told that a listing is old, milliseconds. */
-const TOLD_AGE = 10_000;
+/** Age from which a notice reports that a listing is old. Milliseconds. */
+const REPORTED_AGE = 10_000;
 
 /**
  * Reads nft-proxy's tables from this host's kernel. A daemon is asked for them if it answers, because it
@@ -41,15 +41,13 @@ export async function liveTables({
   if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const age = found.at - found.listedAt;
   const notice = `note: kernel tables as of ${durationText(age / 1000)} ago, plus later changes; the daemon is too busy to list them again`;
-  return { ruleset, objects: found.objects, notices: age < TOLD_AGE ? [] : [notice] };
+  return { ruleset, objects: found.objects, notices: age < REPORTED_AGE ? [] : [notice] };
 }
 
 /** Limits of nft when a command lists a table or set: milliseconds, and bytes of output. */
 const LIMITS = { timeoutMs: 30_000, maxOutputBytes: 500_000_000 };
 
-/**
- * Returns the nft program for listings by commands. Its time limit ends it even if rules change all the time.
- */
+/** Returns the nft program for listings by commands. Its time limit ends it even if rules keep changing. */
 export function listingNft(path: string): Nft {
   return new NftProgram({ path, limits: LIMITS });
 }
@@ -78,8 +76,8 @@ export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFile
 }
 
 /**
- * Copies the kernel's vanished endpoints into a desired state, except those to which no connection may be
- * reset by now. Objects do not say which endpoints left, or since when they terminate; only the daemon knows.
+ * Copies the kernel's vanished endpoints into a desired state, except those whose connections must no longer
+ * be reset. Objects do not say which endpoints left, or since when they terminate; only the daemon knows.
  */
 export function keepVanished(
   { cache, state, options }: Pick<Desired, "cache" | "state" | "options">,

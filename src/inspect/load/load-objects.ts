@@ -48,7 +48,7 @@ export async function listClusterObjects(
 
 function noAccess(socket: string, cause: unknown): AppError {
   return new AppError("BAD_CONFIG", `the daemon at ${socket} only answers root, and ${messageOf(cause)}`, {
-    hint: "run as root, or give --kubeconfig, or read objects from files with --from",
+    hint: "run as root, set --kubeconfig, or read objects from files with --from",
     cause,
   });
 }

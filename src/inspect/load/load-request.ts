@@ -14,7 +14,7 @@ export interface LoadRequest {
   /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */
   readonly paths: readonly string[];
   readonly stdin: AsyncIterable<Uint8Array>;
-  /** Renders what the objects say, with endpoints that the daemon ejected. */
+  /** Whether to render from the objects alone, including endpoints that the daemon ejected. */
   readonly ejectsNothing?: boolean;
   /** The process's environment, which has the in-cluster settings. */
   readonly env: NodeJS.ProcessEnv;
@@ -36,7 +36,7 @@ export interface DaemonFreshness {
    * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
    */
   readonly verifiedAgo?: number | undefined;
-  /** Seconds for which the rules have been out of date; absent if they are not. */
+  /** Seconds for which the rules have been out of date; absent if they are up to date. */
   readonly pendingFor?: number | undefined;
   /** Why the last sync failed; absent after a success. */
   readonly problem?: string | undefined;
@@ -67,7 +67,7 @@ export interface MissingNode {
   readonly candidates: readonly string[];
 }
 
-/** Describes a node that is missing among the objects; undefined if it is there. */
+/** Describes a node that is missing among the objects; undefined if it exists. */
 export function missingNode(name: string, nodeNames: readonly string[]): MissingNode | undefined {
   return nodeNames.includes(name) ? undefined : { name, candidates: byNearness(name, new Set(nodeNames)) };
 }

@@ -19,7 +19,7 @@ export interface Behaviour {
   readonly returning: number;
 }
 
-/** Maximum of possible endpoints for which a sticky client's second connection is evaluated. */
+/** Maximum number of possible endpoints for which a sticky client's second connection is evaluated. */
 const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */

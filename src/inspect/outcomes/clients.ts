@@ -55,7 +55,7 @@ export function clientsOf(
   ];
 }
 
-/** Returns the last address but one of the pod CIDR, which is rarely an endpoint. */
+/** Returns the second-to-last address of the pod CIDR, which is rarely an endpoint. */
 function podClient(context: FamilyContext, cidr: string | undefined): ComparedClient[] {
   const { family, localTraffic } = context;
   if (cidr === undefined && localTraffic.kind !== "interface") return [];

@@ -18,7 +18,7 @@ import { compareOutcomes, type OutcomeReport, ownerName, portName } from "./comp
 import type { ComparedFrontend } from "./frontends.ts";
 
 const KUBE_PROXY = "kube-proxy";
-const LISTING_HINT = "give --with-tables the output of: nft -j list table ip kube-proxy";
+const LISTING_HINT = "pass to --with-tables the output of: nft -j list table ip kube-proxy";
 
 /** The two sides of a comparison with kube-proxy. */
 export interface KubeProxySides {

@@ -33,7 +33,9 @@ const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.firewallIPs];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 
-/** Maximum of the node's addresses tried for each NodePort, among those that both sides treat alike. */
+/**
+ * Maximum number of the node's addresses tried for each NodePort, among those that both sides treat alike.
+ */
 const MOST_NODE_ADDRESSES = 4;
 
 /** A port that Services rarely have: tcpmux. */

@@ -37,8 +37,8 @@ export interface RefusedClient {
   readonly pod: string;
   readonly packets: number;
   /**
-   * RFC 3339: the time of the first packet, up to half a minute late; absent where nobody knows it, as the
-   * kernel does not record it.
+   * RFC 3339: the time of the first packet, up to half a minute late; absent if unknown, because the kernel
+   * does not record it.
    */
   readonly firstAt?: string;
   /** RFC 3339: the time of the last packet. */
@@ -78,7 +78,7 @@ export const MOST_DESTINATIONS = 1000;
 /**
  * Groups the recorded refusals by destination, the latest first, and adds the causes. The kernel does not
  * record causes: the one given is that of a new connection of the latest client.
- * @param now wall clock, milliseconds since 1970 since 1970
+ * @param now wall clock, milliseconds since 1970
  */
 export function explainRefusals(
   entries: readonly SeenRefusal[],

@@ -33,7 +33,7 @@ export interface BundleRequest {
 /** The files of a support bundle. */
 export interface Bundle {
   readonly files: readonly BundleFile[];
-  /** Says when the kernel's tables were read if they are not current; one line each. */
+  /** The times at which the kernel's tables were read, if they are not current; one line each. */
   readonly notices: readonly string[];
   /** The objects of the kernel's tables; absent if these are not the daemon's. */
   readonly objects?: DaemonObjects | undefined;
@@ -84,8 +84,8 @@ function fileOf(name: string, text: string): BundleFile {
 }
 
 /**
- * Returns the names in a bundle that say something about the cluster. Objects may come and go while its files
- * are collected, so this includes those of the kernel's tables and current ones.
+ * Returns the names in a bundle that say something about the cluster. Objects may be added and deleted while
+ * its files are collected, so this includes those of the kernel's tables and current ones.
  * @throws AppError HOST, or an error, if the daemon does not return its objects
  */
 export async function bundleNames(

@@ -10,7 +10,7 @@ export interface BundleFile {
   readonly text: string;
 }
 
-/** A DNS label and a DNS subdomain with at least one letter: numbers beside a slash are not names. */
+/** A DNS label and a DNS subdomain with at least one letter: numbers next to a slash are not names. */
 const LABEL = "(?=[\\d-]*[a-z])[a-z\\d][a-z\\d-]*";
 const SUBDOMAIN = "(?=[\\d.-]*[a-z])[a-z\\d](?:[a-z\\d.-]*[a-z\\d])?";
 
@@ -100,8 +100,8 @@ const PUBLIC: ReadonlySet<string> = new Set([
 
 /**
  * An IPv4 address, also at the end of an IPv6 address; or text that may be an IPv6 address, also with a port
- * as Node prints it: `fd00::1:32020`. {@link addressPseudonym} decides. The version of socat has four
- * numbers, too, and stays.
+ * as Node prints it: `fd00::1:32020`. {@link addressPseudonym} decides. The version of socat also has four
+ * numbers, and is kept.
  */
 const ADDRESS =
   /(?<![\w:.])[\da-f]*(?::[\da-f]*){2,}(?![\w:]|\.\d)|(?<!\bsocat\W{1,4})\b\d{1,3}(?:\.\d{1,3}){3}\b/gi;

@@ -77,7 +77,7 @@ export class StoryNames {
   }
 
   /**
-   * Adds names and the outcome in words to a story.
+   * Adds names and the outcome as text to a story.
    * @param endpoint the endpoint of a packet that was reset, if known
    * @param stopReason why the kernel stopped a packet outside nftables, if known
    */

@@ -103,7 +103,7 @@ const HOOK_OF = new Map<string, Hook>(
   Object.entries(HOOK_ENDS).map(([hook, chain]) => [chain, hook as Hook]),
 );
 
-/** Maximum number of open stories. Beyond it, the oldest one is reported as it is. */
+/** Maximum number of open stories. Beyond it, the oldest one is reported incomplete. */
 const MOST_OPEN = 1000;
 
 /** Pause, in milliseconds, after which all messages of the kernel have been read. */
@@ -130,7 +130,7 @@ export class StoryCollector {
   #hasEnded = false;
 
   /**
-   * @param table the name of the tables that set the trace, which stories leave out
+   * @param table the name of the tables that set the trace, which stories omit
    * @param settingChain their chain whose rule sets it
    */
   constructor(table: string, settingChain: string, clock: Pick<Clock, "now" | "monotonic">) {
@@ -154,8 +154,8 @@ export class StoryCollector {
   }
 
   /**
-   * Tells that messages of the kernel were lost. nft reports that before it prints those that came earlier:
-   * until a lull, no story that is not ended by a drop is known to be complete.
+   * Records that kernel messages were lost. nft reports the loss before it prints earlier messages: until a
+   * lull, only stories that end with a drop are known to be complete.
    */
   lose(): void {
     this.#lastLineAt = this.#clock.monotonic();
@@ -163,7 +163,7 @@ export class StoryCollector {
     for (const story of this.#open.values()) story.mayLack = true;
   }
 
-  /** Completes the stories that have had no line for so many milliseconds. */
+  /** Completes the stories that have had no line for `ms` milliseconds. */
   silentFor(ms: number): PacketStory[] {
     const time = this.#clock.monotonic() - ms;
     const silent = [...this.#open.values()].filter(({ lastLineAt }) => lastLineAt <= time);

@@ -28,7 +28,7 @@ export interface TraceOptions {
   readonly follow?: FollowLines;
 }
 
-/** After so many milliseconds without a line, a packet has passed its last chain. */
+/** Time without a line after which a packet has passed its last chain. Milliseconds. */
 const SILENCE_MS = 500;
 const CHECK_MS = 100;
 
@@ -96,7 +96,7 @@ class StoryQueue {
   }
 
   /**
-   * Yields stories for so many milliseconds or until `stop` resolves, then the rest of those that have begun.
+   * Yields stories for `ms` milliseconds or until `stop` resolves, then the rest of those that have begun.
    */
   async *during(ms: number, stop: Promise<unknown>): AsyncGenerator<PacketStory, void, undefined> {
     let isStopped = false;

@@ -103,7 +103,7 @@ function selectionRule(selection: PacketSelection): Statement[] {
   const { family, source, destination, protocol, destinationPort, lastPort } = selection;
   const isPing = protocol === "icmp";
   return [
-    // This comes first: behind a set of protocols, nft does not accept a field of one of their headers
+    // This comes first: after a set of protocols, nft does not accept a field of one of their headers
     // (1.1.3).
     ...(isPing ? [echoRequest(family)] : []),
     matches(meta("l4proto"), `@${ACTIVE_SET}`),
@@ -127,7 +127,8 @@ function destinationMatch(family: Family, destination: string): Statement {
 }
 
 /**
- * Enables the trace for so many seconds. The kernel disables it afterwards, even if this process was killed.
+ * Enables the trace for a number of seconds. The kernel disables it afterwards, even if this process was
+ * killed.
  */
 export function armTransaction(
   table: string,
@@ -156,7 +157,7 @@ function familiesOf(selections: readonly PacketSelection[]): Family[] {
   return FAMILIES.filter((family) => selections.some((selection) => selection.family === family));
 }
 
-/** The packets that `trace` is asked for. All given fields must match. */
+/** The packets that the user of `trace` asks for. All given fields must match. */
 export interface TraceQuery {
   readonly to?: string | undefined;
   readonly port?: number | undefined;

@@ -238,7 +238,7 @@ describe("the daemon", () => {
     ],
     [
       "healthy, whose socket speaks another version, is ok",
-      { health: answers(200, 200, ours), socketProblem: "HTTP status 404; is it of another version?" },
+      { health: answers(200, 200, ours), socketProblem: "HTTP status 404; is it another version?" },
       true,
       "ok",
       "last synced 12 s ago",
@@ -390,7 +390,7 @@ describe("judgeFastPath", () => {
 
   test("finds nothing if the kernel has flow tables and no chain of others misses packets", () => {
     expect(summary(judgeFastPath(unconcerned))).toEqual([
-      "ok: nft and this kernel have flow tables, and no base chain of others misses packets",
+      "ok: nft and this kernel have flow tables, and no base chain of other software misses packets",
     ]);
   });
 

@@ -157,7 +157,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     cause: "node-port-address",
     message: [
       "answers at 192.0.2.2 here, not at 192.0.2.3",
-      "which is no address of this node",
+      "which is not an address of this node",
       "name that node",
     ],
   },
