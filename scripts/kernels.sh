@@ -6,7 +6,7 @@
 # (scripts/kernels-instructions.sh): without rules, with kube-proxy's, and with this checkout's, without and
 # with the fast path.
 # Needs Debian's apt, dpkg-deb, e2fsprogs, cpio and xz, some 3 GB in .cache, and a built bundle (npm run
-# build); gcc to count. Needs no root. Takes 10 to 20 minutes for a kernel on 2 cores, and 3 minutes to count.
+# build); gcc to count. Needs no root. Takes 15 to 35 minutes for a kernel on 2 cores, and 3 minutes to count.
 # Exits with 1 if a test failed, a kernel did not end, or a budget of scripts/instruction-results.mjs is
 # exceeded.
 # KERNELS_MINUTES limits the time of one kernel, 60 by default.

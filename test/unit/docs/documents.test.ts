@@ -201,7 +201,7 @@ describe("docs/support.md", () => {
 
   test("lists the files that a release publishes", () => {
     const [, published = ""] = /gh release create[^\n]*\n(.*)/.exec(workflow) ?? [];
-    const [, section = ""] = /## What a release holds\n([\s\S]*?)\n## /.exec(text) ?? [];
+    const [, section = ""] = /## What a release contains\n([\s\S]*?)\n## /.exec(text) ?? [];
     const patterns = published.trim().split(" ");
     const listed = [...section.matchAll(/^\|([^|]*)\|/gm)]
       .flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name))
