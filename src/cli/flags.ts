@@ -71,7 +71,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "Report unknown fields, and objects that only the API server rejects, as warnings",
   ),
   own("migration", "boolean", "Also list what changes for clients when nft-proxy replaces kube-proxy"),
-  own("dry-run", "boolean", "Change nothing, and show the changes"),
+  own("dry-run", "boolean", "Change nothing, and show what would change"),
   own("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
   own(
     "wait",
@@ -97,7 +97,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "Follow the rules in the kernel, and report where they differ from the desired state",
   ),
   own("port", "integer", "Destination port of the connection"),
-  own("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp", {
+  own("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp; for trace also icmp", {
     values: ["tcp", "udp", "sctp"],
   }),
   own("source", "string", "Origin of the connection: pod (of this node), node (itself) or outside", {

@@ -48,7 +48,7 @@ const IGNORED: readonly IgnoredSetting[] = [
   {
     path: "enableProfiling",
     flag: ["profiling", "boolean"],
-    reason: "there is no pprof in a Node.js process",
+    reason: "Node.js processes have no pprof",
   },
   {
     path: "iptables.localhostNodePorts",

@@ -19,7 +19,7 @@ export interface HealthRoutesOptions {
 
 /** The progress of syncs. Times are milliseconds since 1970. */
 export interface SyncProgress {
-  /** When the kernel was last known to have the desired rules; undefined before. */
+  /** When the rules in the kernel were last verified; undefined before. */
   readonly verifiedAt: number | undefined;
   /** Time since which the rules have been out of date; undefined while they are up to date. */
   readonly pendingSince: number | undefined;

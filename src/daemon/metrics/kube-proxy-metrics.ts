@@ -128,7 +128,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: {
     ...FAMILY_COUNTER,
-    help: "Failed deletions of stale chains",
+    help: "Failed clean-ups of stale chains",
     on: { cleanUpFailed: ({ families }) => eachFamily(families, 1) },
   },
   kubeproxy_proxy_healthz_total: {
@@ -147,19 +147,19 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_conntrack_reconciler_sync_duration_seconds: {
     ...SYNC_DURATION,
-    help: "Time to clear stale UDP flows",
+    help: "Time to delete stale UDP flows",
     on: { flowsCleaned: ({ duration }) => eachFamily(FAMILIES, duration / 1000) },
   },
   kubeproxy_conntrack_reconciler_deleted_entries_total: {
     ...FAMILY_COUNTER,
-    help: "Stale UDP flows cleared",
+    help: "Stale UDP flows that were deleted",
     on: {
       flowsCleaned: ({ deleted }) => FAMILIES.flatMap((family) => one(deleted[family], familyLabel(family))),
     },
   },
   kubeproxy_nftables_localhost_nodeport_listeners: {
     kind: "gauge",
-    help: "Listeners for NodePorts at loopback addresses",
+    help: "NodePorts that the daemon serves at loopback addresses",
     labels: BY_FAMILY,
     zero: BOTH_FAMILIES,
     on: {
@@ -169,7 +169,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
     ...FAMILY_COUNTER,
-    help: "Failed attempts to listen on NodePorts at loopback addresses",
+    help: "NodePorts that the daemon could not serve at loopback addresses",
     on: { loopbackBindFailed: ({ family }) => one(1, familyLabel(family)) },
   },
   /** `code` is an HTTP status, or `<error>` without an answer. */

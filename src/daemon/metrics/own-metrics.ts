@@ -120,7 +120,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_affinity_entries_deleted_total: {
     kind: "counter",
-    help: "Entries of session affinity that were deleted, as their Service port is gone or the map was nearly full",
+    help: "Entries of session affinity that were deleted, because their Service port is gone or the map was nearly full",
     labels: ["reason"],
     zero: [{ reason: "gone" }, { reason: "crowded" }],
     on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
@@ -189,7 +189,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_last_verified_timestamp_seconds: {
     kind: "gauge",
-    help: "When the kernel was last known to have the desired rules",
+    help: "When the rules in the kernel were last verified",
     scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
@@ -251,7 +251,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_reflector_errors_total: {
     kind: "counter",
-    help: "Faults in following a resource",
+    help: "Failures to list or watch a resource",
     labels: ["resource", "kind"],
     scrape: byResource(({ errors }, labels) =>
       Object.entries(errors).flatMap(([kind, count]) => one(count, { ...labels, kind })),
@@ -320,7 +320,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_reset_packets_total: {
     kind: "counter",
-    help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; since the rules for it were made",
+    help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; counted since the rules for it were created",
     labels: ["ip_family"],
     needs: "resetPackets",
     scrape: async ({ resetPackets }) => {

@@ -86,7 +86,7 @@ async function reference(): Promise<string> {
   const commands = FLAGS.filter(({ target }) => target.kind === "command");
   return `# Reference
 
-Made from the code by \`test/unit/docs/reference.test.ts\`: do not edit.
+Generated from the code by \`test/unit/docs/reference.test.ts\`: do not edit.
 
 ## Commands
 
@@ -104,8 +104,8 @@ ${table(
 
 ## Flags and fields of the configuration
 
-With \`--config\`, the file decides, but for \`--hostname-override\`, \`--master\`, logging and the fields of \`nftProxy\`, where a
-flag wins.
+With \`--config\`, the file takes precedence over flags. The exceptions are \`--hostname-override\`, \`--master\`,
+logging and the fields of \`nftProxy\`: there, the flag takes precedence.
 
 ${table(["flag", "field", "default", "meaning"], flagRows("field"))}
 
@@ -120,8 +120,8 @@ ${table(
 
 ## Fields of KubeProxyConfiguration
 
-Every field of \`kubeproxy.config.k8s.io/v1alpha1\`. An ignored field is reported once, if its value asks for something else than
-nft-proxy does.
+Every field of \`kubeproxy.config.k8s.io/v1alpha1\`. An ignored field is reported once, if its value asks for
+something other than nft-proxy does.
 
 ${table(["field", "effect", "how or why"], fieldRows())}
 
