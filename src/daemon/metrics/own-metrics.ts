@@ -306,7 +306,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_endpoint_connections_total: {
     kind: "counter",
-    help: "New connections by endpoint, for endpoints with connections",
+    help: "New connections by endpoint; only endpoints that had any",
     labels: OF_CONNECTIONS,
     needs: "connectionCounts",
     scrape: async ({ connectionCounts }) =>
