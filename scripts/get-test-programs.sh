@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # get-test-programs.sh: fetches programs that some tests run. It must run before the tests, whose network
 # namespaces reach no mirror. It builds earlier versions of nft-proxy and fetches Debian's programs: nft and
-# conntrack of Debian 12 and of sid, both kinds of iptables, Prometheus, and kubectl. All of them at the same
-# time, because each one mostly waits for the network.
+# conntrack of Debian 12 and of sid, both kinds of iptables, Prometheus, and kubectl. It does all of this at
+# the same time, because each part mostly waits for the network.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}"

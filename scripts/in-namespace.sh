@@ -9,7 +9,7 @@ project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
 
 if [[ ${1-} == --inside ]]; then
   shift
-  # `ip netns` keeps its names under /run: a private one hides the host's.
+  # `ip netns` keeps its names under /run, so a private /run hides the host's.
   mount -t tmpfs tmpfs /run
   ip link set lo up
   # Without exec, this shell remains process 1 and reaps processes. When it ends, the kernel kills all others.

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Budgets of nft-proxy in thousands of instructions. They hold for one kernel, as kernels differ in their own
- * work.
+ * Budgets of nft-proxy in thousands of instructions. They hold for one kernel, because
+ * each kernel's own work differs.
  */
 const BUDGETS = [
   { release: "trixie", rules: "nft-proxy", way: "UDP, ClusterIP", flow: "new", thousands: 56.4 },

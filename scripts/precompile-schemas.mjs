@@ -1,4 +1,4 @@
-// Compiles schemas at build time, because a small command would spend a third of its time on it.
+// Compiles schemas at build time, because a short command would spend a third of its time on it.
 import { Ajv } from "ajv";
 import standalone from "ajv/dist/standalone/index.js";
 import { transform } from "esbuild";

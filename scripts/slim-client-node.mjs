@@ -14,8 +14,8 @@ const UNUSED = {
 };
 
 /**
- * An esbuild plugin that replaces each name with a class. KubeConfig only asks providers whether they serve a
- * user.
+ * An esbuild plugin that replaces each name with a class that serves no user. KubeConfig only asks providers
+ * whether they serve a user.
  */
 export const slimClientNode = {
   name: "slim-client-node",
