@@ -84,16 +84,16 @@ describe("sourceRanges", () => {
     const context = familyContext("ip");
     const before = servicePort({ ...base, sourceRanges: ["192.0.2.0/24"] });
     const known = sourceRanges(before, context);
-    const after = (options: ServiceOptions) =>
+    const withChanges = (options: ServiceOptions) =>
       sourceRanges(
         servicePort({ ...base, sourceRanges: ["192.0.2.0/24"], ...options }),
         context,
         before.service,
       );
-    expect(after({ affinitySeconds: 60 })).toBe(known);
-    expect(after({ sourceRanges: ["192.0.3.0/24"] })?.ranges).toEqual(["192.0.3.0/24"]);
-    expect(after({ sourceRanges: ["192.0.2.0/24", "192.0.3.0/24"] })?.ranges).toHaveLength(2);
-    expect(after({ loadBalancerIPs: ["203.0.113.11"] })?.ranges).toContain("203.0.113.11");
+    expect(withChanges({ affinitySeconds: 60 })).toBe(known);
+    expect(withChanges({ sourceRanges: ["192.0.3.0/24"] })?.ranges).toEqual(["192.0.3.0/24"]);
+    expect(withChanges({ sourceRanges: ["192.0.2.0/24", "192.0.3.0/24"] })?.ranges).toHaveLength(2);
+    expect(withChanges({ loadBalancerIPs: ["203.0.113.11"] })?.ranges).toContain("203.0.113.11");
   });
 
   test.each([
