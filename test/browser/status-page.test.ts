@@ -299,7 +299,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     ]);
   });
 
-  test("is what the picture of the README shows, which PICTURE=1 takes anew", async () => {
+  test("looks like the picture in the README, which PICTURE=1 replaces", async () => {
     const { page, complaints } = await browser.open(demo(), "/", { viewport: { width: 1100, height: 1700 } });
     const picture = await page.screenshot();
     if (process.env.PICTURE) writeFileSync(PICTURE, picture);

@@ -118,7 +118,7 @@ describe("apply", () => {
     expect(await remembered()).toEqual(before);
   });
 
-  test("repairs changes that others made to our tables", async () => {
+  test("repairs changes by other programs in nft-proxy's tables", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
     await nft("flush", "chain", "ip", "nft-proxy", "services");

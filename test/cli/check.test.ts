@@ -228,7 +228,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(stdout).toContain("kernel: refuses the rules (nftables v9)");
   });
 
-  test("names 20 faults of an object, errors first, and counts the others", async () => {
+  test("names 20 diagnostics of an object, errors first, and counts the others", async () => {
     const ranges = Array.from({ length: 1000 }, (_, i) => `20.0.${i >> 8}.${i & 255}/24`);
     const spec = {
       type: "LoadBalancer",

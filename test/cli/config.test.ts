@@ -23,7 +23,7 @@ describe("config", () => {
     expect((await nftProxy(["config", `--config=${await file(stdout)}`])).stdout).toBe(stdout);
   });
 
-  test("--defaults prints the defaults, whatever else is given", async () => {
+  test("--defaults prints the defaults, whatever other flags are given", async () => {
     const { stdout } = await nftProxy(["config"]);
     expect((await nftProxy(["config", "--defaults", "--masquerade-all"])).stdout).toBe(stdout);
     expect(stdout).toContain("masqueradeAll: false\n");

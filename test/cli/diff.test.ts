@@ -98,7 +98,7 @@ describe("diff", () => {
     const listings = async () =>
       (await execa("pgrep", ["-f", "^sleep 543.21"], { reject: false, lines: true })).stdout;
 
-    test("ends with exit code 2, the reason and what to do", async () => {
+    test("ends with exit code 2, the reason and a remedy", async () => {
       await nftProxy(["apply", ...from("town")]);
       const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
       const command = [SHORT_TIMEOUTS, bundle, ...args];

@@ -146,7 +146,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
   describe.each(CHANGES)("after rules changed by %s, a client", (_, how) => {
     const change = (objects: Objects) => node[how](objects);
 
-    test("keeps its endpoint when other endpoints come and go", async () => {
+    test("keeps its endpoint when other endpoints are added and removed", async () => {
       await node.program(sticky(elsewhere.slice(0, 3)));
       const before = await endpointsOf();
       await change(sticky(elsewhere));
@@ -156,7 +156,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointsOf()).toEqual(before);
     });
 
-    test("gets another endpoint when its own goes, and other clients keep theirs", async () => {
+    test("gets another endpoint when its own is removed, and other clients keep theirs", async () => {
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
       const gone = before.get("ext") ?? "";
@@ -171,7 +171,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointsOf()).toEqual(after);
     });
 
-    test("is refused when the last endpoint goes, and is served again when one comes", async () => {
+    test("is refused when the last endpoint is removed, and is served again when one is added", async () => {
       const [first, second] = elsewhere as [string, string];
       await node.program(sticky([first]));
       expect(await endpointOf("pod1")).toBe(first);
@@ -181,7 +181,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await endpointOf("pod1")).toBe(second);
     });
 
-    test("keeps its endpoint when Services whose names sort before and after come and go", async () => {
+    test("keeps its endpoint when Services whose names sort before and after are added and deleted", async () => {
       const [first] = elsewhere as [string];
       await node.program(sticky(elsewhere));
       const before = await endpointsOf();
@@ -355,7 +355,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     });
   });
 
-  test("with a full map makes clients lose stickiness, not connections", async () => {
+  test("is lost for new clients when the map is full, but no connection fails", async () => {
     // A new node context, because a transaction cannot change the size of an existing map.
     await node.program(sticky(elsewhere), testNodeContext({ affinityMapSize: 2 }));
     const before = await endpointsOf(["pod1", "pod2"]);

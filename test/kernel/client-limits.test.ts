@@ -184,7 +184,7 @@ async function counting(set: string): Promise<number> {
   return listing.nftables[1].set.elem?.length ?? 0;
 }
 
-test("a connection that closes makes room at once, and refused ones take none", async () => {
+test("a closed connection no longer counts towards the limit, and refused connections never count", async () => {
   await node.program(objects());
   await node.program(withLimits(LIMITS));
   const first = await hold("pod3", 1);
@@ -201,7 +201,7 @@ test("a connection that closes makes room at once, and refused ones take none", 
   await vi.waitFor(async () => expect(await counting(CLIENT_CONNECTIONS)).toBe(0), PATIENCE);
 });
 
-test("limits stay over a restart and a rebuild, and begin anew with another number", async () => {
+test("counts survive a restart and a rebuild, and restart from zero with another limit", async () => {
   await node.program(withLimits(LIMITS));
   const held = await hold("pod3", 2);
   await node.program(withLimits(LIMITS));
@@ -222,7 +222,7 @@ test("limits stay over a restart and a rebuild, and begin anew with another numb
   await closeAll([...held, ...anew]);
 });
 
-test("new connections beyond a burst are refused, and of other clients served", async () => {
+test("new connections beyond a client's burst are refused, and those of other clients are served", async () => {
   const limits: ClientLimits = { connections: 9, rate: { amount: 3, per: "hour", burst: 3 } };
   await node.program(withLimits(limits));
   const tallies = async (probe: Omit<Probe, "id">) =>
@@ -240,7 +240,7 @@ test("new connections beyond a burst are refused, and of other clients served", 
   expect(await tallies(six)).toEqual({ timeout: 2 });
 });
 
-test("a full set lets further clients pass", async () => {
+test("further clients are served when the set is full", async () => {
   const small = testNodeContext({ maxLimitedClients: 1 });
   await node.program(objects(), small);
   await node.program(withLimits({ connections: 1 }), small);
@@ -292,7 +292,7 @@ test("clients of a deleted Service do not count for the next one", async () => {
   await closeAll(held);
 });
 
-test("the kernel supports limits, which a probe that changes nothing finds out", async () => {
+test("the probe detects that the kernel supports limits, and changes nothing", async () => {
   expect(await missingFeatures(new NftProgram({ path: "nft" }), clientLimitFeatures())).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });
   expect(await missingFeatures(lacking, clientLimitFeatures())).toMatchObject({

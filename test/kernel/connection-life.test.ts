@@ -197,7 +197,7 @@ describe("connections to endpoints", () => {
     await held[1]?.stillAnswered();
   });
 
-  test("stay whatever Services say with --ignore-service-resets", async () => {
+  test("stay with --ignore-service-resets, whatever the annotations of Services", async () => {
     for (const name of ["drained", "plain"]) serve(name, [NEAR]);
     await daemon.stop();
     daemon = lab.start([...FLAGS, "--ignore-service-resets", "--reset-vanished"]);

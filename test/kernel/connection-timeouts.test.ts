@@ -197,7 +197,7 @@ describe("a changed list of timeouts", () => {
   const [CLUSTER_IP, PORT] = ["10.96.6.2", 7000];
   const client = (address: string) => ["--orig-src", address];
 
-  test("is for new connections; earlier ones have the node's timeouts with their next packet", async () => {
+  test("applies to new connections, and earlier ones get the node's timeouts with their next packet", async () => {
     await node.program(withTimeouts({ "tcp-established": 7000 }));
     await held([["pod2", CLUSTER_IP, PORT]], async ([before]) => {
       await expectLeft("tcp", CLUSTER_IP, 7000);
@@ -262,7 +262,7 @@ packetTable(() => node, "a Service with timeouts", ALL, testNodeContext(), [
   },
 ]);
 
-test("the kernel supports timeouts, which a probe that changes nothing finds out", async () => {
+test("the probe detects that the kernel supports timeouts, and changes nothing", async () => {
   const nft = new NftProgram({ path: "nft" });
   expect(await missingFeatures(nft, timeoutFeatures())).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });

@@ -60,7 +60,7 @@ async function restart(...flags: readonly string[]): Promise<void> {
   daemon = lab.start(["--iptables-sync-period=1s", ...flags]);
 }
 
-test("without the option nothing answers", async () => {
+test("a Service's address does not answer pings without the option", async () => {
   await restart();
   await lab.converged();
   expect(await pings()).toEqual(SILENT);
@@ -79,7 +79,7 @@ test("another restart with the option sends nothing", async () => {
   expect(await pings()).toEqual(ANSWERED);
 });
 
-test("the last endpoint that leaves ends the answers, and the first that comes begins them", async () => {
+test("an address answers pings from its first endpoint until its last one is removed", async () => {
   lab.cluster.put("endpointslices", apiSlice("open", []));
   lab.cluster.put("endpointslices", apiSlice("fenced", []));
   await lab.converged(ON);
@@ -100,12 +100,12 @@ test.each([
   expect(await pings()).toEqual(ANSWERED);
 });
 
-test("an element that another program adds goes", async () => {
+test("an element that another program adds is removed", async () => {
   await lab.nft("add", "element", "ip", "nft-proxy", "ping-ips", "{ 203.0.113.99 : goto answer-ping }");
   await lab.converged(ON);
 });
 
-test("a restart without the option removes all of it", async () => {
+test("a restart without the option removes its map and chains", async () => {
   await restart();
   await lab.converged();
   expect(await pings()).toEqual(SILENT);

@@ -29,7 +29,7 @@ function put(name: string, year: number, ports: number): void {
 
 const addressOf = (year: number) => `10.96.20.${year - 2000}`;
 
-test("a namespace over its budget has its newest Services quarantined by name, until older ones go", async () => {
+test("the newest Services of a namespace over its budget are quarantined, until older ones are deleted", async () => {
   put("old", 2001, 1);
   for (const year of [2004, 2003, 2005, 2002]) put(`huge-${year}`, year, 20);
   put("small", 2006, 1);

@@ -58,7 +58,7 @@ async function outcome(): Promise<string | undefined> {
   return (await lab.lab.probe([probe])).get("only")?.result;
 }
 
-test("a client at a limit is refused over a restart, and commands, metrics, the page and an Event show it", async () => {
+test("a client at its limit stays refused over a restart, and commands, metrics, the page and an Event show it", async () => {
   daemon = lab.start(flags);
   await daemon.saying("server listening", 3);
   await lab.converged();
@@ -92,7 +92,7 @@ test("a client at a limit is refused over a restart, and commands, metrics, the 
   await Promise.all(held.map((one) => one.stillAnswered()));
 });
 
-test("other limits and none take effect under connections, and an invalid limit is reported and ignored", async () => {
+test("a changed or removed limit takes effect while connections are open, and an invalid limit is reported and ignored", async () => {
   daemon = lab.start(flags);
   await daemon.saying("full sync");
   await lab.converged();
@@ -121,7 +121,7 @@ test("other limits and none take effect under connections, and an invalid limit 
   await Promise.all(held.map((one) => one.stillAnswered()));
 });
 
-test("foreign changes to limits are repaired, and the kernel's own are none", async () => {
+test("foreign changes to limits are repaired, and the kernel's own changes are not drift", async () => {
   lab.cluster.put("services", annotated({ [`${PREFIX}/max-connections-per-client`]: "2" }));
   daemon = lab.start(flags);
   await daemon.saying("full sync");

@@ -191,7 +191,7 @@ describe("a change of our rules by another program", () => {
     );
   });
 
-  test("such as objects of kinds that we never use is removed", async () => {
+  test("such as objects of kinds that nft-proxy never uses is removed", async () => {
     await lab.nft("add", "counter", "ip", "nft-proxy", "spy");
     await lab.nft("add", "rule", "ip", "nft-proxy", "filter-input", "counter", "name", "spy");
     await daemon.saying(repaired, daemon.said(repaired).length + 1);

@@ -171,7 +171,7 @@ describe("an ejected endpoint", () => {
     expect(refused).toBeGreaterThan(0);
   });
 
-  test("is back at once after it left the EndpointSlices", async () => {
+  test("gets connections at once when it returns to the EndpointSlices", async () => {
     const others = Object.keys(SERVICES).filter((name) => name !== "six");
     for (const name of others)
       putSlice(

@@ -77,7 +77,7 @@ describe("an annotation for the scheduler", () => {
   });
 });
 
-test("a client with source-hash keeps its endpoint when another one goes, and a restart sends nothing", async () => {
+test("a client with source-hash keeps its endpoint when another one is removed, and a restart sends nothing", async () => {
   putService({ "nft-proxy.io/scheduler": "source-hash" });
   await expect.poll(verdict).toBe("goto source-hash-251");
   const endpointOf = async (from: "pod1" | "pod2" | "pod3") => {

@@ -142,7 +142,7 @@ test("a changed and a removed annotation take effect, and leave no object", asyn
   annotate("tcp-established=2h");
 });
 
-test("a wrong annotation is told by an Event, and the option turns all of them off", async () => {
+test("an invalid annotation is reported by an Event, and the option disables all annotations", async () => {
   // Daemons spread such Events over 15 s. This one has had most of them.
   const reasons = () => lab.api.events.map(({ reason }) => reason);
   await expect.poll(reasons, PATIENCE).toContain("InvalidConnectionTimeouts");

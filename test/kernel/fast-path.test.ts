@@ -137,7 +137,7 @@ describe.runIf(CAN)("the fast path", () => {
     for (const flow of flows) await flow.answeredBy(POD1);
   });
 
-  test("loses UDP flows whose endpoint is gone, and they move to another endpoint", async () => {
+  test("releases UDP flows whose endpoint was removed, and they move to another endpoint", async () => {
     const flow = new HeldFlow(lab.lab, "pod3", DNS_IP, 53);
     await flow.answeredBy(POD1);
     await expect.poll(() => offloaded(DNS_IP, "--orig-src", "10.244.1.13"), PATIENCE).toBe(1);
@@ -270,7 +270,7 @@ describe.runIf(CAN)("the fast path", () => {
     await expect.poll(() => offloaded(BALANCER_IP), PATIENCE).toBe(1);
   });
 
-  test("loses UDP flows when their Service is deleted", async () => {
+  test("releases UDP flows when their Service is deleted", async () => {
     lab.cluster.put("endpointslices", apiSlice("dns", [POD1], [DNS]));
     const flow = new HeldFlow(lab.lab, "pod6", DNS_IP, 53);
     await flow.answeredBy(POD1);
@@ -329,7 +329,7 @@ describe.runIf(CAN)("the fast path", () => {
     expect(stdout).toContain("offloaded");
   });
 
-  test("loses connections to an endpoint whose drain timeout is over, which are reset", async () => {
+  test("releases connections to an endpoint whose drain timeout is over, and they are reset", async () => {
     const held = await HeldConnection.open(lab.lab, "pod5", ECHO_IP6, 7000);
     await expect.poll(() => offloaded(ECHO_IP6, "--orig-src", "fd00:244:1::15"), PATIENCE).toBe(1);
     const ports = [{ port: 7000, targetPort: 7000 }];
@@ -348,7 +348,7 @@ describe.runIf(CAN)("the fast path", () => {
       .not.toContain(`${POD1_IP6} . 7000 expires`);
   });
 
-  test("loses connections to a vanished endpoint, which are reset", async () => {
+  test("releases connections to a vanished endpoint, and they are reset", async () => {
     const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
     await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
     lab.cluster.put("endpointslices", apiSlice("echo", [POD2], [ECHO]));

@@ -190,7 +190,7 @@ test.each(FOUND)("the tenant gets an Event for %s", async (name, _part, told) =>
   await expectEvent(name, told);
 });
 
-test("the tables match the objects after all such tenants have come back and gone", async () => {
+test("the tables match the objects after all such tenants have created and deleted their objects again", async () => {
   const all = FOUND.map(([name, part], index) =>
     tenantServices(tenantShape(part), namespaceOf(name), 100 * index),
   );

@@ -124,7 +124,7 @@ describe("NodePorts on loopback", () => {
     },
   );
 
-  test("that another process uses are reported, and are served when it is gone", async () => {
+  test("that another process uses are reported, and are served after it has ended", async () => {
     expect(daemon.said("cannot bind, retrying (logged once)")).toMatchObject([
       { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
     ]);

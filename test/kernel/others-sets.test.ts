@@ -38,6 +38,6 @@ test("other software's tables with 5,000 sets or more are reported, but not ours
   ]);
 });
 
-test("nothing is reported without tables", async () => {
+test("the report is empty without tables", async () => {
   expect(await costlyTables(new NftProgram({ path: "nft" }), systemClock)).toEqual([]);
 });

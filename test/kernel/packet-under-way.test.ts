@@ -60,7 +60,7 @@ test.each([
   expect(await answers()).toEqual(new Set(["10.244.2.11", "10.244.2.12"]));
 });
 
-test("a connection whose endpoint is not watched any more, or not yet, works and is not counted", async () => {
+test("a connection to an endpoint that is no longer or not yet watched is served, and is not counted", async () => {
   await program({ passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK });
   for (const set of WATCH_SETS)
     await nft("delete", "element", "ip", "nft-proxy", set, "{ 10.244.3.11 . 8080 }");

@@ -196,7 +196,7 @@ test("a range is refused while its Service has no endpoint, and explicit ports w
   }
 });
 
-test("ranges of other Services stay when a thousand ranges of one Service go", async () => {
+test("ranges of other Services stay when a thousand ranges of one Service are removed", async () => {
   const media = [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }] as const;
   const ranges = Array.from({ length: 1000 }, (_, n) => ({ first: 20_000 + 2 * n, last: 20_000 + 2 * n }));
   const many = [
@@ -236,7 +236,7 @@ test("a client with session affinity has the same endpoint for a port and its ra
   }
 });
 
-test("explicit ports and older ranges override a range as they come and go, and the kernel has the desired rules", async () => {
+test("explicit ports and older ranges override a range while they exist, and the kernel has the desired rules", async () => {
   const media = [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }] as const;
   const rival = (options: Partial<ServiceOptions>) =>
     [

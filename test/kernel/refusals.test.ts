@@ -115,7 +115,7 @@ describe("refused packets", () => {
     expect(found[0]?.silentFor).toBeLessThan(60);
   });
 
-  test("are recorded, and nothing else", () => {
+  test("are the only packets that are recorded", () => {
     expect(entries).toHaveLength(ROWS.length);
   });
 });

@@ -169,7 +169,7 @@ test("the rules of all schedulers are listed by the kernel as they were written"
 });
 
 describe.each(FAMILIES)("over %s,", (family) => {
-  test("round-robin gives each endpoint its turn", async () => {
+  test("round-robin chooses the endpoints in turn", async () => {
     expect(Object.values(await counts(tcp("pod1", family, NUMBERS.turn)))).toEqual([10, 10, 10, 10]);
     for (const from of ["ext", "node2"] as const) {
       const nodePort: Try = { from, to: NODE[family], port: 30_001, proto: "tcp", n: 40 };
@@ -192,7 +192,7 @@ describe.each(FAMILIES)("over %s,", (family) => {
     },
   );
 
-  test("round-robin gives each endpoint its turn at SCTP associations, at cluster IP and NodePort", async () => {
+  test("round-robin chooses the endpoints in turn for SCTP associations, at cluster IP and NodePort", async () => {
     const associations = {
       from: "pod1",
       to: clusterIP(family, NUMBERS.turn),
@@ -274,7 +274,7 @@ describe.each(FAMILIES)("over %s,", (family) => {
   });
 });
 
-test("with source-hash, a deleted endpoint moves its own clients and few others", async () => {
+test("with source-hash, clients of a deleted endpoint and few others move", async () => {
   const fewer: readonly Balanced[] = [{ number: NUMBERS.hash, scheduler: "source-hash" }];
   const before = objectsOf(fewer, 4);
   const after = objectsOf(fewer, 3);

@@ -136,13 +136,13 @@ async function guards(family: Family): Promise<{ readonly sets: number; readonly
 describe.each(FAMILIES)("source ranges (%s)", (family) => {
   const { first, second, clusterIPs, ranges, sameRanges, otherRanges } = ADDRESSES[family];
 
-  test("that two Services share are one set and one chain, and guard both Services", async () => {
+  test("that two Services share are one set and one chain, and restrict both Services", async () => {
     await node.program(cluster(family, { ranges, others: sameRanges }));
     expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
     expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
   });
 
-  test("still guard a Service after another Service that shared them changes or goes", async () => {
+  test("still restrict a Service after another Service that shared them is changed or deleted", async () => {
     await node.program(cluster(family, { ranges, others: otherRanges }));
     expect(await guards(family)).toEqual({ sets: 2, chains: 2 });
     expect(await outcomes(first, second)).toEqual({

@@ -11,7 +11,7 @@ describe.each(["town", "town-after"] as const)("the rules rendered for %s", (nam
   });
   afterAll(() => lab?.close());
 
-  test("treat every packet as kube-proxy did", async () => {
+  test("give every packet the outcome that kube-proxy gave it", async () => {
     const town = await loadScenario(name);
     await lab.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name))));
     expect(await lastingDifferences(town, lab)).toEqual([]);

@@ -22,7 +22,7 @@ const objects = (...endpoints: string[]) => ({
   slices: [slice({ endpoints })],
 });
 
-test("random balancing is uniform over a list whose endpoints came and went", async () => {
+test("random balancing is uniform over a list after endpoints were added and removed", async () => {
   await node.program(objects("10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12"));
   await node.program(objects("10.244.2.12", "10.244.2.13", "10.244.2.14", "10.244.3.11", "10.244.3.13"));
   const tallies = await node.lab.observe([

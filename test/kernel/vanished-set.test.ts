@@ -81,7 +81,7 @@ test("a set that other programs filled is cleaned up, and the sync succeeds", as
   expect(inKernel()).toEqual([`${A} . 8080`]);
 });
 
-test("set, chains and rules come with the first endpoint that a Service drains, and go after the last", async () => {
+test("the set, chains and rules are created with the first drained endpoint, and removed after the last", async () => {
   const { clock, sync, serve, reconciler } = start({ drainTimeoutMs: 1000 });
   const tables = () => execaSync("nft", ["-t", "list", "ruleset"]).stdout;
   await sync();

@@ -78,7 +78,7 @@ function expected(meanings: readonly Meaning[]): ParsedArguments {
 }
 
 describe("arguments", () => {
-  test("any flags in any spelling, with any values, between any words, mean what they mean one by one", () => {
+  test("flags in any spelling, with any values, between any words, have the same meaning as one by one", () => {
     const meanings = fc.array(fc.oneof(booleanFlag, valueFlag, joinedValue, word), { maxLength: 8 });
     const rest = fc.option(fc.array(fc.string()), { nil: undefined });
     fc.assert(

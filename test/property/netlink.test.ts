@@ -86,7 +86,7 @@ function readInPieces(order: Endianness, bytes: Buffer, sizes: readonly number[]
 const sizes = fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1, maxLength: 5 });
 
 describe("messages of the kernel", () => {
-  test("are the same wherever the bytes are cut, and whatever these are", () => {
+  test("are the same wherever their bytes are split, and whatever the bytes are", () => {
     const stream = endianness.chain((order) =>
       fc.record({
         order: fc.constant(order),
@@ -121,7 +121,7 @@ describe("messages of the kernel", () => {
     }
   });
 
-  test("have no elements where nobody wants those of their port id", () => {
+  test("have no elements if no caller wants the elements of their port id", () => {
     const answer = (portId: number) => {
       const bytes = getRequest({ family: "ip", table: "t", set: "s" }, [{ key: "abcd", isEnd: false }], "LE");
       bytes.writeUInt16LE((10 << 8) | 12, 4);

@@ -109,7 +109,7 @@ test.each([
   expect(yamlBlocks(page(name))).toContainEqual(setting);
 });
 
-test("the patch for SELinux is what the API server takes", () => {
+test("the API server accepts the patch for SELinux", () => {
   const [block = {}] = yamlBlocks(page("hardened-hosts.md"));
   const manifests = buildBlock(block, ["nft-proxy/deploy/overlays/kubeadm"]);
   expect(manifests.flatMap(manifestFaults)).toEqual([]);
@@ -118,7 +118,7 @@ test("the patch for SELinux is what the API server takes", () => {
   });
 });
 
-test("the role of SECURITY.md for one node is what the API server takes, and grants what is asked of Nodes", () => {
+test("the API server accepts the role of SECURITY.md for one node, and the role allows the daemon's requests for Nodes", () => {
   const [role] = yamlBlocks(readFileSync(join(DEPLOY, "../SECURITY.md"), "utf8")) as unknown as Manifest[];
   expect(role && manifestFaults(role)).toEqual([]);
   expect((role as unknown as V1ClusterRole).rules).toEqual([

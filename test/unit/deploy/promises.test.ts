@@ -33,7 +33,7 @@ test("the code writes files in four places: for the user, for conntrack, as sett
   ]);
 });
 
-test("the code makes connections to the daemon's socket, relayed NodePorts, this host's health checks, endpoints that are asked, and the API server or its proxy", () => {
+test("the code only connects to the daemon's socket, relayed NodePorts, this host's health checks, suspect endpoints, and the API server or its proxy", () => {
   const connects = /import \{[^}]*\bconnect\b[^}]*\} from "node:(?:net|tls)"/;
   const requests = /extends \w+ProxyAgent\b|\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([

@@ -76,7 +76,7 @@ describe("Conntrack", () => {
     expect(calls).toEqual(["-L -f ipv4 -p udp -o id", "-L -f ipv6 -p udp -o id"]);
   });
 
-  test("lists the TCP connections whose SYN nobody has answered", async () => {
+  test("lists the TCP connections whose SYN was not answered", async () => {
     const { tool, calls } = fakeTool([UNANSWERED]);
     const flows = [];
     for await (const flow of tool.unansweredConnections()) flows.push(flow);
@@ -87,7 +87,7 @@ describe("Conntrack", () => {
     ]);
   });
 
-  test("changes TCP connections only while nobody has answered them", async () => {
+  test("changes TCP connections only while they are not answered", async () => {
     const { tool, calls } = fakeTool([]);
     const waiting = [UNANSWERED].flatMap((line) => parseFlow(line) ?? []);
     await tool.expireFlows(waiting);

@@ -33,7 +33,7 @@ describe("a transaction of changes", () => {
   });
 });
 
-test("an element that ends by itself is added before it is deleted, for the kernel may have ended it", () => {
+test("an element with a timeout is added before it is deleted, because the kernel may already have removed it", () => {
   const state = renderAll({}, testNodeContext({ resetVanished: true })).state;
   state.committed();
   state.families.ip?.setVanished(new Set(["10.244.1.1 . 8080"]));

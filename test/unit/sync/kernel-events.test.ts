@@ -105,7 +105,7 @@ describe("KernelEvents", () => {
     expect(foreign).toEqual(["nft (process 7001)"]);
   });
 
-  test("goes by the port id of the messages, not by the process id, which is another in other namespaces", async () => {
+  test("uses the port id of the messages, not the process id, which differs in other namespaces", async () => {
     const { foreign, kernel } = await setUp();
     kernel.commit([elements()], { ...OWN, pid: 31_337 });
     expect(foreign).toEqual([]);
@@ -129,7 +129,7 @@ describe("KernelEvents", () => {
     expect([commits, await events.isIntactSince(0)]).toEqual([[], true]);
   });
 
-  test("goes by no clock that can be set", async () => {
+  test("does not depend on a clock that can be set", async () => {
     const { kernel, events, clock, pass } = await setUp();
     await pass(100);
     clock.set(0);

@@ -85,7 +85,7 @@ describe("a sync", () => {
     }
   });
 
-  test("makes the tables at start, hooks last, and then sends nothing but changes", async () => {
+  test("creates the tables at start, base chains last, and then only sends changes", async () => {
     const parts = setUp();
     const report = await parts.sync();
     expect(summary(report)).toEqual({
@@ -774,7 +774,7 @@ describe("an nft that is killed", () => {
     expect(await syncUntilDone(parts)).toBe(0);
   });
 
-  test("over what all Services need together is no Service's fault", async () => {
+  test("over what all Services need together quarantines no Service", async () => {
     const parts = setUp(cacheOf({ services, slices }), 1000);
     await parts.sync();
     parts.fake.isKilledBy = (text) => services.every((_, i) => text.includes(`10.244.4.${i}`));

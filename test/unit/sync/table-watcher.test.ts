@@ -61,7 +61,7 @@ describe("TableWatcher", () => {
     expect(missing).toEqual([["ip nft-proxy", "ip6 nft-proxy"]]);
   });
 
-  test("goes on when the wall clock is set back", async () => {
+  test("continues when the wall clock is set back", async () => {
     const { clock, fake, pass } = setUp();
     await pass(1);
     clock.set(-3_600_000);

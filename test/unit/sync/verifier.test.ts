@@ -271,7 +271,7 @@ describe("Verifier", () => {
     },
   );
 
-  test("goes on when the wall clock is set back", async () => {
+  test("continues when the wall clock is set back", async () => {
     const { clock, verified, pass } = await setUp();
     clock.set(0);
     await pass(PERIOD);
@@ -453,7 +453,7 @@ describe("Verifier.find", () => {
     expect(fake.count("list") - listed).toBe(1.5 * twice);
   });
 
-  test("ends a comparison that nobody waits for any more", async () => {
+  test("ends a comparison when no caller waits for it any more", async () => {
     const { fake, verifier, hold, pass, logger } = await setUp();
     const listed = fake.count("list");
     const release = hold();
@@ -468,7 +468,7 @@ describe("Verifier.find", () => {
     expect([fake.count("list") - listed, logger.lines]).toEqual([1, []]);
   });
 
-  test("goes on with a comparison that somebody else waits for", async () => {
+  test("continues a comparison while another caller waits for it", async () => {
     const { verifier, hold, pass } = await setUp();
     const release = hold();
     const asked = new AbortController();

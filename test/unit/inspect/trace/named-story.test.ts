@@ -58,7 +58,7 @@ test("trace lists no connections for packets that were not reset", async () => {
   expect(await resetEndpoint(story("reject-chain"), failing)).toBeUndefined();
 });
 
-test("trace says that a client is beyond a limit", () => {
+test("trace reports that a client is beyond its limit", () => {
   const limited = {
     services: [service({ clientLimits: { connections: 7 } })],
     slices: [slice({ endpoints: ["10.244.1.1"] })],
