@@ -313,7 +313,7 @@ describe("a deprecated port flag", () => {
     ]);
   });
 
-  it("completes an address without a port, and gives way to an address with one", () => {
+  it("completes an address without a port, and has no effect beside an address with one", () => {
     const { options } = resolve("--healthz-bind-address=192.0.2.1", "--healthz-port=8080");
     expect(options.healthzBindAddress).toEqual({ address: "192.0.2.1", port: 8080 });
     const { healthzBindAddress } = resolve(

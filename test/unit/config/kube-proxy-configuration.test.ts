@@ -42,7 +42,7 @@ describe("the text of a configuration", () => {
     expect(error.message).toContain(reason);
   });
 
-  it("is refused when it is a bomb of aliases", () => {
+  it("is refused when its aliases expand to too much data", () => {
     const lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
     for (let level = 1; level <= 9; level++) {
       lines.push(

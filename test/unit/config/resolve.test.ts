@@ -94,7 +94,7 @@ describe("options from flags alone", () => {
     expect(error.evidence["--proxy-mode"]).toContain("must be nftables, iptables or ipvs");
   });
 
-  it("are refused when flags do not fit each other", () => {
+  it("are refused when flags contradict each other", () => {
     const flags = readFlags({
       "detect-local-mode": "BridgeInterface",
       "iptables-sync-period": "1s",
@@ -183,7 +183,7 @@ describe("options from a configuration file", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("give way to the flags that win in kube-proxy and to our own flags, and other flags are warned about", () => {
+  it("are overridden by the flags that override them in kube-proxy and by nft-proxy's own flags, and other flags cause a warning", () => {
     const configText = fileWith(
       "hostnameOverride: file\nbindAddressHardFail: false\nlogging: {verbosity: 1}\nnftProxy: {nftPath: /file}\n",
     );
@@ -223,7 +223,7 @@ describe("options from a configuration file", () => {
     ]);
   });
 
-  it("are refused for what is wrong in the file before the flags are read", () => {
+  it("are refused for errors in the file before the flags are read", () => {
     const flags: GivenFlag[] = readFlags({ v: "high" });
     const wrong = { flags, configText: fileWith("oomScoreAdj: 1001\n"), configName: "/etc/proxy.yaml" };
     const error = errorOf(() => resolveOptions(wrong));

@@ -137,7 +137,7 @@ describe("a wrong value", () => {
     );
   });
 
-  it("that is long is shown cut short", () => {
+  it("that is long is truncated in the message", () => {
     expect(faultsOf(`bindAddress: ${"x".repeat(1_000)}`).bindAddress?.length).toBeLessThan(200);
   });
 });

@@ -265,7 +265,7 @@ describe("flows are judged", () => {
   });
 });
 
-test("removed frontends are forgotten beyond 100,000, the oldest first", () => {
+test("at most 100,000 removed frontends are stored, and the oldest are deleted first", () => {
   const node = new UdpNode();
   const ports = Array.from({ length: 1000 }, (_, index) => port(index + 1, udp));
   const services = Array.from({ length: 101 }, (_, index) =>
@@ -324,7 +324,7 @@ describe("StaleFlowCleaner", () => {
     expect(table.listings).toBe(0);
   });
 
-  test("deletes the flows of a frontend that is gone, once", async () => {
+  test("deletes the flows of a removed frontend, once", async () => {
     const { clean, table, reports } = makeCleaner();
     table.flows = [TO_DNS];
     await clean(WANTED);
@@ -446,7 +446,7 @@ describe("StaleFlowCleaner", () => {
     expect(table.listings).toBe(3);
   });
 
-  test("deletes the flows of a NodePort at an address that has none any more, once", async () => {
+  test("deletes the flows of a NodePort at an address that no longer serves NodePorts, once", async () => {
     const { clean, table, view } = makeCleaner();
     const translated = flow(`${NODE} . 30053`, "10.244.1.5 . 5300");
     table.flows = [translated];

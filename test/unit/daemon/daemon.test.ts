@@ -99,7 +99,7 @@ describe("Daemon", () => {
     expect(daemon.history.snapshot().syncs).toBe(1);
   });
 
-  test("lacks everything from its start to the first sync, even while it waits for the first lists", async () => {
+  test("is out of sync from its start to the first sync, even while it waits for the first lists", async () => {
     const { daemon, pass, list, clock } = await start({ listed: false });
     const startedAt = clock.now();
     await pass(90_000);
@@ -114,7 +114,7 @@ describe("Daemon", () => {
     expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
-  test("before the first sync has lacked everything since its start, even if the wall clock was changed", async () => {
+  test("before the first sync has been out of sync since its start, even if the wall clock was changed", async () => {
     const { daemon, clock, pass } = await start({ listed: false });
     await pass(5000);
     for (const step of [HOUR, -2 * HOUR]) {

@@ -161,7 +161,7 @@ describe("FastPathDevices", () => {
     expect(kernel.transactions, "an interface that is gone stays").toHaveLength(1);
   });
 
-  test("recreates flow tables once many of their interfaces are gone", async () => {
+  test("recreates flow tables after many of their interfaces have been removed", async () => {
     const names = Array.from({ length: 65 }, (_, n) => `veth${n}`);
     const { kernel, host, poll } = setUp(names);
     await poll();

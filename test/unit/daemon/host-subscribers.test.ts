@@ -41,7 +41,7 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   expect(after("partial")).toBe(3);
 });
 
-test("the loopback proxy is notified when a NodePort, its owner or its endpoints change, and of nothing else", () => {
+test("the loopback proxy is only notified when a NodePort, its owner or its endpoints change", () => {
   const nodeContext = testNodeContext({ loopbackNodePorts: true });
   const cache = cacheOf({
     services: [service(), nodePortService("old", 1, 2), nodePortService("new", 2, 3)],

@@ -90,7 +90,7 @@ test("the krew plugin ends with exit code 2 for a node without a running pod", a
   });
 });
 
-test("the krew plugin ends with exit code 2 for a --node without a name, and with kubectl's own words where kubectl fails", async () => {
+test("the krew plugin ends with exit code 2 for a --node without a name, and with kubectl's message if kubectl fails", async () => {
   expect(await run("diff", "--node")).toEqual({
     exitCode: 2,
     stdout: "",

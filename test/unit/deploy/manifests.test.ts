@@ -119,7 +119,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(pod.hostPID ?? pod.hostIPC).toBeUndefined();
   });
 
-  test("has the API server's address before there are rules", () => {
+  test("has the API server's address before any rules exist", () => {
     const env = pod.containers[0]?.env ?? [];
     const from = env.map(({ name, valueFrom }) => [name, valueFrom?.configMapKeyRef?.name]);
     if (overlay === "kubeadm") {

@@ -117,7 +117,7 @@ describe("the dashboard", () => {
   });
 });
 
-test("alerts and panels take metrics that other programs have too from nft-proxy alone", () => {
+test("alerts and panels select the job nft-proxy for metrics that other programs also have", () => {
   const queries = [
     ...readAlerts().map(({ expr }) => expr),
     ...readPanels().flatMap(({ targets }) => targets.map(({ expr }) => expr)),

@@ -32,7 +32,7 @@ describe("the interfaces with a fast path", () => {
     expect((await interfaceReader(files, ["*"])()).devices).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
   });
 
-  test("come and go", async () => {
+  test("are read again when interfaces are added or removed", async () => {
     const files = filesWith(["eth0"]);
     const read = interfaceReader(files, []);
     expect((await read()).devices).toEqual(["eth0"]);

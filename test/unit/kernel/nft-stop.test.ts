@@ -38,7 +38,7 @@ describe("Nft.stopReading", () => {
     expect((await applied).bytes).toBeGreaterThan(0);
   });
 
-  test("lets no listing start afterwards, but transactions", async () => {
+  test("starts no listings afterwards, but still starts transactions", async () => {
     const nft = new NftProgram({ path });
     nft.stopReading();
     await expect(nft.list(TABLES)).rejects.toThrow(NftStoppedError);
@@ -46,7 +46,7 @@ describe("Nft.stopReading", () => {
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
   });
 
-  test("keeps nothing of a listing that has ended", async () => {
+  test("keeps no reference to a listing that has ended", async () => {
     const signals: AbortSignal[] = [];
     const any = vi.spyOn(AbortSignal, "any").mockImplementation((sources) => {
       const made = [...sources];

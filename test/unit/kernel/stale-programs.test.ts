@@ -25,7 +25,7 @@ describe("endOrphans", () => {
     return child;
   }
 
-  test("ends a program whose parent is gone, and none whose parent runs", async () => {
+  test("ends programs whose parent has ended, and none whose parent runs", async () => {
     const [left, own] = [await followed(NOBODY), await followed(process.pid)];
     const ended = new Promise((resolve) => left.once("exit", (_code, signal) => resolve(signal)));
     endOrphans();
@@ -67,7 +67,7 @@ describe("removeStaleTraceTables", () => {
   const running = `ip nft-proxy-trace-${HERE}-${process.pid}`;
   const elsewhere = `ip nft-proxy-trace-1-${process.pid}`;
 
-  test("removes the table of a process that is gone, and no other table", async () => {
+  test("removes the table of a process that has ended, and no other table", async () => {
     expect(await removed([lost, running, "ip nft-proxy", "ip nft-proxy-trace-mine"])).toEqual([lost]);
   });
 

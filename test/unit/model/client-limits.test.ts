@@ -69,7 +69,7 @@ describe("a limit of new connections", () => {
   });
 });
 
-test("limits are told in words", () => {
+test("limits are described in words", () => {
   const rate = { amount: 20, per: "second", burst: 40 } as const;
   expect(clientLimitsText({ connections: 100 })).toBe("100 connections at a time");
   expect(clientLimitsText({ rate })).toBe("20 new connections per second (40 at once)");

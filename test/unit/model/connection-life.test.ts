@@ -19,7 +19,7 @@ test.each(["", "0", "999ms", "1h1ns", "60", "-60s", "1d", "forever", "9".repeat(
   },
 );
 
-test("connections to removed endpoints are kept or reset, and nothing else", () => {
+test("connections to removed endpoints can only be kept or reset", () => {
   expect(parseOnRemoved(" keep ")).toEqual({ onEndpointRemoved: "keep" });
   expect(parseOnRemoved("reset")).toEqual({ onEndpointRemoved: "reset" });
   for (const text of ["", "Reset", "drop", "keep,reset"])

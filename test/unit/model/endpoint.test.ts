@@ -92,7 +92,7 @@ describe("endpointsOf", () => {
     expect(targets(slices, portOf("port-300", "tcp"), HERE.name)).toEqual([]);
   });
 
-  test("finds nothing local on a node without a name", () => {
+  test("finds no local endpoint on a node without a name", () => {
     const slices = [slice({ endpoints: ["10.0.0.1", localEndpoint("10.0.0.2")] })];
     expect(endpointsOf(slices, nameless, HERE.name).map(({ local }) => local)).toEqual([false, true]);
     expect(endpointsOf(slices, nameless, "").map(({ local }) => local)).toEqual([false, false]);

@@ -33,7 +33,7 @@ describe("the object cache", () => {
     expect(cache.service(named("web"))).toEqual(service());
   });
 
-  test("marks nothing dirty for deletions of what it never had", () => {
+  test("marks no Service dirty when an unknown object is deleted", () => {
     const cache = quiet();
     cache.deleteService(named("a"));
     cache.deleteSlice(slice({ service: "b", family: "ip" }));
@@ -77,7 +77,7 @@ describe("the object cache", () => {
     expect(cache.slices(named("web"))).toHaveLength(1);
   });
 
-  test("keeps no Node but its own", () => {
+  test("stores only its own Node", () => {
     const cache = quiet();
     cache.putNode(node({ name: "node-2" }));
     expect(cache.node.zone).toBe("");

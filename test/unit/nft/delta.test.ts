@@ -51,7 +51,7 @@ function turn(one: Ruleset, other: Ruleset): TableDelta | undefined {
 }
 
 describe("the difference of two rulesets", () => {
-  test("is nothing for the same parts in another order", () => {
+  test("is empty for the same parts in another order", () => {
     const a = { "10.0.0.1": "drop" };
     const b = { "10.0.0.2": "accept" };
     const one = ruleset([drops("x"), drops("y")], [set("m", { ...a, ...b })]);
@@ -149,7 +149,7 @@ describe("unexplained differences", () => {
   const wanted = ruleset([drops("x"), drops("y")], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop" })]);
   const pending = diffRuleset(before, wanted);
 
-  test("are none when the kernel lacks only what is pending", () => {
+  test("are empty when the kernel only lacks pending changes", () => {
     expect(unexplained(diffRuleset(before, wanted), pending)).toEqual([]);
   });
 
@@ -164,7 +164,7 @@ describe("unexplained differences", () => {
     ]);
   });
 
-  test("are all when the table is gone", () => {
+  test("are all elements when the table is missing", () => {
     expect(unexplained(diffRuleset({}, wanted), pending)).toEqual(diffRuleset({}, wanted));
   });
 });

@@ -53,6 +53,6 @@ test("selectElements keeps the source ranges of a Service, with their chain", ()
   expect(named(sets.keys()).map((name) => sets.get(name)?.elements.size)).toEqual([2]);
 });
 
-test("selectElements keeps nothing of an unknown Service", () => {
+test("selectElements returns no elements for an unknown Service", () => {
   expect(selected("absent")).toMatchObject({ chains: new Map(), sets: new Map() });
 });

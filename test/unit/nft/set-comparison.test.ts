@@ -21,7 +21,7 @@ function compare(
 }
 
 describe("SetComparison", () => {
-  test("finds nothing where all elements are listed, in any order", () => {
+  test("finds no difference if all elements are listed, in any order", () => {
     expect(
       compare({ a: "drop", b: "accept" }, [
         ["b", "accept"],

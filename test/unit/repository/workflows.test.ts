@@ -31,13 +31,13 @@ describe.each([
     for (const action of used) expect(action).toMatch(/^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   });
 
-  test("runs nothing that packages bring in a job that may sign, attest or publish", () => {
+  test("runs no code of packages in a job that may sign, attest or publish", () => {
     const trusted = jobs.filter(({ permissions = {} }) => Object.values(permissions).includes("write"));
     const run = trusted.flatMap(({ steps }) => steps.flatMap(({ run = "" }) => run)).join("\n");
     expect(run).not.toMatch(/\b(?:npm|npx|\.ci\/run)\b/);
   });
 
-  test("puts nothing of the event into a shell's text", () => {
+  test("never inserts data of the event into a shell script", () => {
     expect(commands).not.toContain("${{");
   });
 

@@ -176,7 +176,7 @@ describe("ChangeTracker", () => {
       expect([tracker.waitingFor, changes()]).toEqual([[], 1]);
     });
 
-    test("goes on without them after five minutes, with a warning", () => {
+    test("continues without them after five minutes, with a warning", () => {
       const { tracker, clock, handlers, logger, changes } = setUp({ awaitsPodCIDRs: true });
       handlers.nodes.onUpsert("node-1", node(), undefined);
       clock.advance(299_999);

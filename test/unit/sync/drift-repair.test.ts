@@ -136,7 +136,7 @@ describe("DriftRepair", () => {
     ]);
   });
 
-  test("does nothing after commits that changed nothing in effect", async () => {
+  test("makes no repair after commits without an effect", async () => {
     const { foreign, asked, logger } = await setUp();
     await foreign(EXTRA, clusterIP("delete", "192.0.2.1"));
     expect([asked, logger.lines]).toEqual([[], []]);

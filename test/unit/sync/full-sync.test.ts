@@ -65,7 +65,7 @@ test("a cold start runs three nft, and waits for them before it removes incomple
   expect(fake.kernel.ruleset).toEqual({});
 });
 
-test("a full sync leaves right tables alone", async () => {
+test("a full sync sends no transaction if the tables are right", async () => {
   const fake = programmed();
   expect(await fullSync(fake.nft, fake.tables, ruleset)).toEqual({
     deltas: [],

@@ -145,7 +145,7 @@ describe("KernelEvents", () => {
     expect(foreign).toHaveLength(1);
   });
 
-  test("vouches for no time before it listened", async () => {
+  test("does not report the tables as intact for the time before it listened", async () => {
     const { events, kernel, foreign, state, clock } = await setUp({ isReady: false });
     expect([events.isTrusted, await events.isIntactSince(0)]).toEqual([false, false]);
     kernel.commit([elements()]);
@@ -199,7 +199,7 @@ describe("KernelEvents", () => {
     expect(await replaced).toBe(false);
   });
 
-  test("begins again after a loss, and vouches for no time before", async () => {
+  test("listens again after a loss, and does not report the tables as intact for the time before", async () => {
     const { events, kernel, state, foreign, logger, pass } = await setUp();
     kernel.commit([elements()]);
     kernel.end(new Error("the kernel dropped notifications"));

@@ -114,7 +114,7 @@ describe("a sync", () => {
     expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", rendered: [] });
   });
 
-  test("sends nothing over tables that are right", async () => {
+  test("sends no transaction if the tables are right", async () => {
     const parts = setUp();
     await parts.sync();
     const sent = parts.fake.transactions.length;
@@ -756,7 +756,7 @@ describe("an nft that is killed", () => {
     expect(has(parts, "10.96.1.2")).toBe(true);
   });
 
-  test("over a Service is forgotten when this is deleted", async () => {
+  test("over a Service no longer quarantines it after the Service was deleted", async () => {
     const parts = setUp(cacheOf({ services, slices }));
     parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
     await syncUntilDone(parts);
@@ -765,7 +765,7 @@ describe("an nft that is killed", () => {
     expect(parts.reconciler.quarantined.size).toBe(0);
   });
 
-  test("over everything is no Service's fault", async () => {
+  test("over every transaction quarantines no Service", async () => {
     const parts = setUp(cacheOf({ services, slices }));
     parts.fake.isKilledBy = () => true;
     for (let n = 0; n < 8; n++) await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_FAILED" });

@@ -37,7 +37,7 @@ function setUp() {
 }
 
 describe("TableWatcher", () => {
-  test("reports nothing while the tables are there, and looks each second", async () => {
+  test("reports nothing while the tables exist, and lists them each second", async () => {
     const { missing, pass, fake } = setUp();
     await pass(5);
     expect([missing, fake.count("list")]).toEqual([[], 5]);

@@ -501,7 +501,7 @@ describe("verdicts of other software's rules", () => {
     });
   });
 
-  test("a base chain of another layer sees nothing", () => {
+  test("a base chain of another layer does not see the packet", () => {
     expect(kindOf([drop], tcp, { hook: "ingress" })).toBe("delivered");
   });
 
@@ -567,7 +567,7 @@ describe("verdicts of other software's rules", () => {
     expect(kinds("192.0.2.2")).toEqual(["dropped"]);
   });
 
-  test("a dormant table sees nothing", () => {
+  test("a dormant table does not see the packet", () => {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "drop" };
     const table = { family: "inet", name: "other", flags: "dormant" };
     expect(evaluate(anyTables({ objects: [{ table }, { chain }] }), host, tcp)).toMatchObject([

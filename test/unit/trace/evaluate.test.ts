@@ -356,12 +356,12 @@ describe("dynamic maps", () => {
     expect(outcome?.updates).toMatchObject([{ value: "10", timeout: 600 }]);
   });
 
-  test("a client whose endpoint is gone gets another, and its entry is replaced", () => {
+  test("a client whose endpoint was removed gets another, and its entry is replaced", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("99")]);
     expect(outcomes.map(({ updates }) => updates.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
   });
 
-  test("a full map costs stickiness, not the connection", () => {
+  test("a client loses stickiness, not the connection, when the map is full", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("8", "10.244.1.99")]);
     expect(summarize(outcomes)).toMatchObject({ sticky: false, dropped: 0 });
     expect(summarize(outcomes).destinations).toHaveLength(4);

@@ -23,7 +23,7 @@ describe("the summary of apply", () => {
     );
   });
 
-  test("says that there is nothing to change if nothing was sent", () => {
+  test("reports that no change was needed if nothing was sent", () => {
     expect(summary({})).toBe("nothing to change for 1 Service and 2 EndpointSlices\n");
   });
 

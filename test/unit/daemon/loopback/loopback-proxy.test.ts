@@ -167,7 +167,7 @@ describe("LoopbackProxy", () => {
     expect(warnings.map(({ message }) => message)).toEqual(["no route for loopback NodePorts (logged once)"]);
   });
 
-  test("keeps connections during a sync, and after their NodePort is gone", async () => {
+  test("keeps connections during a sync, and after their NodePort was removed", async () => {
     const { port } = await endpoint((socket) => socket.pipe(socket));
     const { proxy: made, seen } = proxy();
     await made.sync([nodePort(port)]);

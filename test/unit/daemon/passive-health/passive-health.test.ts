@@ -182,7 +182,7 @@ describe("an endpoint that answers no new connections", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("stays if the daemon lacks what a connect needs, and is tried again", async () => {
+  test("stays if the daemon itself cannot connect, and is tried again", async () => {
     const { look, count, answers, asked, ejected } = node();
     await look();
     answers.set("10.244.1.2", "unknown");
@@ -364,7 +364,7 @@ test("connects under way count for their namespace", async () => {
   expect(asked).toHaveLength(8);
 });
 
-test("suspects of four namespaces that always answer the daemon do not keep another's from being asked", async () => {
+test("suspects of four namespaces that always answer the daemon do not prevent tests of another namespace's suspects", async () => {
   const { cache, sync, look, count, asked } = node([], []);
   const names = ["a/web", "b/web", "c/web", "d/web", "last/web"];
   const addresses = names.map((_, n) =>

@@ -123,14 +123,14 @@ describe("the status page", () => {
     expect(badges("round-robin")).toEqual([["random"], ["round-robin (--scheduler)"]]);
   });
 
-  test("names what becomes of the connections of a Service", () => {
+  test("shows whether connections of a Service are reset or drained", () => {
     const life = { onEndpointRemoved: "reset", drainTimeoutMs: 90_000 } as const;
     const status = daemonStatus({ services: [service({ name: "shop/own", ...life })] });
     const { body } = statusPage(status, new URLSearchParams({ service: "shop/own" }));
     expect(body).toMatch(/badge">on removal: reset<.*badge">drain timeout 1m30s</);
   });
 
-  test("refreshes every 30 s, until its link to stop that is followed, which keeps the place", () => {
+  test("reloads every 30 s until the link to stop it is followed, which keeps the current page and filter", () => {
     expect(page({})).toContain('<meta http-equiv="refresh" content="30">');
     expect(page({}, "refresh=5")).toContain('<meta http-equiv="refresh" content="5">');
     expect(page({}, "q=cart")).toContain('<a href="/?q=cart&amp;refresh=0">stop refreshing</a>');
