@@ -191,7 +191,7 @@ function judge(
     return { state: "out-of-sync", reason: `the rules have been out of date for ${outOfSyncFor} s` };
   }
   if (quarantined > 0) {
-    return { state: "quarantine", reason: `the kernel refuses ${counted(quarantined, "service port")}` };
+    return { state: "quarantine", reason: `quarantined: ${counted(quarantined, "service port")}` };
   }
   if (verifiedAgo === undefined)
     return { state: "unverified", reason: "the kernel has not been verified yet" };
