@@ -27,7 +27,12 @@ const NAMESPACE = new RegExp(`^${LABEL}$`);
  */
 export function serviceArgument(argv: Argv): ServiceArgument | undefined {
   const text = textArgument(argv, "service");
-  return text === undefined ? undefined : parseService(text, namespaceArgument(argv), "--service");
+  const namespace = namespaceArgument(argv);
+  const named = text === undefined ? undefined : parseService(text, namespace);
+  if (text === undefined || named !== undefined) return named;
+  throw badArgument(
+    `--service must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
+  );
 }
 
 /**
@@ -67,20 +72,13 @@ export function emptyNamespaceNotices(
 
 /**
  * Parses `namespace/name[:port]`, `name[:port]`, kubectl's `svc/name[:port]`, or a DNS name:
- * `name.namespace[:port]`, `name.namespace.svc.cluster.local[:port]`.
+ * `name.namespace[:port]`, `name.namespace.svc.cluster.local[:port]`. Returns undefined for any other text.
  * @param namespace of a name that gives none; `default` if undefined
- * @param source the flag or argument that the text comes from, for the error
- * @throws AppError BAD_ARGUMENT
  */
-export function parseService(text: string, namespace: string | undefined, source: string): ServiceArgument {
+export function parseService(text: string, namespace: string | undefined): ServiceArgument | undefined {
   const own = text.replace(DNS_FORM, "$2/$1$3").replace(KUBECTL_TYPE, "");
   const [, given = namespace ?? "default", name, port] = FORM.exec(own) ?? [];
-  if (name === undefined) {
-    throw badArgument(
-      `${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
-    );
-  }
-  return { service: serviceName(given, name), port };
+  return name === undefined ? undefined : { service: serviceName(given, name), port };
 }
 
 /**

@@ -8,6 +8,7 @@ import { ECHO_PROTOCOLS } from "../../ruleset/answer-ping.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 
+const QUERY_FORMS = "ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]";
 const EXAMPLES =
   "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
 
@@ -46,17 +47,20 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
   if (host !== undefined) return [connectionQuery(argv, readHost(host), port, protocol)];
   const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
   if (address !== undefined) return [pingQuery(argv, address)];
-  if (text.startsWith("[")) throw unclear(`an address needs the form [ADDRESS]:PORT, not ${quoted(text)}`);
-  return [
-    {
-      kind: "service",
-      named: parseService(text, namespaceArgument(argv), "the argument"),
-      from: fromOf(argv),
-    },
-  ];
+  if (text.startsWith("[") || isWithoutBrackets(text))
+    throw unclear(`an IPv6 address with a port needs the form [ADDRESS]:PORT, not ${quoted(text)}`);
+  const named = parseService(text, namespaceArgument(argv));
+  if (named !== undefined) return [{ kind: "service", named, from: fromOf(argv) }];
+  throw unclear(`the argument must be ${QUERY_FORMS}, not ${quoted(text)}`);
 }
 
 const DESTINATION = /^(?:\[([^\]]*)\]|([\d.]+)):(\d+)(?:\/([a-z]+))?$/i;
+
+/** Whether a text is an IPv6 address and a port without brackets. */
+function isWithoutBrackets(text: string): boolean {
+  const [, host] = /^(.*:.*):\d+(?:\/[a-z]+)?$/i.exec(text) ?? [];
+  return host !== undefined && addressOf(host) !== undefined;
+}
 
 /** The address of a destination. Throws AppError BAD_ARGUMENT. */
 function readHost(text: string): string {

@@ -1,7 +1,7 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
-import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import { canonicalAddress, cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
@@ -257,7 +257,20 @@ function notAService(connection: Connection, input: ExplainInput): Reason {
     cause: "not-a-service",
     message: `${destinationText(connection)} belongs to no Service${known}`,
     action: isEcho(connection.protocol)
-      ? "the machine that has it answers pings, if any does; to explain a connection, add its port"
+      ? `the machine that has it answers pings, if any does; to explain a connection, ${withPort(to, input)}`
       : "if it fails, check the process that listens there, the routes and the NetworkPolicies",
   };
+}
+
+/**
+ * How to ask for a port of an address. If an IPv6 address that ends with a port is one of a Service, brackets
+ * were forgotten.
+ */
+function withPort(address: string, input: ExplainInput): string {
+  if (familyOf(address) === "ip") return `add its port: ${address}:PORT`;
+  const [, host = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
+  const meant = canonicalAddress(host);
+  return meant === undefined || servicesAt(meant, input).length === 0
+    ? `add its port: [${address}]:PORT`
+    : `port ${port} of ${meant} is written [${meant}]:${port}`;
 }

@@ -44,7 +44,7 @@ test.each([
   ["cart.shop.svc.cluster.local:80", undefined, "shop/cart", "80"],
   ["cart.shop:http", "other", "shop/cart", "http"],
 ])("the argument %j in the namespace %j names the Service %s", (text, namespace, service, port) => {
-  expect(parseService(text, namespace, "the argument")).toEqual({
+  expect(parseService(text, namespace)).toEqual({
     service,
     ...(port === undefined ? {} : { port }),
   });

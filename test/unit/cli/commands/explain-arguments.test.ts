@@ -30,7 +30,9 @@ describe("explainQueryOf", () => {
   });
 
   test.each<[given: Argv, message: string]>([
-    [what("[fd00::1"), "an address needs the form [ADDRESS]:PORT"],
+    [what("[fd00::1"), "an IPv6 address with a port needs the form [ADDRESS]:PORT"],
+    [what("fd00::1:30080"), "an IPv6 address with a port needs the form [ADDRESS]:PORT"],
+    [what("fd00::1:80/udp"), "an IPv6 address with a port needs the form [ADDRESS]:PORT"],
     [{ ...what("10.96.0.10"), proto: ["udp"] }, "a connection needs a port: ADDRESS:PORT"],
     [{ ...what("10.96.0.10"), "from-ip": ["fd00::1"] }, "must be of one family"],
     [what("10.96.0.300:80"), '"10.96.0.300" is not an IP address'],
@@ -38,8 +40,9 @@ describe("explainQueryOf", () => {
       what("[fe80::1%eth0]:80"),
       '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone',
     ],
-    [what("pod-0.cart.shop.svc.cluster.local"), "must name a Service"],
-    [what("10.96"), "must name a Service"],
+    [what("pod-0.cart.shop.svc.cluster.local"), "must be ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]"],
+    [what("10.96"), "must be ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]"],
+    [what("10.96.0.10:"), "must be ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]"],
     [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port needs --to; write ADDRESS:PORT instead"],
     [{ ...what("shop/cart"), port: ["81"] }, "--port needs --to; write SERVICE:PORT instead"],
     [{ ...what("shop/cart"), proto: ["udp"] }, "--proto needs an address"],

@@ -40,7 +40,7 @@ const OBJECTS = {
   ),
 };
 
-function verdictOf(to: string, context: ContextOptions = {}, from: Partial<Question> = {}) {
+function explained(to: string, context: ContextOptions = {}, from: Partial<Question> = {}) {
   const nodeContext = testNodeContext({ answerPing: true, ...context });
   const input: ExplainInput = {
     cache: cacheOf(OBJECTS),
@@ -55,7 +55,12 @@ function verdictOf(to: string, context: ContextOptions = {}, from: Partial<Quest
   const explanation = explain(connectionOf(question, input), input);
   expect(schemaErrors("explain", { explanations: [JSON.parse(JSON.stringify(explanation))] })).toEqual([]);
   expect([explanation.endpoints, explanation.notes]).toEqual([[], []]);
-  return `${explanation.verdict.result}, ${explanation.verdict.cause}: ${explanation.verdict.message}`;
+  return explanation.verdict;
+}
+
+function verdictOf(...asked: Parameters<typeof explained>) {
+  const { result, cause, message } = explained(...asked);
+  return `${result}, ${cause}: ${message}`;
 }
 
 const FROM_OUTSIDE = { source: "outside", fromAddress: "198.51.100.7" } as const;
@@ -123,4 +128,15 @@ test.each<[string, Parameters<typeof verdictOf>, string]>([
   ],
 ])("explain of a ping: %s", (_, asked, verdict) => {
   expect(verdictOf(...asked)).toBe(verdict);
+});
+
+test.each([
+  ["8.8.8.8", "add its port: 8.8.8.8:PORT"],
+  ["2001:db8::80", "add its port: [2001:db8::80]:PORT"],
+  ["2001:db8::7:80", "add its port: [2001:db8::7:80]:PORT"],
+  ["fd00:10:96::7:80", "port 80 of fd00:10:96::7 is written [fd00:10:96::7]:80"],
+])("explain of a ping to %s, which no Service has, says how to name a port", (to, form) => {
+  expect(explained(to).action).toBe(
+    `the machine that has it answers pings, if any does; to explain a connection, ${form}`,
+  );
 });
