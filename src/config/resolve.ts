@@ -1,3 +1,4 @@
+import { quoted } from "../base/text.ts";
 import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.ts";
 import { readConfiguration } from "./configuration-file.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
@@ -71,9 +72,12 @@ function withFlags(configuration: Document, flags: readonly GivenFlag[]): Docume
   }, configuration);
 }
 
+const GATES_RULE = 'must be a list of gates with true or false, such as "AllowServiceExternalIPs=false"';
+
 function invalidFlags(flags: readonly GivenFlag[], configuration: Document): InvalidValue[] {
   const refused = flags.flatMap(({ flag, value }) => {
-    const reason = flag.refuse?.(String(value));
+    const isMalformed = flag.type === "feature-gates" && typeof value === "string";
+    const reason = isMalformed ? `${GATES_RULE}, not ${quoted(value)}` : flag.refuse?.(String(value));
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];
   });
   const bySchema = schemaViolations(configuration);

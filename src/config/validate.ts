@@ -73,11 +73,13 @@ function periodViolations(textAt: TextAt): InvalidValue[] {
 }
 
 function invalidValueOf(error: ErrorObject): InvalidValue {
-  const { keyword, params } = error;
+  const { keyword, params, parentSchema } = error;
   const { path, reason } = describeSchemaError(error);
   if (keyword === "required")
     return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
-  const rule = keyword === "format" ? FORMATS[params.format]?.rule : undefined;
+  // A value of another type, such as 30 for "30s", violates the format, too.
+  const format = keyword === "format" || keyword === "type" ? parentSchema?.format : undefined;
+  const rule = FORMATS[format]?.rule;
   return {
     subject: path === "" ? "(the document)" : path,
     reason: rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`,

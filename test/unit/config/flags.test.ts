@@ -247,6 +247,15 @@ describe("parseArguments, as Go does,", () => {
     },
   );
 
+  it.each(["AllowServiceExternalIPs", "AllowServiceExternalIPs=no", "x"])(
+    "refuses the feature gates %j",
+    (text) => {
+      expect(errorOf(() => resolveOptions({ flags: flagsOf(`--feature-gates=${text}`) })).evidence).toEqual({
+        "--feature-gates": `must be a list of gates with true or false, such as "AllowServiceExternalIPs=false", not "${text}"`,
+      });
+    },
+  );
+
   it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("refuses %j as a whole number", (text) => {
     expect(
       errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence,

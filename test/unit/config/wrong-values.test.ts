@@ -115,6 +115,16 @@ describe("a wrong value", () => {
     });
   });
 
+  it("of another type than text is told the form of the text", () => {
+    expect(faultsOf("nftables: {syncPeriod: 30}\nbindAddress: 1\nclientConnection: {kubeconfig: 1}")).toEqual(
+      {
+        "nftables.syncPeriod": 'must be a duration such as "30s" or "1h30m", from 0s to 596h, not 30',
+        bindAddress: "must be an IP address, without leading zeros or a zone, not 1",
+        "clientConnection.kubeconfig": "must be a path, not 1",
+      },
+    );
+  });
+
   it("does not hide fields that depend on each other, or that are unknown", () => {
     const lines =
       "clusterCIDR: foo\nconntrack: {min: x}\nnftables: {minSyncPeriod: 31s}\nnftProxy: {schedulr: random}";
