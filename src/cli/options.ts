@@ -18,6 +18,8 @@ export interface CommandOptions {
   readonly daemon?: RunningDaemon;
   /** The socket of a daemon, if this user may not open it. */
   readonly deniedSocket?: string;
+  /** The socket at which no daemon answers. */
+  readonly silentSocket?: string;
   /** Whether the options are only the defaults. A daemon that cannot be asked may have others. */
   readonly areDefaults?: boolean;
   /** Why the daemon's socket gives no usable answer. */
@@ -30,10 +32,11 @@ export const USER_AGENT = `nft-proxy/${__VERSION__}`;
 /** The request for objects: from `--from`, the daemon or the cluster. */
 export function loadRequest(
   argv: Argv,
-  { options, daemon, deniedSocket }: Omit<CommandOptions, "notices">,
+  { options, daemon, deniedSocket, silentSocket }: Omit<CommandOptions, "notices">,
 ): LoadRequest {
   return {
     deniedSocket,
+    silentSocket,
     options: withUserKubeconfig(options, process.env),
     daemon,
     nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
@@ -84,15 +87,18 @@ export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
   if (textArgument(argv, "config") || given.some((name) => !NEUTRAL.has(name))) return own;
   const { daemonSocket } = own.options;
   const daemon = await runningDaemon(daemonSocket);
-  if (daemon === undefined) {
-    return { ...own, areDefaults: true, ...(isDenied(daemonSocket) ? { deniedSocket: daemonSocket } : {}) };
-  }
+  if (daemon === undefined) return { ...own, areDefaults: true, ...unansweredSocket(daemonSocket) };
   if (!daemon.isHere) {
     const notice = `note: not using the daemon at ${daemon.socket}: it programs another network namespace`;
     return { ...own, notices: [...own.notices, notice], areDefaults: true };
   }
   const nftPath = given.includes("nft-path") ? own.options.nftPath : daemon.state.options.nftPath;
   return { options: { ...daemon.state.options, nftPath }, notices: own.notices, daemon };
+}
+
+function unansweredSocket(socket: string): Pick<CommandOptions, "deniedSocket" | "silentSocket"> {
+  if (socket === "") return {};
+  return isDenied(socket) ? { deniedSocket: socket } : { silentSocket: socket };
 }
 
 /**

@@ -31,7 +31,11 @@ describe("the command line", () => {
     ],
     ["a configuration that is a directory", ["dump", "--from=x", "--config=/"], "it is a directory"],
     ["no cluster", ["run"], "API server"],
-    ["no cluster to ask", ["explain", "shop/cart"], "API server"],
+    [
+      "neither a daemon nor a cluster to ask",
+      ["explain", "shop/cart", "--daemon-socket=/nowhere/socket"],
+      "no daemon answers at /nowhere/socket, and no API server is configured",
+    ],
     ["a Service without objects", ["explain", "--live", "shop/cart"], "no API server is configured"],
     ["an option without the one that it needs", ["diff", "--live"], "--live needs --with"],
     ["options that exclude each other", ["diff", "--against=x", "--outcomes"], "--against compares rules"],

@@ -23,7 +23,7 @@ export interface ClusterObjects extends ListedObjects {
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
 export async function listClusterObjects(
-  { options, nodeName, env, userAgent, deniedSocket }: LoadRequest,
+  { options, nodeName, env, userAgent, deniedSocket, silentSocket }: LoadRequest,
   onNotice: (text: string) => void,
   onService?: (service: unknown) => void,
 ): Promise<ClusterObjects> {
@@ -31,7 +31,8 @@ export async function listClusterObjects(
   const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
   const connect = () => loadConnection({ kubeconfig, master, env });
   await connect().catch((error: unknown) => {
-    throw deniedSocket === undefined ? error : noAccess(deniedSocket, error);
+    if (deniedSocket !== undefined) throw noAccess(deniedSocket, error);
+    throw silentSocket === undefined ? error : noDaemon(silentSocket, error);
   });
   const client = new HttpApiClient({ connect, userAgent });
   try {
@@ -49,6 +50,13 @@ export async function listClusterObjects(
 function noAccess(socket: string, cause: unknown): AppError {
   return new AppError("BAD_CONFIG", `the daemon at ${socket} only answers root, and ${messageOf(cause)}`, {
     hint: "run as root, set --kubeconfig, or read objects from files with --from",
+    cause,
+  });
+}
+
+function noDaemon(socket: string, cause: unknown): AppError {
+  return new AppError("BAD_CONFIG", `no daemon answers at ${socket}, and ${messageOf(cause)}`, {
+    hint: "run the command where nft-proxy runs, or give --kubeconfig, or read objects from files with --from",
     cause,
   });
 }

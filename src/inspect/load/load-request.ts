@@ -9,6 +9,8 @@ export interface LoadRequest {
   readonly daemon?: RunningDaemon | undefined;
   /** The socket of a daemon on this host that this user must not open; absent if there is none. */
   readonly deniedSocket?: string | undefined;
+  /** The socket at which no daemon answers; absent if none was asked. */
+  readonly silentSocket?: string | undefined;
   /** The node whose rules are rendered. */
   readonly nodeName: string;
   /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */
