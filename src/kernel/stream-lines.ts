@@ -38,6 +38,9 @@ const OPEN_OPTIONS = {
 
 const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
 
+/** How conntrack and socat say that they lack a right. */
+const DENIED = /Operation not permitted|Permission denied|you must be root/;
+
 /** A program whose output is streamed failed or could not be started. */
 export class ProgramError extends AppError {
   readonly end: ProgramEnd;
@@ -47,7 +50,8 @@ export class ProgramError extends AppError {
     const { startError } = end;
     if (startError === undefined) {
       const evidence = { command: command.join(" "), stderr: end.stderr.trim() };
-      super("HOST", `${path} failed: ${reasonOf(end)}`, { evidence });
+      const hint = DENIED.test(end.stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
+      super("HOST", `${path} failed: ${reasonOf(end)}`, { evidence, hint });
     } else {
       const hint = "nft-proxy doctor names the programs that this host lacks";
       super("HOST", `cannot start ${path} (${startError})`, { hint });

@@ -43,6 +43,12 @@ describe("streamText", () => {
     await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });
   });
 
+  test("says what to do if a program lacks a right", async () => {
+    const denied = collect("sh", ["-c", "echo 'Operation failed: sorry, you must be root' >&2; exit 1"]);
+    await expect(denied).rejects.toMatchObject({ hint: "run as root or with CAP_NET_ADMIN" });
+    await expect(collect("sh", ["-c", "exit 1"])).rejects.toMatchObject({ hint: undefined });
+  });
+
   test("kills a program when its signal is aborted", async () => {
     const stop = new AbortController();
     const text = collect("sleep", ["60"], { timeoutMs: 10_000, signal: stop.signal });
