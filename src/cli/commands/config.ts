@@ -14,10 +14,20 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (file !== undefined) return validated(file);
   if (isSet(argv, "defaults"))
     return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
-  const { options, notices, daemon } = await optionsBesideDaemon(argv);
+  const { options, notices, daemon, deniedSocket } = await optionsBesideDaemon(argv);
   const head =
     daemon === undefined ? "" : `# effective configuration of the daemon on ${daemon.state.nodeName}\n`;
-  return { exitCode: EXIT.ok, output: `${head}${printConfiguration(options)}`, notices };
+  const denied =
+    deniedSocket === undefined
+      ? []
+      : [
+          `note: these are the defaults; a daemon may have others, but only root may ask it at ${deniedSocket}`,
+        ];
+  return {
+    exitCode: EXIT.ok,
+    output: `${head}${printConfiguration(options)}`,
+    notices: [...notices, ...denied],
+  };
 }
 
 function validated(file: string): CommandResult {
