@@ -160,7 +160,9 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
   test("fails because of warnings only with --strict", async () => {
     const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
     expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
-    expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);
+    const { exitCode, stdout } = await nftProxy(["check", "--from=-", "--strict"], alone);
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(/^refused: .*; 0 errors, 1 warning; --strict refuses warnings/m);
   });
 
   test("names Services for which a shared budget is too small, the newest, and not those that fit", async () => {

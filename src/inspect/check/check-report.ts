@@ -36,6 +36,7 @@ export function summaryLines(report: CheckReport): string[] {
   const { counts, ignored, passed, excluded, kernel } = report;
   const read = `${counted(counts.services, "Service")} and ${counted(counts.endpointSlices, "EndpointSlice")}`;
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
+  const strict = passed || countOf(report, "error") > 0 ? "" : "; --strict refuses warnings";
   const unasked = kernel.kind === "not-asked" ? "; the kernel was not asked" : "";
   return [
     ...(counts.withoutClusterIP === 0
@@ -49,7 +50,7 @@ export function summaryLines(report: CheckReport): string[] {
       : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
     ...(excluded === 0 ? [] : [`${counted(excluded, "diagnostic")} excluded`]),
     kernelLine(report),
-    `${passed ? "ok" : "refused"}: ${read}; ${found}${unasked}`,
+    `${passed ? "ok" : "refused"}: ${read}; ${found}${strict}${unasked}`,
   ];
 }
 
