@@ -149,12 +149,13 @@ export function readPort(text: string | undefined): number {
 
 /**
  * Reads a protocol.
+ * @param others further values that the caller accepts, for the error
  * @throws AppError BAD_ARGUMENT
  */
-export function readProtocol(text: string): Protocol {
+export function readProtocol(text: string, others: readonly string[] = []): Protocol {
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
-  throw badArgument(`the protocol must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
+  throw badArgument(`the protocol must be ${alternatives([...PROTOCOLS, ...others])}, not ${quoted(text)}`);
 }
 
 const SOURCES: readonly Source[] = ["pod", "node", "outside"];

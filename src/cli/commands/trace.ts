@@ -136,7 +136,7 @@ function traceArguments(argv: Argv): TraceArguments {
   const proto = textArgument(argv, "proto") ?? (hasPort ? "tcp" : undefined);
   if (proto === "icmp" && (hasPort || service !== undefined))
     throw badArgument("--proto icmp is for pings, which have no ports: select them by --to or --from-ip");
-  const protocol = proto === undefined || proto === "icmp" ? proto : readProtocol(proto);
+  const protocol = proto === undefined || proto === "icmp" ? proto : readProtocol(proto, ["icmp"]);
   const query: TraceQuery = { service, to, client, fromAddress, port, protocol };
   return { query, durationMs: readDuration(argv), rate: readRate(argv) };
 }

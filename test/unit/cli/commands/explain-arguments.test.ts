@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Argv } from "../../../../src/cli/command.ts";
-import { explainQueryOf } from "../../../../src/cli/commands/explain-arguments.ts";
+import { explainQueryOf, readProtocol } from "../../../../src/cli/commands/explain-arguments.ts";
 
 const what = (text: string): Argv => ({ what: [text] });
 
@@ -52,4 +52,10 @@ describe("explainQueryOf", () => {
   ])("%j is refused", (given, message) => {
     expect(() => explainQueryOf(given)).toThrow(message);
   });
+});
+
+test("readProtocol names all values that its caller accepts", () => {
+  expect(readProtocol("UDP", ["icmp"])).toBe("udp");
+  expect(() => readProtocol("foo")).toThrow('must be tcp, udp or sctp, not "foo"');
+  expect(() => readProtocol("foo", ["icmp"])).toThrow('must be tcp, udp, sctp or icmp, not "foo"');
 });
