@@ -311,5 +311,7 @@ describe("a daemon that ends by itself", () => {
     expect(await lab.nft("list", "tables")).toBe("");
     expect(lab.api.events).toEqual([]);
     expect(daemon.log.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+    await daemon.stop();
+    expect(daemon.log.at(-1)?.msg).toBe("stopping; nothing was changed");
   });
 });

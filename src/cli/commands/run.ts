@@ -125,7 +125,10 @@ async function serve(
     // A signal ends a start that a slow nft delays.
     await Promise.race([start(), ended.promise]);
     const { reason, failed } = await ended.promise;
-    logger.info({ reason }, "stopping; the rules stay in the kernel");
+    logger.info(
+      { reason },
+      dryRun ? "stopping; nothing was changed" : "stopping; the rules stay in the kernel",
+    );
     const stopped = assembled?.stop().then(() => true) ?? true;
     if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
       logger.warn({}, "not everything stopped in time; the rest is killed");
