@@ -4,6 +4,7 @@ import { alternatives, listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -61,14 +62,27 @@ export function serviceConnections(
   const { service, port } = named;
   const views = viewService(input.cache, service, input.nodeContext, input.state);
   if (views.length === 0) throw unknownService(service, input);
-  const wanted = views.filter((view) => isNamed(view.port, named));
+  const namedPorts = views.filter((view) => isNamed(view.port, named));
+  const inRange = namedPorts.length === 0 ? viewsOfRanges(views, Number(port)) : [];
+  const wanted = [...namedPorts, ...inRange];
   if (wanted.length === 0) throw unknownPort(service, port ?? "", views);
+  const asked = inRange.length === 0 ? undefined : Number(port);
   return wanted
     .filter(({ port: { family } }) => from.fromAddress === undefined || familyOf(from.fromAddress) === family)
     .map((view) => ({
       view,
-      connections: view.frontends.flatMap((frontend) => connectionTo(frontend, view, from, input)),
+      connections: view.frontends.flatMap((frontend) => connectionTo(frontend, view, from, input, asked)),
     }));
+}
+
+/** The views whose ranges contain a port, with the frontends of these ranges alone. */
+function viewsOfRanges(views: readonly ServicePortView[], number: number): ServicePortView[] {
+  const contains = ({ port, lastPort }: FrontendView) =>
+    lastPort !== undefined && port <= number && number <= lastPort;
+  return views.flatMap((view) => {
+    const frontends = view.frontends.filter(contains);
+    return frontends.length === 0 ? [] : [{ ...view, frontends }];
+  });
 }
 
 /**
@@ -116,6 +130,7 @@ function connectionTo(
   { port: servicePort }: ServicePortView,
   from: Pick<Question, "fromAddress" | "source">,
   input: ExplainInput,
+  asked = askedPort(frontend, servicePort),
 ): Connection[] {
   const { origin, address } = frontend;
   const { spec, family } = servicePort;
@@ -125,7 +140,7 @@ function connectionTo(
   const source = isAsked
     ? from
     : { source: origin === "cluster-ip" ? ("pod" as const) : ("outside" as const) };
-  const port = origin === "node-port" ? frontend.port : askedPort(frontend, servicePort);
+  const port = origin === "node-port" ? frontend.port : asked;
   return [connectionOf({ ...source, to, port, protocol: spec.protocol }, input)];
 }
 
@@ -151,7 +166,12 @@ function unknownService(service: ServiceName, { cache }: ExplainInput): AppError
 }
 
 function unknownPort(service: ServiceName, port: string, views: readonly ServicePortView[]): AppError {
-  const ports = new Set(views.map((view) => portSpecText(view.port.spec)));
+  const ranges = views.flatMap(({ frontends, port: { spec } }) =>
+    frontends
+      .filter(({ lastPort }) => lastPort !== undefined)
+      .map((frontend) => `${portsText(frontend)}/${spec.protocol}`),
+  );
+  const ports = new Set([...views.map((view) => portSpecText(view.port.spec)), ...ranges]);
   return badArgument(`Service ${service} has no port ${port}`, {
     hint: `its ports are: ${listText([...ports])}`,
   });

@@ -47,3 +47,21 @@ test("a Service's range is explained at a port that no explicit port takes from 
   const keys = first?.connections.map((connection) => explain(connection, input).frontend?.key);
   expect(keys).toEqual([expect.stringMatching(/ 10000$/), expect.stringMatching(/ 10000-10999$/)]);
 });
+
+test("a Service and a port in its range are the connections to this port; others are told the ranges", () => {
+  const range = { first: 10_000, last: 10_999 };
+  const ports = [port(80, { name: "http" }), port(10_000, { name: "rtp", ranges: [range] })];
+  const objects = { services: [service({ ports })], slices: [slice({ endpoints: ["10.244.2.11"] })] };
+  const input = inputOf(cacheOf(objects), testNodeContext());
+  const asked = (number: string) =>
+    serviceConnections({ service: named("default/web"), port: number }, {}, input).flatMap(
+      ({ view, connections }) => connections.map((one) => `${view.port.spec.name} ${one.to}:${one.port}`),
+    );
+  expect(asked("10500")).toEqual(["rtp 10.96.0.10:10500"]);
+  expect(() => asked("11000")).toThrow(
+    expect.objectContaining({
+      message: "Service default/web has no port 11000",
+      hint: "its ports are: http (80/tcp), rtp (10000/tcp) and 10000-10999/tcp",
+    }),
+  );
+});
