@@ -42,7 +42,7 @@ test("refusals fails if refusals are not recorded", async () => {
   const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
   const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
-  expect(stderr).toContain("refusals are not recorded on this host");
+  expect(stderr).toContain("refusals are not recorded on this host: the kernel has no table of nft-proxy");
 });
 
 test("the daemon counts refused packets, shows them on its status page, and sends one Event", async () => {

@@ -3,6 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import type { Nft } from "../../kernel/nft.ts";
+import { declaredTable } from "../../kernel/read-kernel.ts";
 import {
   lastPacketAt,
   type RefusalEntry,
@@ -11,6 +12,7 @@ import {
   withSinglePackets,
 } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
 import {
   clientLimitsText,
   MAX_CONNECTIONS_ANNOTATION,
@@ -197,11 +199,27 @@ export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefin
   if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
   const { tables, close } = await openTables(nft, systemClock);
   const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
-  const entries = await readRefusals(tables, FAMILIES, recorded).finally(close);
-  if (entries === undefined) {
-    throw new AppError("HOST", "refusals are not recorded on this host", {
-      hint: "nft-proxy records them in its tables unless --refusal-log-size is 0",
-    });
+  try {
+    const entries = await readRefusals(tables, FAMILIES, recorded);
+    if (entries === undefined) throw notRecorded(await hasTable(tables));
+    return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
+  } finally {
+    close();
   }
-  return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
+}
+
+async function hasTable(tables: TableReader): Promise<boolean> {
+  const found = await Promise.all(FAMILIES.map((family) => declaredTable(tables, family)));
+  return found.some((table) => table !== undefined);
+}
+
+function notRecorded(isProgrammed: boolean): AppError {
+  const message = "refusals are not recorded on this host";
+  return isProgrammed
+    ? new AppError("HOST", `${message}: nft-proxy runs with --refusal-log-size=0`, {
+        hint: "nft-proxy explain says why a connection is refused",
+      })
+    : new AppError("HOST", `${message}: the kernel has no table of nft-proxy`, {
+        hint: "check whether nft-proxy run works on this node, and read its log",
+      });
 }
