@@ -99,13 +99,19 @@ function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInp
   return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
 }
 
-/** The first address in the source ranges of a frontend; undefined if it allows all clients. */
+/** The first host in the source ranges of a frontend; undefined if it allows all clients. */
 function allowedAddress(question: Question, input: ExplainInput): string | undefined {
   const match = matchOf(question, input);
   const [range] = match?.frontend.guarded
     ? match.port.service.loadBalancerSourceRanges[familyOf(question.to)]
     : [];
-  return range?.slice(0, range.indexOf("/"));
+  return range === undefined ? undefined : firstHost(range);
+}
+
+/** The first address of a CIDR that a host has, which is not that of the network. */
+function firstHost(cidr: string): string {
+  const { first, last } = boundsOf(cidr);
+  return addressText(familyOf(cidr), last - first > 1n ? first + 1n : first);
 }
 
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {

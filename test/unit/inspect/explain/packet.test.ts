@@ -19,7 +19,15 @@ function input(
   hostAddresses: readonly string[] = ["127.0.0.1", "198.18.0.7"],
 ): ExplainInput {
   const cache = cacheOf({
-    services: [service({ externalIPs: ["203.0.113.7"] })],
+    services: [
+      service({ externalIPs: ["203.0.113.7"] }),
+      service({
+        name: "default/fenced",
+        clusterIPs: ["10.96.0.11"],
+        loadBalancerIPs: ["203.0.113.8"],
+        sourceRanges: ["198.51.100.64/26"],
+      }),
+    ],
     slices: [slice({ endpoints: [endpoint("172.31.0.5"), endpoint("10.244.2.5", { nodeName: "node-2" })] })],
   });
   cache.putNode(node({ podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] } }));
@@ -51,6 +59,14 @@ describe("the source of a connection", () => {
     ["an address of this host, which is not the node", "198.18.0.7", "outside"],
   ])("at %s (%s) is taken for %s", (_what, fromAddress, at) => {
     expect(from({ fromAddress })).toEqual({ address: fromAddress, at, known: "given" });
+  });
+
+  test("is assumed to be the first host of a frontend's source ranges, not their network", () => {
+    expect(from({ to: "203.0.113.8" })).toEqual({
+      address: "198.51.100.65",
+      at: "outside",
+      known: "assumed",
+    });
   });
 
   test("is the given kind, whatever the address", () => {
