@@ -1,9 +1,9 @@
 import { badArgument } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
-import { alternatives, quoted } from "../base/text.ts";
+import { quoted } from "../base/text.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import { namespaceOf, type ServiceName, serviceName } from "../model/ids.ts";
-import { type Argv, textArgument } from "./command.ts";
+import { type Argv, oneOf, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
@@ -90,8 +90,5 @@ export function outputFormat<Format extends string>(
   formats: readonly [Format, ...Format[]],
 ): Format {
   const given = textArgument(argv, "output");
-  if (given === undefined) return formats[0];
-  const format = formats.find((name) => name === given);
-  if (format !== undefined) return format;
-  throw badArgument(`--output must be ${alternatives(formats)}, not ${quoted(given)}`);
+  return given === undefined ? formats[0] : oneOf("--output", formats, given);
 }

@@ -1,3 +1,5 @@
+import { badArgument } from "../base/errors.ts";
+import { alternatives, quoted } from "../base/text.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 import type { CommandResult } from "./output.ts";
@@ -53,6 +55,16 @@ export function listArgument(argv: Argv, name: string): string[] {
 /** The last value of a flag; undefined without the flag. */
 export function textArgument(argv: Argv, name: string): string | undefined {
   return listArgument(argv, name).at(-1);
+}
+
+/**
+ * Returns the word of `words` that `text` is. `subject` is what has the value: a flag, for example.
+ * @throws AppError BAD_ARGUMENT for any other text
+ */
+export function oneOf<Word extends string>(subject: string, words: readonly Word[], text: string): Word {
+  const word = words.find((each) => each === text);
+  if (word !== undefined) return word;
+  throw badArgument(`${subject} must be ${alternatives(words)}, not ${quoted(text)}`);
 }
 
 /** Whether a boolean flag is true. */

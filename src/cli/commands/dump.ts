@@ -1,6 +1,5 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
-import { quoted } from "../../base/text.ts";
 import {
   rulesetOf,
   type Selection,
@@ -22,7 +21,7 @@ import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
+import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
 import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
@@ -87,10 +86,7 @@ async function changes(
 
 function familiesOf(argv: Argv): readonly Family[] {
   const text = textArgument(argv, "family");
-  if (text === undefined) return FAMILIES;
-  const family = FAMILIES.find((each) => each === text);
-  if (family === undefined) throw badArgument(`--family must be ip or ip6, not ${quoted(text)}`);
-  return [family];
+  return text === undefined ? FAMILIES : [oneOf("--family", FAMILIES, text)];
 }
 
 function unknownService(argument: ServiceArgument | undefined, names: readonly ServiceName[]): AppError {

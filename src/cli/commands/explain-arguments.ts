@@ -6,7 +6,7 @@ import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { ECHO_PROTOCOLS } from "../../ruleset/answer-ping.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
+import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
 
 const QUERY_FORMS = "ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]";
 const EXAMPLES =
@@ -162,9 +162,7 @@ const SOURCES: readonly Source[] = ["pod", "node", "outside"];
 
 function readSource(argv: Argv): Source | undefined {
   const text = textArgument(argv, "source");
-  const source = SOURCES.find((one) => one === text);
-  if (text === undefined || source !== undefined) return source;
-  throw badArgument(`--source must be ${alternatives(SOURCES)}, not ${quoted(text)}`);
+  return text === undefined ? undefined : oneOf("--source", SOURCES, text);
 }
 
 /** The query is not understood as a whole. */

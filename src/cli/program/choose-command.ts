@@ -1,7 +1,7 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
-import { alternatives, listText, quoted } from "../../base/text.ts";
-import { type Argv, type Command, FORMATS, flagsOf, textArgument } from "../command.ts";
+import { listText } from "../../base/text.ts";
+import { type Argv, type Command, FORMATS, flagsOf, oneOf, textArgument } from "../command.ts";
 import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
@@ -79,8 +79,7 @@ function refuseOthers(command: Command, flag: string): void {
 }
 
 function refuseFormat({ formats = FORMATS }: Command, given: string | undefined): void {
-  if (given === undefined || formats.includes(given)) return;
-  throw badArgument(`--output must be ${alternatives(formats)}, not ${quoted(given)}`);
+  if (given !== undefined) oneOf("--output", formats, given);
 }
 
 function noOption({ name }: Command, spelling: string): string {
