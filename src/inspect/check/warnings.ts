@@ -22,22 +22,19 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
-import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { DesiredFromFiles } from "../load/desired.ts";
 import { locate, placeText, type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
-
-/** Objects that were read from files, and the ruleset rendered from them. */
-export interface CheckInput {
-  readonly files: FilesResult;
-  readonly cache: ObjectCache;
-  readonly state: RulesetState;
-  readonly nodeContext: NodeContext;
-}
 
 /**
  * Returns warnings about valid values that are most likely mistakes, unsorted. The files must be read
  * thoroughly.
  */
-export function checkWarnings({ files, cache, state, nodeContext }: CheckInput): Diagnostic[] {
+export function checkWarnings({
+  files,
+  cache,
+  state,
+  nodeContext,
+}: Pick<DesiredFromFiles, "files" | "cache" | "state" | "nodeContext">): Diagnostic[] {
   const subjects = [...serviceSubjects(files.objects).values()];
   const context = { cache, nodeContext, nodes: nodeAddresses(files.objects) };
   return [

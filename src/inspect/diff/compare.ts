@@ -1,19 +1,13 @@
-import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
-import { loadDesired, loadFromFiles } from "../load/desired.ts";
+import { type Desired, loadDesired, loadFromFiles } from "../load/desired.ts";
 import { keepVanished, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
-import type { DesiredOrigin, LoadRequest, MissingNode } from "../load/load-request.ts";
+import type { LoadRequest } from "../load/load-request.ts";
 
 /** A difference, and the diagnostics of the objects behind it. */
-export interface Comparison {
+export interface Comparison extends Pick<Desired, "diagnostics" | "notices" | "missingNode"> {
   readonly diff: RulesetDiff;
-  readonly diagnostics: readonly Diagnostic[];
-  /** One line each. */
-  readonly notices: readonly string[];
   /** The origin of the desired state that the kernel was compared with; absent for a comparison of files. */
-  readonly origin?: DesiredOrigin;
-  /** Present if the node is not among the objects that the kernel was compared with. */
-  readonly missingNode?: MissingNode | undefined;
+  readonly origin?: Desired["origin"];
 }
 
 const PLACEHOLDERS =

@@ -73,7 +73,7 @@ export interface DesiredIfAvailable extends Desired {
 }
 
 /** A cluster without objects. */
-const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
+export const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
 /**
  * Loads the desired state as {@link loadDesired} does. If no API server answers, the result has no objects,

@@ -6,7 +6,6 @@ import { listOtherTables, otherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
-import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
@@ -26,17 +25,12 @@ import {
 } from "./desired.ts";
 import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
-import type { DesiredOrigin, LoadRequest, MissingNode } from "./load-request.ts";
+import type { LoadRequest } from "./load-request.ts";
 
 /** The input of an explanation, with diagnostics and notices about the objects. */
-export interface LoadedExplainInput {
+export interface LoadedExplainInput
+  extends Pick<Desired, "diagnostics" | "notices" | "missingNode" | "origin"> {
   readonly input: ExplainInput;
-  readonly diagnostics: readonly Diagnostic[];
-  /** For users, one line each. */
-  readonly notices: readonly string[];
-  /** Present if the node is not among the objects. */
-  readonly missingNode?: MissingNode | undefined;
-  readonly origin: DesiredOrigin;
 }
 
 /**

@@ -15,15 +15,13 @@ import { askDaemon, localUrl, type RunningDaemon } from "../daemon-socket/daemon
 import { examineHost } from "../doctor/examine.ts";
 import { doctorHost } from "../doctor/host-facts.ts";
 import { getAnswer } from "../http-answer.ts";
+import { NO_OBJECTS } from "../load/desired.ts";
 import { listingNft, liveTables } from "../load/kernel-tables.ts";
+import type { LoadRequest } from "../load/load-request.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** The sources of a support bundle. */
-export interface BundleRequest {
-  readonly options: ProxyOptions;
-  readonly nodeName: string;
-  /** Absent if no daemon answers on this host. */
-  readonly daemon?: RunningDaemon | undefined;
+export interface BundleRequest extends Pick<LoadRequest, "options" | "nodeName" | "daemon"> {
   /** Why a listener on the daemon's socket gives no usable answer. */
   readonly socketProblem?: string | undefined;
   /** Version of nft-proxy. */
@@ -147,8 +145,6 @@ async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft)
 function jsonText(value: unknown): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
-
-const NO_OBJECTS: DaemonObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
 function namesOf(
   { services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects,
