@@ -1,9 +1,6 @@
 import { counted, listText } from "../../base/text.ts";
-import { type HostFinding, judge, type Row } from "./finding.ts";
+import { type HostFinding, judge, type Row, UNLISTED_CHAINS } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
-
-/** The chains of a host with the fast path. */
-type Facts = Pick<HostFacts, "chains">;
 
 /** Hooks that packets of an offloaded connection do not pass. The ingress hook runs before ours. */
 const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "postrouting"]);
@@ -14,14 +11,11 @@ const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "pos
  */
 const UNAFFECTED = /^ip6? (?:nft-proxy|kube-proxy)$|^(?:arp|bridge|netdev) /;
 
-const ROWS: readonly Row<Facts>[] = [
+const ROWS: readonly Row<Pick<HostFacts, "chains">>[] = [
   {
+    ...UNLISTED_CHAINS,
     check: "fast-path",
-    level: "warning",
-    when: ({ chains }) => chains === undefined,
-    found: "unknown: cannot list the chains of this host",
     means: "chains of other software that miss packets on the fast path are not reported",
-    action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
   },
   {
     check: "fast-path",

@@ -64,6 +64,14 @@ export interface Row<Facts> {
   readonly action?: RowText<Facts>;
 }
 
+/** The row of checks that need the chains of a host, if these cannot be listed. */
+export const UNLISTED_CHAINS = {
+  level: "warning",
+  when: ({ chains }: { readonly chains: unknown }) => chains === undefined,
+  found: "unknown: cannot list the chains of this host",
+  action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
+} as const;
+
 /** Returns the results of all rows that apply. */
 export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
   return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => findingOf(row, facts));

@@ -1,4 +1,4 @@
-import { type HostFinding, judgeAll, type Row } from "./finding.ts";
+import { type HostFinding, judgeAll, type Row, UNLISTED_CHAINS } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
 /** Effect on Services of a chain that drops by default, by its hook. */
@@ -20,14 +20,11 @@ const ACTION =
 const FIREWALLD_TABLE = "inet firewalld";
 const FIREWALLD_CHAIN = "INPUT_ZONES";
 
-const ROWS: readonly Row<HostFacts["chains"]>[] = [
+const ROWS: readonly Row<Pick<HostFacts, "chains">>[] = [
   {
+    ...UNLISTED_CHAINS,
     check: "firewall",
-    level: "warning",
-    when: (chains) => chains === undefined,
-    found: "unknown: cannot list the chains of this host",
     means: "chains of other software that drop traffic of Services are not reported",
-    action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
   },
   {
     // firewalld's policy is accept; the last rule of its chains rejects, and rules are not read here. Its
@@ -35,7 +32,7 @@ const ROWS: readonly Row<HostFacts["chains"]>[] = [
     // versions.
     check: "firewall",
     level: "warning",
-    when: (chains = []) =>
+    when: ({ chains = [] }) =>
       chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN),
     found: "firewalld is active",
     means:
@@ -51,7 +48,7 @@ const ROWS: readonly Row<HostFacts["chains"]>[] = [
  * listed.
  */
 export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
-  const found = [...(chains ?? []).flatMap(judgeChain), ...judgeAll(ROWS, chains)];
+  const found = [...(chains ?? []).flatMap(judgeChain), ...judgeAll(ROWS, { chains })];
   if (found.length > 0) return found;
   return [{ check: "firewall", level: "ok", found: "no base chain of other software drops by default" }];
 }

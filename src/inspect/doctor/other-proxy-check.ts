@@ -1,6 +1,6 @@
 import { counted, listText } from "../../base/text.ts";
 import { type CostlyTable, costlyTablesAdvice } from "../../kernel/others-sets.ts";
-import { type HostFinding, judge, judgeAll, type Row } from "./finding.ts";
+import { type HostFinding, judge, judgeAll, type Row, UNLISTED_CHAINS } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** kube-proxy's modes on Linux. */
@@ -22,11 +22,8 @@ const ROWS: readonly Row<ProxyTraces>[] = (
   [
     {
       // Without a listing, rules of kube-proxy's nftables and iptables modes are not visible.
-      level: "warning",
-      when: ({ chains }) => chains === undefined,
-      found: "unknown: cannot list the chains of this host",
+      ...UNLISTED_CHAINS,
       means: "rules of kube-proxy's nftables and iptables modes are not reported",
-      action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
     },
     {
       level: "warning",
