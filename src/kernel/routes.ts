@@ -3,9 +3,10 @@ import {
   type AddressInterval,
   addressNumber,
   addressText,
+  addressWidth,
   prefixInterval,
 } from "../base/address-interval.ts";
-import type { ByFamily, Family } from "../base/family.ts";
+import type { Family } from "../base/family.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { HostFiles } from "./host.ts";
 
@@ -41,12 +42,10 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
  */
 export async function networkInterfaces(files: HostFiles): Promise<ReadonlySet<string>> {
   const routes = (await readRoutes(files)).filter(
-    ({ family, length, first }) => length < ADDRESS_BITS[family] && !isOfEveryLink(family, first),
+    ({ family, length, first }) => length < addressWidth(family) && !isOfEveryLink(family, first),
   );
   return new Set(routes.flatMap((route) => route.interface ?? []));
 }
-
-const ADDRESS_BITS = { ip: 32, ip6: 128 } as const satisfies ByFamily<number>;
 
 /** fe80::/10 and ff00::/8. */
 function isOfEveryLink(family: Family, address: bigint): boolean {

@@ -35,11 +35,6 @@ function isMapped(groups: readonly number[]): boolean {
   return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
 }
 
-/** The four bytes or eight groups of a canonical address. */
-function partsOf(address: string): number[] {
-  return familyOf(address) === "ip" ? address.split(".").map(Number) : (parseIPv6(address) ?? []);
-}
-
 /** First and last address of a canonical CIDR, as numbers. */
 export function boundsOf(cidr: string): AddressInterval {
   const slash = cidr.indexOf("/");
@@ -73,10 +68,9 @@ export function cidrContains(cidr: string, address: string): boolean {
 /** Orders canonical addresses by number, IPv4 first; for `sort`. */
 export function compareAddresses(a: string, b: string): number {
   if (a === b) return 0;
-  if (familyOf(a) !== familyOf(b)) return familyOf(a) === "ip" ? -1 : 1;
-  const [left, right] = [partsOf(a), partsOf(b)];
-  const at = left.findIndex((part, index) => part !== right[index]);
-  return (left[at] ?? 0) - (right[at] ?? 0);
+  const family = familyOf(a);
+  if (family !== familyOf(b)) return family === "ip" ? -1 : 1;
+  return addressNumber(family, a) < addressNumber(family, b) ? -1 : 1;
 }
 
 /** 127.0.0.0/8 and ::1. */

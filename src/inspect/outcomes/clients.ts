@@ -1,5 +1,5 @@
 import type { Family } from "../../base/family.ts";
-import { cidrContains, compareAddresses } from "../../model/ip.ts";
+import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
@@ -39,7 +39,7 @@ export function clientsOf(
 ): ComparedClient[] {
   const cidrs = [...(context.localTraffic.kind === "sources" ? context.localTraffic.cidrs : []), ...podCidrs];
   if (frontend.kind === "unserved" || frontend.kind === "unallocated") return podClient(context, cidrs[0]);
-  const isOfFamily = (address: string) => address.includes(":") === (context.family === "ip6");
+  const isOfFamily = (address: string) => familyOf(address) === context.family;
   const ends = new Set([...(ranges.get(frontend.key) ?? []), ...sources.filter(isOfFamily)]);
   return [
     ...podClient(context, cidrs[0]),

@@ -1,7 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import type { Protocol } from "../../model/ids.ts";
-import { isLoopback } from "../../model/ip.ts";
+import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
@@ -64,7 +64,7 @@ export function comparedFrontends(
       unserved("unallocated", address);
     }
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
-    const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
+    const ofFamily = local.filter((address) => familyOf(address) === family);
     const addresses = nodePortAddresses(own, ofFamily);
     // Of a range of ports, the first and the last.
     for (const key of keysOf(own, RANGE_FRONTEND_MAPS)) {
