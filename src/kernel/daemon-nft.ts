@@ -42,7 +42,7 @@ export function dryRunNft(nft: Nft, logger: Logger): Nft {
       return { bytes, durationMs: 0 };
     },
     check: (transaction) => nft.check(transaction),
-    list: (args, options) => nft.list(args, options),
+    list: (args, signal) => nft.list(args, signal),
     stream: (args, signal) => nft.stream(args, signal),
     stopReading: () => nft.stopReading(),
   };

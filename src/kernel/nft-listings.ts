@@ -13,7 +13,7 @@ import type { Nft } from "./nft.ts";
  * @throws as {@link Nft.list}; this holds for all functions here
  */
 export async function listTable(nft: Nft, family: Family, signal?: AbortSignal): Promise<string | undefined> {
-  return await nft.list(["-j", "-t", "list", "table", family, TABLE_NAME], { signal });
+  return await nft.list(["-j", "-t", "list", "table", family, TABLE_NAME], signal);
 }
 
 /**
@@ -28,7 +28,7 @@ export async function listTableOf(
   as: "json" | "text",
   signal?: AbortSignal,
 ): Promise<string | undefined> {
-  return await nft.list([as === "json" ? "-j" : "-a", "list", "table", family, name], { signal });
+  return await nft.list([as === "json" ? "-j" : "-a", "list", "table", family, name], signal);
 }
 
 /** Returns the names of all tables in this network namespace, whoever owns them: `ip nft-proxy`. */

@@ -40,7 +40,7 @@ export interface Nft {
    * @throws AppError NFT_OUTPUT, NFT_TIMEOUT, NFT_FEATURE, NFT_FAILED, NFT_MISSING, HOST; NftStoppedError
    * after {@link Nft.stopReading}; the reason of the signal
    */
-  list(args: readonly string[], options?: ListingOptions): Promise<string | undefined>;
+  list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined>;
   /**
    * As {@link Nft.list}, but yields the output in pieces, so that a long listing is never in memory as a
    * whole. Yields nothing if the object does not exist. Throws from the iteration.
@@ -51,12 +51,6 @@ export interface Nft {
    * run to their end and can still be applied.
    */
   stopReading(): void;
-}
-
-/** Options of a listing. */
-export interface ListingOptions {
-  /** Ends the listing. */
-  readonly signal?: AbortSignal | undefined;
 }
 
 /** The cost of applying a transaction. */
@@ -138,7 +132,7 @@ export class NftProgram implements Nft {
     return await this.#send(transaction, ["-j", "-c", "-f", "-"], limits).finally(end);
   }
 
-  async list(args: readonly string[], { signal }: ListingOptions = {}): Promise<string | undefined> {
+  async list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
     const { limits, end } = this.#beginReading(signal);
     const result = await this.#execute(args, "", limits).finally(end);
     if (result.exitCode === 0) return result.stdout;

@@ -55,7 +55,7 @@ describe("Nft.stopReading", () => {
     });
     const nft = new NftProgram({ path: "true" });
     for (let n = 0; n < 3; n++) {
-      await nft.list(TABLES, { signal: new AbortController().signal });
+      await nft.list(TABLES, new AbortController().signal);
       await firstPiece(nft.stream(TABLES, new AbortController().signal));
     }
     any.mockRestore();
