@@ -10,7 +10,7 @@ import { checkFeatures, type UnsupportedOption } from "../sync/supported-options
 /** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
-  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
+  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles));
   await applySettings(hostFiles, settings, logger);
 }
 

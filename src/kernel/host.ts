@@ -58,10 +58,9 @@ export async function hostFamilies(files: HostFiles): Promise<Family[]> {
 
 /**
  * Returns the number of online CPU cores of the host, however many this process may use: the conntrack table
- * belongs to the host.
- * @param fallback result if /sys cannot be read
+ * belongs to the host. Returns 1 if /sys cannot be read.
  */
-export async function onlineCores(files: HostFiles, fallback: number): Promise<number> {
+export async function onlineCores(files: HostFiles): Promise<number> {
   const text = await files.read("/sys/devices/system/cpu/online").catch(() => "");
   const counts = text
     .trim()
@@ -71,7 +70,7 @@ export async function onlineCores(files: HostFiles, fallback: number): Promise<n
       return from === undefined ? Number.NaN : Number(to ?? from) - Number(from) + 1;
     });
   const cores = counts.reduce((sum, count) => sum + count, 0);
-  return cores > 0 ? cores : fallback;
+  return cores > 0 ? cores : 1;
 }
 
 /**

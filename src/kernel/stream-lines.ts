@@ -146,8 +146,6 @@ export interface OpenProgram {
   readonly output: AsyncIterableIterator<Uint8Array>;
   /** Writes to its input; does nothing if it has ended. */
   write(bytes: Uint8Array): void;
-  /** Whether it has ended or could not be started. */
-  readonly hasEnded: boolean;
   /** Kills it; does nothing if it has ended. */
   kill(): void;
   /** Resolves with its end, also if it could not be started. Never rejects. */
@@ -166,9 +164,6 @@ export function openProgram(path: string, args: readonly string[]): OpenProgram 
     pid: child.pid,
     output: child.stdout[Symbol.asyncIterator](),
     write: (bytes) => void child.stdin.write(bytes),
-    get hasEnded() {
-      return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
-    },
     kill: () => void child.kill(),
     ended: child.then(processResult),
   };

@@ -54,14 +54,12 @@ function seconds(milliseconds: number): number {
 /**
  * Applies the settings that differ from the current values. Logs one warning for each reason why some cannot
  * be changed.
- * @returns the paths that could not be set. If conntrack is a module, the first rules of nft-proxy load it,
- * and a second attempt succeeds.
  */
 export async function applySettings(
   files: HostFiles,
   settings: readonly KernelSetting[],
   logger: Logger,
-): Promise<string[]> {
+): Promise<void> {
   const refused = new Map<string, KernelSetting[]>();
   for (const setting of settings) {
     const reason = await applySetting(files, setting, logger);
@@ -71,7 +69,6 @@ export async function applySettings(
     const wanted = failed.map(({ path, value }) => `${path}=${value}`);
     logger.warn({ settings: wanted, error: reason, hint: hintFor(reason) }, "cannot change kernel settings");
   }
-  return [...refused.values()].flat().map(({ path }) => path);
 }
 
 /** Applies one setting. Returns the system's error code if that failed. */

@@ -54,7 +54,7 @@ describe("the host", () => {
 
   test("reports both families and the number of cores", async () => {
     expect(await hostFamilies(hostFiles)).toEqual(["ip", "ip6"]);
-    expect(await onlineCores(hostFiles, 0)).toBeGreaterThan(0);
+    expect(await onlineCores(hostFiles)).toBeGreaterThan(0);
   });
 
   test("changes the settings that it may change, and warns of the others", async () => {
@@ -68,13 +68,12 @@ describe("the host", () => {
       { path: timeout, value: 47, onlyRaise: false },
       { path: `${netfilter}/no_such_setting`, value: 1, onlyRaise: false },
     ];
-    const refused = await applySettings(hostFiles, settings, logger);
+    await applySettings(hostFiles, settings, logger);
     expect(await hostFiles.read(timeout)).toBe("47\n");
     await hostFiles.write(timeout, before);
-    expect(refused).toEqual([`${netfilter}/nf_conntrack_max`, `${netfilter}/no_such_setting`]);
-    expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields.error)).toEqual([
-      "EACCES",
-      "ENOENT",
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toMatchObject([
+      { settings: [`${netfilter}/nf_conntrack_max=${2 ** 30}`], error: "EACCES" },
+      { settings: [`${netfilter}/no_such_setting=1`], error: "ENOENT" },
     ]);
   });
 });

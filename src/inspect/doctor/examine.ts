@@ -168,6 +168,6 @@ async function kubeProxyFacts(
 
 /** Returns the conntrack table size that the options set; 0 if they do not change it. */
 async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOptions): Promise<number> {
-  const made = conntrackSettings(conntrack, await onlineCores(files, 1));
+  const made = conntrackSettings(conntrack, await onlineCores(files));
   return made.find(({ path }) => path.endsWith("/nf_conntrack_max"))?.value ?? 0;
 }

@@ -65,7 +65,7 @@ describe("applySettings", () => {
     async (max, maxAfter, timeout, timeoutAfter) => {
       const files = new FakeHostFiles({ "/max": max, "/timeout": timeout });
       const logger = memoryLogger();
-      expect(await applySettings(files, [raise, set], logger)).toEqual([]);
+      await applySettings(files, [raise, set], logger);
       expect([files.texts.get("/max"), files.texts.get("/timeout")]).toEqual([maxAfter, timeoutAfter]);
       expect(logger.lines.some(({ level }) => level === "warn")).toBe(false);
     },
@@ -78,7 +78,7 @@ describe("applySettings", () => {
     );
     const logger = memoryLogger();
     const settings = [raise, set, { ...set, path: "/absent" }, { ...set, path: "/last" }];
-    expect(await applySettings(files, settings, logger)).toEqual(["/max", "/timeout", "/absent"]);
+    await applySettings(files, settings, logger);
     expect(files.texts.get("/last")).toBe("100");
     expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toMatchObject([
       { settings: ["/max=100", "/timeout=100"], error: "EROFS" },
