@@ -1,3 +1,5 @@
+import { TCP_FLAGS } from "../../nft/canonical/constant.ts";
+
 /** The headers of a traced packet. */
 export interface TracedPacket {
   /** The incoming interface, "" for none; a number if the interface is gone. */
@@ -94,12 +96,11 @@ function fieldOf(text: string, pattern: RegExp): string {
   return pattern.exec(text)?.[1] ?? "";
 }
 
-/** Source: RFC 9293, 3.1. */
-const TCP_FLAGS = ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"];
-
 /** nft prints a single flag by name and several as a number; newer versions may print names. */
 function tcpFlags(text: string): string[] {
-  if (!text.startsWith("0x")) return TCP_FLAGS.filter((flag) => text.split(/[ |,]+/).includes(flag));
-  const bits = Number.parseInt(text, 16);
-  return TCP_FLAGS.filter((_, bit) => (bits & (1 << bit)) !== 0);
+  const names = text.split(/[ |,]+/);
+  const bits = text.startsWith("0x") ? Number.parseInt(text, 16) : 0;
+  return Object.keys(TCP_FLAGS).filter(
+    (name) => names.includes(name) || (bits & (TCP_FLAGS[name] ?? 0)) !== 0,
+  );
 }

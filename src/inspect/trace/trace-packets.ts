@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -105,17 +106,17 @@ class StoryQueue {
     });
     const deadline = this.#clock.monotonic() + ms;
     for (let left = ms; !isStopped && left > 0; left = deadline - this.#clock.monotonic()) {
-      await Promise.race([pause(Math.min(CHECK_MS, left)), stopped]);
+      await Promise.race([sleep(Math.min(CHECK_MS, left)), stopped]);
       if (this.#failure !== undefined) {
         // Ctrl-C in a terminal also ends the monitor, perhaps before this process.
-        await Promise.race([pause(CHECK_MS), stopped]);
+        await Promise.race([sleep(CHECK_MS), stopped]);
         if (!isStopped) throw this.#failure;
       }
       yield* await this.#complete();
     }
     const end = this.#clock.monotonic() + SILENCE_MS;
     while (this.#collector.end() && this.#failure === undefined && this.#clock.monotonic() <= end) {
-      await pause(CHECK_MS);
+      await sleep(CHECK_MS);
       yield* await this.#complete();
     }
     yield* await this.#complete();
@@ -124,12 +125,8 @@ class StoryQueue {
 
   /** Returns the complete stories, after reading pending output: this process may have been suspended. */
   async #complete(): Promise<PacketStory[]> {
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     const stories = [...this.#ready.splice(0), ...this.#collector.silentFor(SILENCE_MS)];
     return stories.sort((a, b) => a.sequence - b.sequence);
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
