@@ -30,6 +30,16 @@ export function listTextOf<T>(items: readonly T[], textOf: (item: T) => string, 
   return joined(items.length > most ? [...texts, `${items.length - most} more`] : texts, "and");
 }
 
+/** A last line that counts the items that are not listed, if any. */
+export function moreLines(count: number): string[] {
+  return count > 0 ? [`and ${count} more`] : [];
+}
+
+/** The first of some names, with the number of others: `a, b and 3 more`. */
+export function firstNames(names: readonly string[], most: number): string {
+  return [names.slice(0, most).join(", "), ...moreLines(names.length - most)].join(" ");
+}
+
 function joined(texts: readonly string[], word: "and" | "or"): string {
   return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} ${word} ${texts.at(-1)}`;
 }

@@ -1,4 +1,4 @@
-import { counted } from "../../base/text.ts";
+import { counted, firstNames } from "../../base/text.ts";
 import { targetText } from "../../nft/elements.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -148,9 +148,7 @@ const MOST_ENDPOINTS = 6;
 function endpointLines(before: ReadonlySet<string>, after: ReadonlySet<string>): string[] {
   const line = (mark: string, targets: readonly string[]): string[] => {
     if (targets.length === 0) return [];
-    const shown = targets.slice(0, MOST_ENDPOINTS).map(targetText).join(", ");
-    const more = targets.length - MOST_ENDPOINTS;
-    return [`    ${mark} ${shown}${more > 0 ? ` and ${more} more` : ""}`];
+    return [`    ${mark} ${firstNames(targets.map(targetText), MOST_ENDPOINTS)}`];
   };
   const added = [...after].filter((target) => !before.has(target));
   const removed = [...before].filter((target) => !after.has(target));

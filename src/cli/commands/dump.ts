@@ -1,5 +1,6 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
+import { firstNames } from "../../base/text.ts";
 import {
   rulesetOf,
   type Selection,
@@ -133,8 +134,6 @@ function commentsOf({ families }: RulesetState, family: TableDelta["family"]): C
 }
 
 function ownersText(owners: readonly ServicePort[]): string | undefined {
-  if (owners.length === 0) return undefined;
-  const named = owners.slice(0, MOST_NAMED).map(({ name }) => name);
-  const more = owners.length - named.length;
-  return `${named.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
+  const names = owners.map(({ name }) => name);
+  return names.length === 0 ? undefined : firstNames(names, MOST_NAMED);
 }

@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, socketText } from "../../base/text.ts";
+import { counted, listText, socketText } from "../../base/text.ts";
 import type {
   Connection,
   ExplainedEndpoint,
@@ -153,10 +153,11 @@ function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
     lines.push(...wrapped(`${table}${step.chain}: ${step.message}${share}`, "    ", "      ", style.columns));
     if (step.table !== undefined)
       lines.push(...wrapped(step.rule, "      ", "        ", style.columns).map(style.aside));
-    const [first, ...more] = step.elements;
-    if (first === undefined) return lines;
-    const rest = more.length === 0 ? "" : ` and ${more.length} more`;
-    return [...lines, ...wrapped(`${first}${rest}`, "      ", "        ", style.columns).map(style.aside)];
+    if (step.elements.length > 0)
+      lines.push(
+        ...wrapped(listText(step.elements, 1), "      ", "        ", style.columns).map(style.aside),
+      );
+    return lines;
   });
 }
 

@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, socketText } from "../../base/text.ts";
+import { counted, moreLines, socketText } from "../../base/text.ts";
 import type { Behaviour } from "../../inspect/outcomes/behaviour.ts";
 import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
 import {
@@ -24,8 +24,7 @@ export function outcomeText(report: OutcomeReport): string {
     `  - ${`${sides[0]}:`.padEnd(width + 1)} ${behaviourText(difference.before)}`,
     `  + ${`${sides[1]}:`.padEnd(width + 1)} ${behaviourText(difference.after)}`,
   ]);
-  const more = differences.length > shown.length ? [`and ${differences.length - shown.length} more`] : [];
-  return `${[...lines, ...more, summaryText(report)].join("\n")}\n`;
+  return `${[...lines, ...moreLines(differences.length - shown.length), summaryText(report)].join("\n")}\n`;
 }
 
 function summaryText({ differences, frontends, connections }: OutcomeReport): string {

@@ -1,6 +1,6 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { counted, listText, rounded } from "../../base/text.ts";
+import { counted, listText, moreLines, rounded } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
 import { type EjectedEndpoint, ejectedText } from "../../model/passive-health.ts";
@@ -265,7 +265,7 @@ function conflictCard({ state }: DaemonStatus): Html {
   const count = state.lostFrontends;
   if (count === 0) return card("Conflicts", "good", "0", []);
   const lines = state.conflicts(MOST_LISTED).flatMap(conflictLines).slice(0, MOST_LISTED);
-  const more = moreText(count - lines.length);
+  const more = moreLines(count - lines.length);
   return card("Conflicts", "idle", String(count), [...lines, ...more.map((text) => `${text}; ${EXPLAIN}`)]);
 }
 
@@ -278,11 +278,7 @@ function conflictLines({ frontend, winner, losers }: Conflict): string[] {
 }
 
 function listed<T>(items: readonly T[], lineOf: (item: T) => string = String): string[] {
-  return [...items.slice(0, MOST_LISTED).map(lineOf), ...moreText(items.length - MOST_LISTED)];
-}
-
-function moreText(count: number): string[] {
-  return count > 0 ? [`and ${count} more`] : [];
+  return [...items.slice(0, MOST_LISTED).map(lineOf), ...moreLines(items.length - MOST_LISTED)];
 }
 
 function timeText(milliseconds: number): string {

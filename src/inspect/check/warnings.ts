@@ -1,6 +1,7 @@
 import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import { firstNames } from "../../base/text.ts";
 import {
   bounded,
   type FieldDiagnostic,
@@ -217,7 +218,7 @@ function portWarnings(
   if (clusterIPs[family] === "" || filled.length === 0) return [];
   const offered = filled.flatMap((slice) => slice.ports);
   const words = new Set(offered.map(portWords));
-  const known = words.size === 0 ? "are none" : `are ${namesText([...words].sort())}`;
+  const known = words.size === 0 ? "are none" : `are ${firstNames([...words].sort(), MOST_NAMES)}`;
   return ports.flatMap((port) => {
     if (words.has(portWords(port))) return [];
     const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
@@ -228,11 +229,6 @@ function portWarnings(
 
 /** Maximum number of ports named in a message. */
 const MOST_NAMES = 10;
-
-function namesText(names: readonly string[]): string {
-  const more = names.length - MOST_NAMES;
-  return `${names.slice(0, MOST_NAMES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-}
 
 function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
   return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;

@@ -1,5 +1,6 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
+import { moreLines } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delta.ts";
@@ -45,7 +46,7 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
-  return all.length > MOST ? [...all.slice(0, MOST), `and ${all.length - MOST} more`] : all;
+  return [...all.slice(0, MOST), ...moreLines(all.length - MOST)];
 }
 
 /**

@@ -1,7 +1,7 @@
 import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
-import { counted, listText } from "../../base/text.ts";
+import { counted, listText, moreLines } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { clientLimitsText } from "../../model/client-limits.ts";
@@ -373,8 +373,8 @@ function daemonNotes(
       family === port.family && service === port.service.name && !drained.has(address),
   );
   const notes = [...reset, ...ending.map((one) => drainText(one, now))];
-  const more = notes.length > MOST ? [`and ${notes.length - MOST} more`] : [];
-  return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
+  const shown = [...notes.slice(0, MOST), ...moreLines(notes.length - MOST)];
+  return shown.map((message) => ({ topic: "reset", message }));
 }
 
 /** docs/connection-life.md explains why connections may remain after the drain timeout. */
