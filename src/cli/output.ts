@@ -60,6 +60,11 @@ export function exitCodeOf(error: unknown, answersByExitCode = false): number {
   }
 }
 
+/** A value for programs, as JSON that people can read, too. Ends with a line feed. */
+export function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
 function indented(text: string): string {
   return text.replaceAll("\n", "\n    ");
 }

@@ -20,7 +20,7 @@ import { outputFormat, serviceArgument, unknownServiceNotices } from "../argumen
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { type Progress, printable } from "../terminal.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
@@ -42,7 +42,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const report = counter.report();
   return {
     exitCode: EXIT.ok,
-    output: format === "json" ? `${JSON.stringify(report, null, 2)}\n` : connectionsText(report),
+    output: format === "json" ? jsonText(report) : connectionsText(report),
     notices: [
       ...command.notices,
       ...unknownServiceNotices(service, cache.serviceNames()),

@@ -10,7 +10,7 @@ import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
 import { diagnosticText, missingNodeNotices } from "../notices.ts";
 import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { printable } from "../terminal.ts";
 
 /**
@@ -69,7 +69,7 @@ const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", f
 
 /** For scripts: schemas/doctor.schema.json. */
 export function findingsJson(findings: readonly HostFinding[]): string {
-  return `${JSON.stringify({ worst: worstLevel(findings), findings }, null, 2)}\n`;
+  return jsonText({ worst: worstLevel(findings), findings });
 }
 
 /** For people: a line for each finding, its meaning and the action below it, and the counts. */

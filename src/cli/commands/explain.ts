@@ -7,7 +7,7 @@ import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, failed } from "../output.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { type Progress, type Style, styleFor } from "../terminal.ts";
 import { explainQueryOf } from "./explain-arguments.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";
@@ -40,7 +40,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.failure : EXIT.ok,
     output:
       format === "json"
-        ? `${JSON.stringify(reportJson(report), null, 2)}\n`
+        ? jsonText(reportJson(report))
         : head + reportText(report, styleFor(process.stdout, process.env)),
     notices,
   };

@@ -14,7 +14,7 @@ import { loadConnection } from "../../kube/client/load-connection.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { commandOptions, USER_AGENT, withUserKubeconfig } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { type Progress, printable } from "../terminal.ts";
 
 const POLL_MS = 2000;
@@ -49,8 +49,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   try {
     progress.step("asking the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
-    const json = () => JSON.stringify({ nodes, ejections: fleetEjections(nodes) }, null, 2);
-    const output = format === "json" ? `${json()}\n` : fleetText(nodes);
+    const output =
+      format === "json" ? jsonText({ nodes, ejections: fleetEjections(nodes) }) : fleetText(nodes);
     const areHealthy = nodes.every(isFine) && nodes.some(({ state }) => state === "healthy");
     return { exitCode: areHealthy ? EXIT.ok : EXIT.failure, output, notices };
   } finally {

@@ -29,7 +29,7 @@ import {
 import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";
@@ -77,7 +77,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
           explained,
           format === "json" ? jsonLines : text,
         )
-      : (format === "json" ? jsonText : text)(present),
+      : format === "json"
+        ? jsonText({ refusals: present.destinations })
+        : text(present),
     notices: [
       ...notices,
       ...fullRecordNotices(first.entries, options.refusalLogSize),
@@ -182,10 +184,6 @@ function shortenedNotices({ length }: readonly RefusedDestination[]): string[] {
   return [
     `note: only the latest ${MOST_DESTINATIONS} destinations are shown; --namespace, --service and --client select others`,
   ];
-}
-
-function jsonText({ destinations }: Explained): string {
-  return `${JSON.stringify({ refusals: destinations }, null, 2)}\n`;
 }
 
 function jsonLines({ destinations }: Explained): string {

@@ -6,7 +6,7 @@ import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
 import { commandOptions } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 
 /** The output of `--output json`: schemas/version.schema.json. */
 export interface Versions extends HostVersions {
@@ -37,7 +37,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
       typeof daemon === "object" ? versionOf(daemon) : { problem: daemon ?? absence(options.daemonSocket) },
     ...(await hostVersions(new NftProgram({ path }))),
   };
-  const output = format === "json" ? `${JSON.stringify(versions, null, 2)}\n` : versionsText(versions);
+  const output = format === "json" ? jsonText(versions) : versionsText(versions);
   return { exitCode: EXIT.ok, output, notices };
 }
 
