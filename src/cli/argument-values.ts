@@ -65,7 +65,7 @@ export function emptyNamespaceNotices(
   namespace: string | undefined,
   names: readonly ServiceName[],
 ): string[] {
-  if (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) return [];
+  if (namespace === undefined || names.some((name) => namespaceOf(name) === namespace)) return [];
   const hint = didYouMean(namespace, names.map(namespaceOf));
   return [`warning: there is no Service in namespace ${namespace}${hint === undefined ? "" : `: ${hint}`}`];
 }

@@ -1,7 +1,8 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
+import type { Family } from "../../base/family.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { alternatives, listText } from "../../base/text.ts";
-import type { ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
@@ -96,7 +97,7 @@ export function allConnections(
 ): PortConnections[] {
   const names = input.cache
     .serviceNames()
-    .filter((name) => namespace === undefined || name.startsWith(`${namespace}/`));
+    .filter((name) => namespace === undefined || namespaceOf(name) === namespace);
   return names.flatMap((name) =>
     viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) => {
       const frontends = problemsOnly
@@ -145,7 +146,7 @@ function connectionTo(
 }
 
 /** An address that serves NodePorts; undefined if none does. */
-function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInput): string | undefined {
+function nodePortAddress(family: Family, { nodeContext, host }: ExplainInput): string | undefined {
   const context = contextOf(nodeContext, family);
   if (context?.nodePorts.kind === "addresses") return context.nodePorts.addresses[0];
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
@@ -190,6 +191,6 @@ export function likelyService(service: ServiceName, names: readonly ServiceName[
   if (namesakes.length > 0) return `did you mean ${alternatives(namesakes.slice(0, MOST_NAMESAKES))}?`;
   const hint = didYouMean(service, names);
   if (hint !== undefined) return hint;
-  const neighbours = names.filter((one) => one.startsWith(`${namespace}/`));
+  const neighbours = names.filter((one) => namespaceOf(one) === namespace);
   return neighbours.length === 0 ? undefined : `in that namespace: ${listText(neighbours)}`;
 }

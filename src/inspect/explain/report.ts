@@ -77,7 +77,7 @@ function allReport(
   );
   const ports = candidates.map((port) => portReport(port, input, detail));
   const names = input.cache.serviceNames();
-  const services = names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length;
+  const services = names.filter((name) => namespace === undefined || namespaceOf(name) === namespace).length;
   const near =
     services === 0 && namespace !== undefined ? nearest(namespace, names.map(namespaceOf)) : undefined;
   return {

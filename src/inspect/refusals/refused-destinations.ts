@@ -18,7 +18,7 @@ import {
   MAX_CONNECTIONS_ANNOTATION,
   NEW_CONNECTIONS_ANNOTATION,
 } from "../../model/client-limits.ts";
-import type { Protocol, ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import { REFUSAL_TIMEOUT } from "../../ruleset/refusal-rules.ts";
@@ -110,7 +110,7 @@ function isWanted(entry: RefusalEntry, input: ExplainInput, { namespace, service
   const names =
     port === undefined ? servicesAt(entry.address, input).map(({ name }) => name) : [port.service.name];
   return (
-    (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) &&
+    (namespace === undefined || names.some((name) => namespaceOf(name) === namespace)) &&
     (service === undefined || (port === undefined ? names.includes(service.service) : isNamed(port, service)))
   );
 }
