@@ -1,9 +1,9 @@
-import type { Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import type { AnyTable } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type Evaluation, firstBranch, type HookedChain, isSourceNat, setKey } from "./branch.ts";
 import { followBranch } from "./follow-branch.ts";
-import type { Hook, Outcome } from "./outcome.ts";
+import type { Delivered, Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
 
 /** An element of a dynamic map before the packet arrives. */
@@ -33,7 +33,7 @@ export function evaluate(
 }
 
 /** The base chains of tables in the order that packets of a family pass them. Valid as long as the tables. */
-export type PreparedTables = Readonly<Record<Family, Readonly<Record<Hook, readonly HookedChain[]>>>>;
+export type PreparedTables = ByFamily<Readonly<Record<Hook, readonly HookedChain[]>>>;
 
 /** Sorts the base chains of tables once, to evaluate many packets. */
 export function prepareTables(tables: readonly AnyTable[]): PreparedTables {
@@ -73,7 +73,7 @@ export function evaluateAnswer(
   tables: PreparedTables,
   host: Host,
   packet: Packet,
-  outcome: Extract<Outcome, { readonly kind: "delivered" }>,
+  outcome: Delivered,
 ): readonly Outcome[] {
   const { to: endpoint, local, translated: isTranslated, source } = outcome;
   const iifname = local ? undefined : host.interfaceTo?.(endpoint.address);

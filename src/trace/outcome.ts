@@ -112,6 +112,9 @@ export type Outcome = (Ending | UndecidedEnding) & {
   readonly updates: readonly UpdatedElement[];
 };
 
+/** A packet that reaches a machine. */
+export type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
+
 /** A destination of a packet, with its probability. */
 export interface WeightedDestination extends Destination {
   readonly probability: number;

@@ -3,6 +3,7 @@ import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ejectedText } from "../../model/passive-health.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
+import { joinParts, splitParts } from "../../nft/elements.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
@@ -44,7 +45,7 @@ export function explainEndpoints(
   for (const { address, port, translated, probability } of summary.destinations) {
     // This node itself answers an echo request, which has no port.
     if (!translated || port === 0) continue;
-    const target = `${address} . ${port}`;
+    const target = joinParts(address, port);
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
@@ -72,7 +73,7 @@ function explainEndpoint(
 }
 
 function bare(target: string, chance: number): ExplainedEndpoint {
-  const [address = "", port] = target.split(" . ");
+  const [address = "", port] = splitParts(target);
   return { address, port: Number(port), node: "", zone: "", pod: "", probability: rounded(chance) };
 }
 
@@ -120,7 +121,8 @@ function exclusionWords(
 
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
-function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
+/** Whether a rule on the way of any outcome has an effect. */
+export function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
   return outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(isMeant)),
   );

@@ -1,5 +1,6 @@
 import { familyOf } from "../../model/ip.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
+import { joinParts } from "../../nft/elements.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { affinitySecondsOf, contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
@@ -148,7 +149,7 @@ function notProgrammed({ result }: Verdict, message: string): Verdict {
 
 function sameDestinations(a: Evidence, b: Evidence): boolean {
   const destinations = ({ summary }: Evidence) =>
-    summary.destinations.map(({ address, port, source }) => `${address} . ${port} ${source}`);
+    summary.destinations.map(({ address, port, source }) => `${joinParts(address, port)} ${source}`);
   return destinations(a).join() === destinations(b).join();
 }
 

@@ -27,9 +27,9 @@ import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-bud
 import { contextOf } from "../../ruleset/node-context.ts";
 import { limitsAt } from "../../ruleset/refusal-reason.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
-import type { Outcome } from "../../trace/outcome.ts";
+import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
-import { isKept } from "./endpoints.ts";
+import { hasEffect, isKept } from "./endpoints.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
@@ -85,8 +85,6 @@ export function explainNotes(
     ...fastPathNotes(connection, own, input),
   ];
 }
-
-type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 
 /** The source address that the endpoint sees, and why. */
 function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
@@ -150,9 +148,7 @@ function fastPathNotes(
 
 /** The timeouts that the rules assign to the connection, by the Service's names. */
 function timeoutNotes({ port }: Match, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
-  const isTimed = outcomes.some(({ steps }) =>
-    steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "timeouts")),
-  );
+  const isTimed = hasEffect(outcomes, ({ kind }) => kind === "timeouts");
   const own = timeoutsOfProtocol(port.service.connectionTimeouts, port.spec.protocol);
   if (!isTimed || own === undefined) return [];
   const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);

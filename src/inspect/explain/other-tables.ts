@@ -8,7 +8,7 @@ import {
   type PreparedTables,
   prepareTables,
 } from "../../trace/evaluate.ts";
-import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
+import type { Delivered, Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
 import { type Host, isEcho, type Packet } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
@@ -69,8 +69,6 @@ function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection):
     action: "let that software accept established connections (ct state established,related)",
   };
 }
-
-type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 
 interface Stop {
   readonly result: "refused" | "dropped";

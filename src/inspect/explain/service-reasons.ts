@@ -1,9 +1,10 @@
-import { FAMILY_NAMES } from "../../base/family.ts";
+import { type ByFamily, FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import { cidrContains, familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { joinParts } from "../../nft/elements.ts";
 import { reasonAt } from "../../ruleset/refusal-reason.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -154,7 +155,7 @@ function hintsReason(
 }
 
 function areTerminating(used: readonly ExplainedEndpoint[], { view }: Match): boolean {
-  const targets = new Set(used.map(({ address, port }) => `${address} . ${port}`));
+  const targets = new Set(used.map(({ address, port }) => joinParts(address, port)));
   const views = view.endpoints.filter(({ endpoint }) => targets.has(endpoint.target));
   return views.length > 0 && views.every(({ endpoint: { source } }) => !source.ready);
 }
@@ -174,7 +175,7 @@ interface Guarded {
 }
 
 /** Sample addresses: source ranges that do not allow every client exclude at least one of them. */
-const OUTSIDERS: Readonly<Record<"ip" | "ip6", readonly string[]>> = {
+const OUTSIDERS: ByFamily<readonly string[]> = {
   ip: ["192.0.2.1", "1.1.1.1", "129.0.0.1", "64.0.0.1", "200.0.0.1"],
   ip6: ["2001:db8::1", "2a00::1", "2400::1", "9000::1", "4000::1"],
 };
