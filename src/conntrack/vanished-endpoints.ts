@@ -1,7 +1,7 @@
 import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 import { excessOver } from "../base/equal-shares.ts";
 import { AppError } from "../base/errors.ts";
-import { byFamily, FAMILIES, type Family } from "../base/family.ts";
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
@@ -99,11 +99,11 @@ export class VanishedEndpoints {
    * The number of EndpointSlices that name each target. A slice with more than {@link MOST_PORTS} TCP ports
    * counts for the addresses of its endpoints, at all ports.
    */
-  readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
+  readonly #named: ByFamily<Map<string, number>> = byFamily(() => new Map());
   /** For targets, or addresses, that other Services still name. */
-  readonly #leaving: Readonly<Record<Family, Map<string, Leaving>>> = byFamily(() => new Map());
+  readonly #leaving: ByFamily<Map<string, Leaving>> = byFamily(() => new Map());
   /** Vanished endpoints by target, oldest first. */
-  readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
+  readonly #gone: ByFamily<Map<string, VanishedEndpoint>> = byFamily(() => new Map());
 
   /** The endpoints that all Services that name them drain, each with its own due time. */
   #candidates: readonly VanishedEndpoint[] = [];

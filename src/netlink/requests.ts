@@ -1,4 +1,4 @@
-import type { Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import { type Endianness, padded } from "./attributes.ts";
 import type { RawElement } from "./raw-element.ts";
 
@@ -10,7 +10,7 @@ const REQUEST = 1;
 const ACKNOWLEDGE = 4;
 const DUMP = 0x300;
 
-const FAMILY_NUMBERS: Readonly<Record<Family, number>> = { ip: 2, ip6: 10 };
+const FAMILY_NUMBERS: ByFamily<number> = { ip: 2, ip6: 10 };
 const TABLE_FAMILY_NUMBERS: ReadonlyMap<string, number> = new Map([
   ...Object.entries(FAMILY_NUMBERS),
   ["inet", 1],

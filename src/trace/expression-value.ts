@@ -1,5 +1,5 @@
 import { addressNumber, addressText, addressWidth } from "../base/address-interval.ts";
-import type { Family } from "../base/family.ts";
+import type { ByFamily } from "../base/family.ts";
 import { jhash, scaleHash } from "../base/jhash.ts";
 import type { AnyExpression, AnyJhash, AnyLookup } from "../nft/ast/any-table.ts";
 import type { PayloadField, RawPayload } from "../nft/ast/json.ts";
@@ -134,7 +134,7 @@ function padding(length: number): number[] {
 type HashedField = "saddr" | "daddr" | "sport" | "dport";
 
 /** The offset of the source address in the network header, in bits, and the fields behind it. */
-const ADDRESSES_AT = { ip: 96, ip6: 64 } as const satisfies Record<Family, number>;
+const ADDRESSES_AT = { ip: 96, ip6: 64 } as const satisfies ByFamily<number>;
 const FIELDS: readonly HashedField[] = ["saddr", "daddr", "sport", "dport"];
 
 /**

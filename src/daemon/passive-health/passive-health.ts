@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
@@ -70,7 +70,7 @@ interface Leaving {
 export class PassiveHealth implements SyncSubscriber {
   readonly #parts: PassiveHealthParts;
   readonly #watched = new WatchedEndpoints();
-  readonly #known: Record<Family, Map<string, Watched>> = { ip: new Map(), ip6: new Map() };
+  readonly #known: ByFamily<Map<string, Watched>> = byFamily(() => new Map());
   readonly #ejections = new Ejections();
   /** The endpoints that are being asked, each with the namespace of the Service for which it is asked. */
   readonly #asking = new Map<string, string>();

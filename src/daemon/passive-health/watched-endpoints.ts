@@ -1,4 +1,4 @@
-import type { Family } from "../../base/family.ts";
+import { type ByFamily, byFamily, type Family } from "../../base/family.ts";
 import type { ServiceName, ServicePortKey } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { type PassiveHealthCheck, passiveHealthOf } from "../../model/passive-health.ts";
@@ -30,10 +30,7 @@ interface KnownPort {
  * that changed.
  */
 export class WatchedEndpoints {
-  readonly #targets: Record<Family, Map<string, Map<ServicePortKey, WatchedPort>>> = {
-    ip: new Map(),
-    ip6: new Map(),
-  };
+  readonly #targets: ByFamily<Map<string, Map<ServicePortKey, WatchedPort>>> = byFamily(() => new Map());
   readonly #ports = new Map<ServiceName, readonly KnownPort[]>();
 
   /** Adopts the rules of the Services that a sync rendered. */

@@ -1,4 +1,4 @@
-import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { type CheckName, type HostFinding, judge, type Row } from "./finding.ts";
@@ -28,7 +28,7 @@ export const ARP_SETTINGS: readonly string[] = ["arp_ignore", "arp_announce"].ma
 );
 
 /** Settings that pass bridged packets to the IP hooks, by family; absent without the module br_netfilter. */
-const BRIDGE_SETTINGS: Readonly<Record<Family, string>> = {
+const BRIDGE_SETTINGS: ByFamily<string> = {
   ip: `${NET}/bridge/bridge-nf-call-iptables`,
   ip6: `${NET}/bridge/bridge-nf-call-ip6tables`,
 };

@@ -1,4 +1,4 @@
-import type { Family } from "../../base/family.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
@@ -19,7 +19,7 @@ export interface ComparedClient {
  * Addresses for documentation: RFC 5737 and RFC 3849. The first one in no pod CIDR represents clients from
  * outside.
  */
-const OUTSIDE: Readonly<Record<Family, readonly string[]>> = {
+const OUTSIDE: ByFamily<readonly string[]> = {
   ip: ["203.0.113.254", "198.51.100.254", "192.0.2.254"],
   ip6: ["2001:db8::fffe", "2001:db8:ffff::fffe"],
 };
