@@ -208,7 +208,10 @@ export class Renderer {
     }
   }
 
-  /** Renders the unfinished service ports of a Service. Stops between two if enough elements are written. */
+  /**
+   * Renders the unfinished service ports of a Service. Stops between two if enough elements are written, or
+   * if no list id is left.
+   */
   *#renderService(name: ServiceName, excluded: Excluded, most: number): Generator<undefined> {
     const { ports: wanted, slices } = this.#wanted(name, excluded);
     const gone = this.#gonePorts(name, wanted);
@@ -221,7 +224,7 @@ export class Renderer {
     const progress = this.#waiting.get(name);
     for (const port of wanted) {
       if (progress?.done?.has(port.key)) continue;
-      if (this.#isFull(most)) {
+      if (this.#isFull(most) || this.#lacksId(port, most)) {
         const done = wanted.slice(0, wanted.indexOf(port));
         if (progress !== undefined) progress.done = new Set(done.map(({ key }) => key));
         return;
@@ -237,6 +240,17 @@ export class Renderer {
 
   #isFull(most: number): boolean {
     return most !== Number.POSITIVE_INFINITY && this.state.writtenElements >= most;
+  }
+
+  /**
+   * Whether a service port must wait for Services that lose session affinity to it, and still have all list
+   * ids. Where everything is rendered, these went first.
+   */
+  #lacksId({ family, key, service }: ServicePort, most: number): boolean {
+    const ids = this.state.families[family]?.ids;
+    if (most === Number.POSITIVE_INFINITY || service.affinitySeconds === 0 || ids === undefined) return false;
+    if (this.#holdsIds && !ids.hasFor(key, true)) this.#cutRanges();
+    return !ids.hasFor(key, true);
   }
 
   #replacePort(port: ServicePort, slices: readonly EndpointSlice[], progress: Progress | undefined): void {

@@ -1,6 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
+import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { LISTS } from "../../../src/ruleset/sets.ts";
 import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
 import { countOperations } from "../../support/operations.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
@@ -273,6 +275,24 @@ describe("an update that may write so many elements", () => {
     for (let left = 2; left > 0; left--)
       for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
     expect(served(renderer)).toEqual(new Set(["b/mid", "c/new"]));
+  });
+
+  test("gives the list id of a Service that loses session affinity to an older one that gets it", () => {
+    const one = (name: string, createdAt: number, affinitySeconds: number) =>
+      service({ name, createdAt, affinitySeconds, clusterIPs: [`10.96.1.${createdAt}`] });
+    const names = ["a/old", "b/mid", "c/new"];
+    const cache = cacheOf({
+      services: names.map((name, i) => one(name, i + 1, i === 0 ? 0 : 60)),
+      slices: names.map((name) => slice({ service: name, endpoints: ["10.244.2.1"] })),
+    });
+    const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    cache.putService(one("a/old", 1, 60));
+    for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+    expect([...renderer.waiting]).toEqual([]);
+    const ids = [...(renderer.state.ruleset.ip?.sets.get(LISTS)?.elements.values() ?? [])];
+    expect(ids.map((id) => parseId(Number(id))?.isSticky)).toEqual([true, true, false]);
   });
 
   test("changes endpoints of a Service with ranges of ports right after other ranges", () => {
