@@ -142,6 +142,8 @@ export class RefusalPoller {
       this.#count(port?.service.name ?? "", reason, entry.packets);
       if (port !== undefined) addTo(refused, port.service.name, reason, entry);
     }
+    const now = this.#parts.clock.monotonic();
+    for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
     for (const one of refused.values()) this.#tellService(one);
   }
 
@@ -156,10 +158,8 @@ export class RefusalPoller {
   }
 
   #tellService({ service, reasons, clients, packets }: Refused): void {
-    const now = this.#parts.clock.monotonic();
-    for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
     if (this.#reportedAt.has(service)) return;
-    this.#reportedAt.set(service, now);
+    this.#reportedAt.set(service, this.#parts.clock.monotonic());
     const why = [...reasons].sort().join(", ");
     this.#parts.onRefused(
       service,

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { RefusalPoller } from "../../../../src/daemon/readings/refusal-poller.ts";
 import type { RefusalEntry } from "../../../../src/kernel/refused-set.ts";
 import { port, renderAll, service, slice } from "../../../support/build.ts";
@@ -77,6 +77,22 @@ describe("RefusalPoller", () => {
         "10.244.1.40 to 10.96.0.10:80/tcp",
       ],
     });
+  });
+
+  test("looks at the Services of earlier Events once for each reading, not for each Service", async () => {
+    const { see, told } = watching();
+    await see();
+    const passes = vi.spyOn(Map.prototype, Symbol.iterator);
+    try {
+      await see(entry("10.96.0.10"));
+      const ofOne = passes.mock.calls.length;
+      passes.mockClear();
+      await see(...["10.96.0.10", "10.96.0.11", "203.0.113.9"].map((address) => entry(address, 80, 2)));
+      expect(told).toHaveLength(3);
+      expect(passes.mock.calls.length).toBe(ofOne);
+    } finally {
+      passes.mockRestore();
+    }
   });
 
   test("lists refusals of the same second in a fixed order, whatever the kernel's order", async () => {
