@@ -26,6 +26,7 @@ import {
 } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
+import { countOperations } from "../../support/operations.ts";
 
 const [A, B, C] = ["10.244.2.11", "10.244.2.12", "10.244.2.13"] as const;
 const DELAY = VANISHED_DELAY;
@@ -436,4 +437,29 @@ test("an endpoint remembers the last Services of many that it left", () => {
   const [held] = vanished.held();
   expect(held?.services).toHaveLength(8);
   expect(held?.services.at(-1)).toBe("default/web");
+});
+
+test("endpoints are learned once if a tenant asks for resets again and again, and forgotten 15 minutes later", () => {
+  const addresses = Array.from({ length: 200 }, (_, i) => `10.1.0.${i}`);
+  const cache = cacheOf({
+    services: [service()],
+    slices: [slice({ service: "others", endpoints: addresses })],
+  });
+  const clock = { now: 0 };
+  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: DELAY, byDefault: false });
+  const update = (options: Parameters<typeof service>[0]) => {
+    cache.putService(service(options));
+    const names = cache.takeDirty();
+    return countOperations(() => vanished.update(names));
+  };
+  expect(update({ onEndpointRemoved: "reset" })).toBeGreaterThan(addresses.length);
+  update({});
+  expect(update({ onEndpointRemoved: "reset" })).toBeLessThan(addresses.length);
+  update({});
+  clock.now += PERIOD - 1;
+  update({});
+  expect(vanished.isTracking).toBe(true);
+  clock.now += 1;
+  update({});
+  expect(vanished.isTracking).toBe(false);
 });

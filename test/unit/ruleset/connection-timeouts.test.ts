@@ -227,6 +227,6 @@ describe("changes of timeouts", () => {
 
   test("that would mix a deletion with other commands are a fault of ours", () => {
     const { nftables } = toTransaction(diffRuleset(before ?? {}, after ?? {}));
-    expect(() => transactionText({ nftables })).toThrow(/beside a deletion of timeouts/);
+    expect(() => transactionText({ nftables })).toThrow(/in a transaction that deletes timeouts/);
   });
 });
