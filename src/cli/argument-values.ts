@@ -14,7 +14,7 @@ const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
 const KUBECTL_TYPE = /^(?:svc|services?)\//;
 /**
  * The DNS name of a Service, short or in any cluster domain: `cart.shop:80`,
- * `cart.shop.svc.cluster.local:80`. A part of an address is none.
+ * `cart.shop.svc.cluster.local:80`. A part of an address is not a name.
  */
 const DNS_FORM = new RegExp(
   `^(?=.*[a-z])(${LABEL})\\.(${LABEL})(?:\\.svc(?:\\.[a-z0-9.-]+)?)?((?::${LABEL})?)$`,

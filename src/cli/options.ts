@@ -10,7 +10,7 @@ import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
-/** The options of a command, and where they come from. */
+/** The options of a command, and their source. */
 export interface CommandOptions {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];

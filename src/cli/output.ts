@@ -72,7 +72,8 @@ function indented(text: string): string {
 /** Turns a command's JSON into YAML. Each line of JSON that comes in pieces becomes a document of its own. */
 export async function asYaml(json: Output): Promise<Output> {
   const { stringify } = await import("yaml");
-  // Version 1.1 also quotes what its readers take for another type, such as `no`. kubectl is one of them.
+  // Version 1.1 also quotes text that its readers would parse as another type, such as `no`. kubectl is one
+  // of them.
   const yaml = (text: string) => stringify(JSON.parse(text), { version: "1.1", lineWidth: 0 });
   if (typeof json === "string") return json === "" ? json : yaml(json);
   if (json instanceof Uint8Array) return json;

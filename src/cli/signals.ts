@@ -25,7 +25,7 @@ const KEEP_ALIVE_PERIOD = 2 ** 30;
 const KILLED = 128;
 
 /**
- * Handles SIGTERM and SIGINT, which end the command; the second one ends the process at once.
+ * Handles SIGTERM and SIGINT, which end the command; the second one ends the process immediately.
  * @param handlers for signals that do not end it
  */
 export function onSignals(

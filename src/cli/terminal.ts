@@ -1,8 +1,8 @@
 import { styleText } from "node:util";
 
-/** How a text for people is printed to a stream: highlighting, and where lines are broken. */
+/** How a text for people is printed to a stream: its highlighting and line breaks. */
 export interface Style {
-  /** Columns of a line; infinite where lines are not broken. */
+  /** Columns of a line; infinite if lines are not broken. */
   readonly columns: number;
   readonly heading: (text: string) => string;
   readonly aside: (text: string) => string;

@@ -1,2 +1,2 @@
-/** The version of the package, put in place by the bundler. */
+/** The version of the package, inserted by the bundler. */
 declare const __VERSION__: string;

@@ -32,7 +32,7 @@ describe("explain from files", () => {
 on node-1, simulated from these objects
 the cluster IP of Service dns/kube-dns, port dns
 
-The way through the rules
+The path through the rules
   prerouting
     balancing: list 1 of dns/kube-dns port dns (53/udp)
       balancers { 8000:4 : goto balance-2 }

@@ -173,7 +173,9 @@ describe("a configuration that changes", () => {
     expect(await daemon.saying("synced")).toMatchObject({ level: "debug" });
 
     await writeFile(file, config(base.replace("10.244.0.0/16", "10.244.0.0/99")));
-    expect(await daemon.saying("the changed configuration cannot be used; the old one stays")).toMatchObject({
+    expect(
+      await daemon.saying("the changed configuration cannot be used: keeping the current one"),
+    ).toMatchObject({
       clusterCIDR: expect.stringContaining('not "10.244.0.0/99,fd00:244::/32"'),
     });
     const all = base.replace("primary", '0.0.0.0/0, "::/0"');
@@ -201,9 +203,9 @@ describe("a configuration that changes", () => {
     await daemon.saying("some changes take effect only after a restart");
     expect(daemon.said("the configuration changed")).toHaveLength(1);
     await writeFile(file, config(`${base}nodePortAddresses: [`));
-    await daemon.saying("the changed configuration cannot be used; the old one stays");
+    await daemon.saying("the changed configuration cannot be used: keeping the current one");
     daemon.signal("SIGHUP");
-    await daemon.saying("the changed configuration cannot be used; the old one stays", 2);
+    await daemon.saying("the changed configuration cannot be used: keeping the current one", 2);
     await lab.lab.exec(["rm", file]);
     daemon.signal("SIGHUP");
     await daemon.saying("SIGHUP: there is no configuration file (--config) that can be read again");

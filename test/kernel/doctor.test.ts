@@ -161,7 +161,7 @@ describe("the doctor", () => {
       ]);
       expect(of(findings, "cluster-cidr")).toEqual([]);
       expect(stderr).toContain("warning: the daemon at");
-      expect(stderr).toContain("options of this node's daemon are not known");
+      expect(stderr).toContain("options of this node's daemon are unknown");
     } finally {
       server.close();
       rmSync(directory, { recursive: true });

@@ -32,8 +32,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
  * gets no rules, the others get theirs, and the exit code is 1. Connections to endpoints that the kernel has
- * and the files lack are reset at once, if `--reset-vanished` or the Service asks for it. Without `--force`
- * it refuses while a daemon runs.
+ * and the files lack are reset immediately, if `--reset-vanished` or the Service requests it. Without
+ * `--force` it refuses while a daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const command = await supportedCommand(commandOptions(argv));
@@ -70,7 +70,7 @@ const REFUSAL = {
   hint: "stop it first; --force applies them anyway, until its next verification or full sync",
 };
 
-/** Programs the kernel. @returns also how many interfaces do not fit into the flow tables */
+/** Programs the kernel. @returns also the number of interfaces that do not fit into the flow tables */
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
@@ -98,7 +98,10 @@ async function supportedCommand(command: CommandOptions): Promise<CommandOptions
   };
 }
 
-/** Adds the interfaces that exist now to the flow tables. @returns how many do not fit */
+/**
+ * Adds the interfaces that exist now to the flow tables.
+ * @returns the number of interfaces that do not fit
+ */
 async function addInterfaces(
   nft: Nft,
   tables: Ruleset,
@@ -110,7 +113,7 @@ async function addInterfaces(
   return excluded.length;
 }
 
-/** @param excluded how many interfaces do not fit into the flow tables */
+/** @param excluded number of interfaces that do not fit into the flow tables */
 function interfaceNotices(excluded: number): string[] {
   if (excluded === 0) return [];
   const most = counted(MOST_DEVICES, "interface");

@@ -26,7 +26,7 @@ import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 
 /**
- * `check`: reports everything that is wrong with objects, for CI. Asks the kernel if it can, and changes
+ * `check`: reports everything that is wrong with objects, for CI. Asks the kernel if possible, and changes
  * nothing.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -35,7 +35,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = commandOptions(argv);
   const request = loadRequest(argv, { options });
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
-  progress.step(`looking at ${desired.cache.serviceCount} Services`);
+  progress.step(`checking ${desired.cache.serviceCount} Services`);
   const items = listArgument(argv, "exclude").flatMap((text) => text.split(","));
   const isExcluded = exclusions(items, desired.files);
   const { state, nodeContext } = desired;
@@ -68,7 +68,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   };
 }
 
-/** Returns the first diagnostics of each object, and how many more it has. */
+/** Returns the first diagnostics of each object, and the number of further ones. */
 function boundedByObject(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const byObject = groupBy(diagnostics, ({ file, document, object }) =>
     JSON.stringify([file, document, object]),
@@ -98,7 +98,7 @@ function noObjects(
   return [{ file, document: 1, ...fieldError("no-objects", "", reason) }];
 }
 
-/** Returns what the API server would reject, as errors, or with `--no-strict` as warnings. */
+/** Returns errors, or with `--no-strict` warnings, about objects that the API server would reject. */
 function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
   const errors = strictErrors(files);
   return isSet(argv, "no-strict")
@@ -178,7 +178,7 @@ function lines(texts: readonly string[]): string {
   return `${texts.join("\n")}\n`;
 }
 
-/** As schemas/check-report.schema.json has it. */
+/** Follows schemas/check-report.schema.json. */
 function jsonText(report: CheckReport): string {
   const { diagnostics, excluded, kernel, counts, ignored, passed } = report;
   return `${JSON.stringify({

@@ -32,7 +32,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
   return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
 }
 
-/** Options that need one of some others, by name. Ignoring one would give a misleading answer. */
+/**
+ * Options that need one of several others, by name. Ignoring such an option would give a misleading answer.
+ */
 const NEEDED: Readonly<Record<string, readonly string[]>> = {
   live: ["with"],
   "with-tables": ["with"],
@@ -49,7 +51,7 @@ function refuseUnused(argv: Argv): void {
   }
   const excluding = ["outcomes", "with"].find(given);
   if (!given("against") || excluding === undefined) return;
-  throw badArgument(`--against compares rules and does not go with --${excluding}`, {
+  throw badArgument(`--against compares rules and cannot be combined with --${excluding}`, {
     hint: "to compare the outcomes under other objects: --outcomes --with-objects PATH",
   });
 }

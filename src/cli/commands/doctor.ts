@@ -36,13 +36,13 @@ export async function run(argv: Argv): Promise<CommandResult> {
 }
 
 function unknownOptions({ deniedSocket }: CommandOptions): string {
-  const reason = deniedSocket === undefined ? "" : `, as only root may ask it at ${deniedSocket}`;
-  return `note: the options of this node's daemon are not known${reason}; --config names a file of them`;
+  const reason = deniedSocket === undefined ? "" : `, because only root may query it at ${deniedSocket}`;
+  return `note: the options of this node's daemon are unknown${reason}; pass their file with --config`;
 }
 
 const NOTHING = { objects: undefined, notices: [] };
 
-/** Loads the cluster's Services, or the reason why the API server does not give them. */
+/** Loads the cluster's Services, or the reason why the API server does not return them. */
 async function migratingServices(
   request: LoadRequest,
 ): Promise<{ readonly objects: MigrationFacts["objects"]; readonly notices: readonly string[] }> {

@@ -53,7 +53,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
   const output =
     live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
-  // The JSON is for nft, which accepts no comments in it.
+  // The JSON is for nft, which does not accept comments in it.
   const head =
     format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
   return { exitCode: EXIT.ok, output: `${head}${output}`, notices };

@@ -105,7 +105,7 @@ function connectionQuery(
   return { kind: "connection", question: { ...from, to, port: readPort(port), protocol: read } };
 }
 
-/** An address without a port: whether it answers pings. */
+/** The query for an address without a port: whether it answers pings. */
 function pingQuery(argv: Argv, to: string): ExplainQuery {
   if (textArgument(argv, "proto") !== undefined) throw unclear("a connection needs a port: ADDRESS:PORT");
   const from = sourceFor(argv, to);
@@ -165,7 +165,7 @@ function readSource(argv: Argv): Source | undefined {
   return text === undefined ? undefined : oneOf("--source", SOURCES, text);
 }
 
-/** The query is not understood as a whole. */
+/** The error for a query that cannot be interpreted. */
 function unclear(message: string): AppError {
   return badArgument(message, { hint: EXAMPLES });
 }

@@ -46,9 +46,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   };
 }
 
-/**
- * The answer, or the error that is to be told below the notices: they may name the object that is missing.
- */
+/** The answer, or the error to print below the notices, which may name the missing object. */
 function answer(
   query: ExplainQuery,
   { input, diagnostics }: LoadedExplainInput,
@@ -72,7 +70,7 @@ function invalidNotices({ diagnostics }: LoadedExplainInput): string[] {
     : [];
 }
 
-/** Names the states that `--live` compares; otherwise the desired state, where it is a daemon's. */
+/** Names the states that `--live` compares; otherwise the desired state, if it is a daemon's. */
 function statesText({ origin, input }: LoadedExplainInput, isLive: boolean, isBesideDaemon: boolean): string {
   const desired = `desired (${originText(origin)})`;
   if (!isLive) return isBesideDaemon ? `${desired}\n\n` : "";

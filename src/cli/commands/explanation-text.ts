@@ -15,14 +15,14 @@ import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { printable, type Style, wrapped } from "../terminal.ts";
 
-/** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */
+/** Maximum numbers of used and of excluded endpoints that are shown; the others are counted. */
 const MOST_ENDPOINTS = 10;
 
 type AllReport = Extract<Report, { readonly kind: "all" }>;
 
 /**
- * One connection in full, for people. Only words that are longer exceed the columns of the style. Ends with a
- * line feed.
+ * One connection in full, for people. Only longer words exceed the columns of the style. Ends with a line
+ * feed.
  */
 export function explanationText(explanation: Explanation, style: Style): string {
   const { connection, frontend, steps, endpoints, notes, differences } = explanation;
@@ -30,7 +30,7 @@ export function explanationText(explanation: Explanation, style: Style): string 
     ...wrapped(connectionText(connection), "", "  ", style.columns).map(style.heading),
     ...wrapped(whereText(explanation), "", "  ", style.columns),
     ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ", style.columns)),
-    ...section("The way through the rules", wayLines(steps, style), style),
+    ...section("The path through the rules", wayLines(steps, style), style),
     ...section("Endpoints", endpointLines(endpoints, style), style),
     ...section("Also", noteLines(notes, style), style),
     ...(differences === undefined
@@ -43,8 +43,8 @@ export function explanationText(explanation: Explanation, style: Style): string 
 }
 
 /**
- * Several connections, a few lines each, below the endpoints of their Service port and what its annotations
- * mean. Ends with a line feed.
+ * Several connections, a few lines each, below the endpoints of their Service port and the effects of its
+ * annotations. Ends with a line feed.
  */
 export function portReportsText(ports: readonly PortReport[], style: Style): string {
   const blocks = ports.map(({ title, explanations }) => {

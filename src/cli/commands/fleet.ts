@@ -31,7 +31,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const namespace = namespaceArgument(argv) ?? "kube-system";
   const { client: access } = withUserKubeconfig(options, process.env);
   const connect = () => loadConnection({ ...access, env: process.env });
-  // Before a list fails, so that the error is about the kubeconfig.
+  // Connects before a list can fail, so that the error is about the kubeconfig.
   await connect();
   const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
   const request = {
@@ -47,7 +47,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     return sleep(POLL_MS);
   };
   try {
-    progress.step("asking the nodes");
+    progress.step("querying the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const output =
       format === "json" ? jsonText({ nodes, ejections: fleetEjections(nodes) }) : fleetText(nodes);
@@ -99,7 +99,7 @@ const MOST_LINES = 20;
 function ejectionLines(nodes: readonly FleetNode[]): string[] {
   const ejections = fleetEjections(nodes);
   const lines = ejections.slice(0, MOST_LINES).map(({ endpoint, service, nodes: by, byMost }) => {
-    const most = byMost ? ", most nodes: it does not answer, whatever its readiness probe says" : "";
+    const most = byMost ? ", most nodes: it does not answer, even if its readiness probe succeeds" : "";
     return printable(`${endpoint} of ${service} is ejected by ${listText(by)}${most}`);
   });
   const rest = ejections.length - lines.length;

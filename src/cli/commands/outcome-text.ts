@@ -14,7 +14,7 @@ import { githubCommand } from "../notices.ts";
 const MOST_DIFFERENCES = 100;
 const MOST_ENDPOINTS = 8;
 
-/** The text output: each frontend whose outcome differs, with the clients for which it does. */
+/** The text output: each frontend whose outcome differs, with the affected clients. */
 export function outcomeText(report: OutcomeReport): string {
   const { differences, sides } = report;
   const width = Math.max(...sides.map(({ length }) => length));

@@ -36,8 +36,8 @@ import { addressArgument } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
 /**
- * Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a
- * look took.
+ * Minimum time between two readings of the kernel's set with `--watch`, milliseconds, and its minimum ratio
+ * to the duration of a reading.
  */
 const WATCH_MS = 2000;
 const WATCH_PAUSE_RATIO = 10;
@@ -50,7 +50,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices, daemon } = command;
   progress.step("reading the objects");
   const request = loadRequest(argv, command);
-  // Only the objects tell which Service and namespace a destination belongs to.
+  // Only the objects show which Service and namespace a destination belongs to.
   const needsObjects = filter.namespace !== undefined || filter.service !== undefined;
   const loaded = await loadExplainInput(request, needsObjects ? "desired" : "live-without-objects");
   const nft = listingNft(options.nftPath);
@@ -113,8 +113,8 @@ interface Explained {
 type Print = (explained: Explained) => string;
 
 /**
- * Gives the objects as they are now where a daemon has them, those of the beginning elsewhere and when it has
- * ended.
+ * Returns a function for the current objects: those of the daemon, or those of the start if there is no
+ * daemon or it has ended.
  */
 function inputs(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
   if (request.daemon === undefined || request.paths.length > 0) return async () => first;
@@ -128,7 +128,7 @@ function inputs(first: ExplainInput, request: LoadRequest): () => Promise<Explai
   };
 }
 
-/** The refusals that there are, then those that are new at each look, until interrupted. */
+/** Yields the existing refusals, then the new ones of each reading, until interrupted. */
 async function* watch(
   first: SeenRefusals,
   nft: Nft,
@@ -160,7 +160,7 @@ async function* watch(
   }
 }
 
-/** @param isFiltered whether only some refusals were asked for */
+/** @param isFiltered whether only some refusals were requested */
 function textOf(isFiltered: boolean): Print {
   const { columns } = styleFor(process.stdout, process.env);
   return ({ destinations, now, isWatched }) =>
@@ -168,14 +168,14 @@ function textOf(isFiltered: boolean): Print {
 }
 
 /**
- * With a full set, what is not recorded is refused all the same. Some of its places may have expired just
- * now.
+ * If the set is full, connections are still refused, but not recorded. Some of its entries may have just
+ * expired.
  */
 function fullRecordNotices(entries: SeenRefusals["entries"], size: number): string[] {
   const full = FAMILIES.filter((of) => entries.filter(({ family }) => family === of).length >= 0.95 * size);
   if (size === 0 || full.length === 0) return [];
   const families = listText(full.map((family) => FAMILY_NAMES[family]));
-  const hint = "--refusal-log-size of run makes room for more";
+  const hint = "raise --refusal-log-size of run to record more";
   return [`warning: the record of ${families} is full (${size}): further refusals may be missing; ${hint}`];
 }
 
@@ -190,20 +190,20 @@ function jsonLines({ destinations }: Explained): string {
   return destinations.map((one) => `${JSON.stringify(one)}\n`).join("");
 }
 
-/** The most clients of a destination that are named. */
+/** Maximum number of clients of a destination that are named. */
 const MOST_CLIENTS = 10;
 
 /** The age of a time in RFC 3339. */
 type AgeOf = (time: string) => string;
 
-/** The times of a client or a destination, in words. */
+/** The times of a client or a destination, as text. */
 type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
 
-/** What the text depends on, beside the refusals. */
+/** The inputs of the text besides the refusals. */
 export interface RefusalsTextOptions {
-  /** Whether a daemon knows when refusals began; without one, nobody does. */
+  /** Whether a daemon knows when refusals began; without a daemon, this is unknown. */
   readonly isWatched: boolean;
-  /** Whether only some refusals were asked for. */
+  /** Whether only some refusals were requested. */
   readonly isFiltered?: boolean;
   /** Columns of a line; infinite if absent. */
   readonly columns?: number;
@@ -250,7 +250,7 @@ function nameOf({ address, port, protocol, service, servicePort }: RefusedDestin
   return `${service}${servicePort === "" ? "" : ` port ${servicePort}`} at ${socket}`;
 }
 
-/** The kernel does not record the cause; this one is computed from the present objects. */
+/** The kernel does not record the cause; this one is computed from the current objects. */
 function outcomeText({ now, cause }: RefusedDestination): string {
   if (cause === "client-limits") return "refused beyond a limit";
   return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;

@@ -36,7 +36,7 @@ import { run as cleanup } from "./cleanup.ts";
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv);
-  // Before the configuration is read, so that no change is missed.
+  // Created before the configuration is read, so that no change is missed.
   const poller = new ConfigPoller(textArgument(argv, "config"));
   const { options, notices } = commandOptions(argv);
   const target = textArgument(argv, "write-config-to");
@@ -76,8 +76,8 @@ async function serve(
   const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
   let reload: (() => void) | undefined;
-  // Before anything that takes time: the kernel ignores a signal that process 1 of a container does not
-  // handle.
+  // Installed before anything that takes time: the kernel ignores a signal that process 1 of a container does
+  // not handle.
   const ended = onSignals(
     {
       SIGHUP: () => readAgain(poller, reload, logger),
@@ -110,7 +110,7 @@ async function serve(
     });
     assembled = daemon;
     await daemon.start();
-    // After every step that can fail: a start that fails leaves the host's settings as they were.
+    // Done after every step that can fail, so that a failed start does not change the host's settings.
     if (!dryRun) await setUpHost(options, logger);
     reload = () => {
       const next = planned(argv, daemon.options, supported, logger);
@@ -175,7 +175,8 @@ function readAgain(poller: ConfigPoller, reload: (() => void) | undefined, logge
 }
 
 /**
- * The options to continue with; undefined when the configuration is invalid or changes nothing. Logs which.
+ * The options to continue with; undefined if the configuration is invalid or changes nothing. Logs the
+ * reason.
  */
 function planned(
   argv: Argv,
@@ -197,7 +198,7 @@ function planned(
   } catch (error) {
     logger.error(
       { error: messageOf(error), ...evidenceOf(error) },
-      "the changed configuration cannot be used; the old one stays",
+      "the changed configuration cannot be used: keeping the current one",
     );
     return undefined;
   }

@@ -52,7 +52,7 @@ async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKin
     throw new AppError(
       "HOST",
       `cannot redact, because the names of the cluster's objects are unknown: ${messageOf(error)}`,
-      { hint: 'run it again; with --daemon-socket="" the archive lacks what only the daemon knows' },
+      { hint: 'run it again; with --daemon-socket="" the archive omits the data of the daemon' },
     );
   }
 }

@@ -29,7 +29,7 @@ import { untilInterrupted } from "../signals.ts";
 import { type Progress, printable } from "../terminal.ts";
 import { addressArgument, readPort, readProtocol } from "./explain-arguments.ts";
 
-/** `trace`: real packets' ways through the chains of all tables. Removes its own table at the end. */
+/** `trace`: the paths of real packets through the chains of all tables. Removes its own table at the end. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const { query, durationMs, rate } = traceArguments(argv);
@@ -37,7 +37,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = command;
   progress.step("reading the objects");
   const request = loadRequest(argv, command);
-  // Only the objects tell the addresses of a Service.
+  // Only the objects contain the addresses of a Service.
   const desired =
     query.service === undefined
       ? await loadDesiredIfAvailable(request, "Services and pods are not named")
@@ -63,7 +63,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 const FAST_PATH_NOTICE =
-  "note: packets of connections on the fast path come by no rule and are not traced; nft-proxy connections lists these as offloaded";
+  "note: packets of connections on the fast path bypass all rules and are not traced; nft-proxy connections lists these as offloaded";
 
 function omittedNotices(omitted: number): string[] {
   if (omitted === 0) return [];
@@ -127,10 +127,10 @@ function traceArguments(argv: Argv): TraceArguments {
   const fromAddress = addressArgument(argv, "from-ip");
   const hasPort = textArgument(argv, "port") !== undefined;
   if (service !== undefined && (to !== undefined || hasPort)) {
-    throw badArgument("--service has addresses and ports of its own: leave out --to and --port");
+    throw badArgument("--service has addresses and ports of its own: omit --to and --port");
   }
   if (client !== undefined && fromAddress !== undefined) {
-    throw badArgument("--from-ip and --client are both the client's address: give one of them");
+    throw badArgument("--from-ip and --client are both the client's address: use only one of them");
   }
   const port = hasPort ? readPort(textArgument(argv, "port")) : undefined;
   const proto = textArgument(argv, "proto") ?? (hasPort ? "tcp" : undefined);
@@ -159,7 +159,7 @@ function readRate(argv: Argv): number {
 export function storyText(story: NamedStory): string {
   const { time, protocol, flags, source, destination, input, stages, message } = story;
   const kind = flags.length === 0 ? protocol : `${protocol} ${flags.join(",")}`;
-  const way = input === "" ? "from this node" : `in by ${input}`;
+  const way = input === "" ? "from this node" : `received on ${input}`;
   const head = `${time.slice(11, 23)} ${kind} ${endName(source)} to ${endName(destination)}, ${way}`;
   return `${[head, ...stagesLines(stages), `  ${message}`].map(printable).join("\n")}\n`;
 }
@@ -174,7 +174,7 @@ function stagesLines(stages: readonly NamedStage[]): string[] {
   };
   for (const stage of stages) {
     const name = `${stage.family} ${stage.table} ${stage.chain}`;
-    if (toldRules(stage).length === 0 && stage.policy !== "drop" && stage.destination === undefined) {
+    if (shownRules(stage).length === 0 && stage.policy !== "drop" && stage.destination === undefined) {
       silent.push(name);
     } else {
       tell();
@@ -186,10 +186,10 @@ function stagesLines(stages: readonly NamedStage[]): string[] {
 }
 
 /**
- * The rules without those that lead from chain to chain and nowhere else: firewalld has a dozen of them for
- * each packet. Of other software, the jumps that lead to a rule are told, too.
+ * The rules without those that only lead from chain to chain: firewalld has a dozen of these for each packet.
+ * For other software, jumps that lead to a shown rule are included.
  */
-function toldRules({ table, rules }: NamedStage): readonly NamedRule[] {
+function shownRules({ table, rules }: NamedStage): readonly NamedRule[] {
   const told: NamedRule[] = [];
   const chains = new Set<string>();
   for (const rule of rules.toReversed()) {
@@ -201,7 +201,7 @@ function toldRules({ table, rules }: NamedStage): readonly NamedRule[] {
   return told;
 }
 
-/** Whether a rule only leaves its chain, for one that is none of `chains`. */
+/** Whether a rule only leaves its chain, for a chain that is not among `chains`. */
 function doesNothing({ verdict, means }: NamedRule, chains: ReadonlySet<string>): boolean {
   if (means !== undefined) return false;
   const [, target] = /^(?:jump|goto) (.*)$/.exec(verdict) ?? [];
@@ -212,7 +212,7 @@ function stageLines(stage: NamedStage): string[] {
   const { chain, policy, destination } = stage;
   return [
     ...(destination === undefined ? [] : [`    the destination is now ${endName(destination)}`]),
-    ...toldRules(stage).map((rule) => ruleLine(rule, chain)),
+    ...shownRules(stage).map((rule) => ruleLine(rule, chain)),
     ...(policy === "drop" ? ["    policy drop"] : []),
   ];
 }

@@ -43,7 +43,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
 
 function absence(socket: string): string {
   if (socket === "") return "not asked";
-  return isDenied(socket) ? `only root may ask it at ${socket}` : `none answers at ${socket}`;
+  return isDenied(socket) ? `only root may query it at ${socket}` : `none answers at ${socket}`;
 }
 
 function versionOf({ socket, state: { version, nodeName, startedAt, now } }: RunningDaemon): DaemonVersion {

@@ -16,7 +16,7 @@ const NAMES_WITHIN_MS = 3000;
  * argument.
  * @param given the words after the program's name. Unlike other shells, bash also splits them at equals
  *   signs.
- * @returns nothing if the shell is to complete files
+ * @returns nothing if the shell should complete files
  */
 export async function completions(given: readonly string[]): Promise<string[]> {
   const last = given.at(-1) ?? "";

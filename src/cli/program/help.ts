@@ -76,7 +76,7 @@ function emptyParser(): Yargs {
     "sort-commands": false,
     "strip-aliased": true,
   } as const;
-  // Our texts name the program. yargs' texts are in English, as ours, whatever the user's language is.
+  // Our texts name the program. yargs' texts are in English like ours, regardless of the user's language.
   return yargs().scriptName("").locale("en").parserConfiguration(settings).help(false).version(false);
 }
 

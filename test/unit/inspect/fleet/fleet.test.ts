@@ -232,7 +232,7 @@ test("fleet tells which nodes eject an endpoint, and whether most do", async () 
   ]);
   expect(schemaErrors("fleet", { nodes, ejections })).toEqual([]);
   expect(fleetText(nodes).trimEnd().split("\n").slice(5)).toEqual([
-    `${silent} of shop/cart is ejected by node-a and node-b, most nodes: it does not answer, whatever its readiness probe says`,
+    `${silent} of shop/cart is ejected by node-a and node-b, most nodes: it does not answer, even if its readiness probe succeeds`,
     `${hidden} of shop/cart is ejected by node-b`,
     `${six} of shop/cart is ejected by node-a`,
     "4 nodes, 4 healthy",
