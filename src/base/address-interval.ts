@@ -1,13 +1,13 @@
 import type { Family } from "./family.ts";
 import { formatIPv6, parseIPv6 } from "./ipv6.ts";
 
-/** The addresses from `first` to `last`, both included, as numbers of 32 or 128 bits. */
+/** The addresses from `first` to `last`, inclusive, as numbers of 32 or 128 bits. */
 export interface AddressInterval {
   readonly first: bigint;
   readonly last: bigint;
 }
 
-/** Bits of an address. */
+/** Number of bits of an address. */
 export function addressWidth(family: Family): number {
   return family === "ip" ? 32 : 128;
 }

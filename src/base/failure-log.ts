@@ -79,8 +79,8 @@ export class LogLimit {
 
   /**
    * Counts a line at the time `now` of the monotonic clock, milliseconds.
-   * @returns fields to log with the line, of which the last before a pause announces it; undefined if the
-   * line must not be logged
+   * @returns the fields to log with the line, which announce a pause if it is the last line before one;
+   * undefined if the line must not be logged
    */
   fields(now: number): Readonly<Record<string, string>> | undefined {
     if (now - this.#startedAt >= WINDOW) {

@@ -1,4 +1,4 @@
-/** Formats a host for a URL or in front of a port: an IPv6 address gets brackets. */
+/** Formats a host for a URL or before a port: an IPv6 address gets brackets. */
 function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }

@@ -19,7 +19,7 @@ const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
 /** The asterisk is handled by nft-proxy: nft gets names without it. */
 const INTERFACE_PATTERN = /^(?=.{1,15}$)[a-zA-Z0-9_.-]*\*?$/;
 
-/** Node.js timers have 31 bits of milliseconds; longer ones fire at once. */
+/** Node.js timers have 31 bits of milliseconds; longer ones fire immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The kernel's timeouts are seconds in 31 bits. */

@@ -23,7 +23,7 @@ const IPTABLES = "it belongs to kube-proxy's iptables mode; see the section nfta
 const IPVS = "it belongs to kube-proxy's ipvs mode";
 const WINDOWS = "it belongs to kube-proxy on Windows";
 const API_LIMITS = "nft-proxy makes four long requests and few others, so there is nothing to limit";
-const LOG_LINES = "each log line is written to standard error at once";
+const LOG_LINES = "each log line is written to standard error immediately";
 const JSON_ONLY = "the API server is always asked for JSON";
 const MACHINE = "kube-proxy only reports it in its own machine data";
 
@@ -52,12 +52,12 @@ const IGNORED: readonly IgnoredSetting[] = [
   },
   {
     path: "iptables.localhostNodePorts",
-    reason: "nodePortAddresses decides it: add localhost",
+    reason: "use nodePortAddresses instead: add localhost",
     harmless: [true],
   },
   {
     flag: ["iptables-localhost-nodeports", "boolean"],
-    reason: "nodeport-addresses decides it: add localhost",
+    reason: "use nodeport-addresses instead: add localhost",
   },
   { path: "iptables.minSyncPeriod", reason: IPTABLES, harmless: ["1s"] },
   { path: "iptables.snatNodeInternalIP", reason: IPTABLES },

@@ -23,13 +23,17 @@ export type FlagType =
   | "string";
 
 /**
- * The value of a given flag. A text of another type than the flag's stays a text and fails validation later.
+ * The value of a given flag. A text that does not match the flag's type is kept as text and fails validation
+ * later.
  */
 export type FlagValue = boolean | number | string | readonly string[] | Readonly<Record<string, boolean>>;
 
 /** The effect of a flag. */
 export type FlagTarget =
-  /** Sets a field of the configuration. `wins` decides between the flag and a configuration file. */
+  /**
+   * Sets a field of the configuration. `wins` names the one of the flag and a configuration file that takes
+   * precedence.
+   */
   | { readonly kind: "field"; readonly path: string; readonly wins: "file" | "flag" }
   /** Is an argument of a command, and not part of the configuration. */
   | { readonly kind: "command" }
@@ -106,7 +110,10 @@ export interface Option<Value> {
   readonly fields: readonly Field[];
   /** Converts the values of `fields`, in their order and valid by the schema, to the option. */
   readonly parse: (values: readonly unknown[]) => Value;
-  /** Converts the option back to the values of `fields`; undefined for a field that need not be written. */
+  /**
+   * Converts the option back to the values of `fields`; undefined for a field that does not need to be
+   * written.
+   */
   readonly print: (value: Value) => readonly unknown[];
   readonly reload: ReloadEffect;
 }

@@ -44,9 +44,9 @@ const MOST_ELEMENTS = 12_000_000;
 /**
  * The options of nft-proxy: a row for each, with its field of KubeProxyConfiguration v1alpha1 or of our
  * section `nftProxy`, its default, flag, valid values and when a change of it takes effect. Types, schema,
- * defaults, flags, help, completion, printing, hot reload and deploy/reference.md are made of these rows. A
- * change takes effect at once where it only concerns the ruleset or the pace of syncs; the other options are
- * bound to something that is made at the start. Source of the defaults:
+ * defaults, flags, help, completion, printing, hot reload and deploy/reference.md are derived from these
+ * rows. A change takes effect immediately if it only concerns the ruleset or the pace of syncs; the other
+ * options are bound to parts that are created at the start. Source of the defaults:
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/defaults.go, of the
  * flags: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/options.go
  */
@@ -72,7 +72,7 @@ export const OPTIONS = {
     flag: setting("bind-address", "The node's primary IP, instead of the Node object's"),
     reload: "restart",
   }),
-  /** Of the health checks; undefined when they are switched off. */
+  /** The address of the health checks; undefined if they are switched off. */
   healthzBindAddress: server({
     path: "healthzBindAddress",
     hosts: { ip: "0.0.0.0", ip6: "::" },
@@ -80,7 +80,7 @@ export const OPTIONS = {
     flag: setting("healthz-bind-address", "IP and port of the health checks"),
     portFlag: "healthz-port",
   }),
-  /** Of metrics and the status page; undefined when they are switched off. */
+  /** The address of metrics and the status page; undefined if they are switched off. */
   metricsBindAddress: server({
     path: "metricsBindAddress",
     hosts: { ip: "127.0.0.1", ip6: "::1" },
@@ -113,7 +113,7 @@ export const OPTIONS = {
       reload: "restart",
     }),
   },
-  /** At most one of each family. Other modes of `detectLocal` do not use them, and accept any text. */
+  /** At most one CIDR of each family. Other modes of `detectLocal` do not use them, and accept any text. */
   clusterCIDRs: optionOf<string, ByFamily<readonly string[]>>(
     {
       path: "clusterCIDR",
@@ -157,7 +157,7 @@ export const OPTIONS = {
     flag: setting("masquerade-all", "Masquerade all traffic to cluster IPs"),
     reload: "now",
   }),
-  /** The bit of the packet mark that asks for masquerading, 0..31. */
+  /** The bit of the packet mark that requests masquerading, 0..31. */
   masqueradeBit: integer({
     path: "nftables.masqueradeBit",
     between: [0, 31],
@@ -313,7 +313,8 @@ export const OPTIONS = {
     reload: "now",
   }),
   /**
-   * Watching whether endpoints answer, for Services without the annotation; `never` ignores the annotation.
+   * How to watch whether endpoints answer, for Services without the annotation; `never` ignores the
+   * annotation.
    */
   passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
     {
@@ -340,7 +341,7 @@ export const OPTIONS = {
     preset: false,
     flag: own(
       "accept-empty-lists",
-      "Remove all rules at once if the API server lists no Services; by default only after a minute of empty lists",
+      "Remove all rules immediately if the API server lists no Services; by default only after a minute of empty lists",
     ),
     reload: "restart",
   }),
@@ -486,7 +487,7 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Whether no Service may have connections reset, or UDP flows deleted, by annotations. */
+  /** Whether to ignore the annotations by which Services have connections reset or UDP flows deleted. */
   ignoreServiceResets: boolean({
     path: "nftProxy.ignoreServiceResets",
     preset: false,
@@ -523,7 +524,7 @@ export const OPTIONS = {
       preset: [],
       flag: own(
         "fast-path-interfaces",
-        "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces but ports of bridges and bonds",
+        "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces except ports of bridges and bonds",
       ),
       reload: "restart",
     },

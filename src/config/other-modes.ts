@@ -3,7 +3,7 @@ import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
 import { boolean, choice, type Field, integer, setting, text } from "./option.ts";
 
-/** Settings of other kube-proxy modes than nftables: a configuration as given, valid by the schema. */
+/** Settings of kube-proxy modes other than nftables: a configuration as given, valid by the schema. */
 export interface ModeSettings {
   readonly mode?: string | null;
   readonly nftables?: MasqueradeFields | null;
@@ -23,7 +23,7 @@ export interface SettingNames {
   /** The mode in which an IPVS scheduler has an effect. */
   readonly ipvsMode: string;
   readonly ipvsScheduler: string;
-  /** The setting that decides instead. */
+  /** The setting that is used instead. */
   readonly ownScheduler: string;
   readonly masqueradeBit: string;
 }
@@ -55,7 +55,7 @@ export function modeWarnings(given: ModeSettings, names: SettingNames): ConfigWa
   ];
 }
 
-/** Warning that another mode of kube-proxy is run as nftables. */
+/** Warns that another mode of kube-proxy is run as nftables. */
 function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigWarning[] {
   if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
   const given =
@@ -90,7 +90,7 @@ function masqueradeWarnings(given: ModeSettings, bit: string): ConfigWarning[] {
   const reason =
     given.mode === "nftables"
       ? "it has an effect in modes other than nftables only"
-      : "nftables.masqueradeBit decides";
+      : "nftables.masqueradeBit overrides it";
   return [
     ...(masqueradeAll === true && !used.masqueradeAll
       ? [ignoredWarning("iptables.masqueradeAll", reason)]
@@ -118,7 +118,7 @@ export function sameScheduler(ipvs: string): Scheduler | undefined {
 }
 
 /**
- * Returns the scheduler that a configuration for kube-proxy's ipvs mode asks for, `random` where it has no
+ * Returns the scheduler that a configuration for kube-proxy's ipvs mode selects; `random` if it has no
  * equivalent.
  */
 export function presetScheduler({ mode, ipvs }: ModeSettings): Scheduler {
@@ -174,7 +174,7 @@ export const MODE_FIELDS: readonly Field[] = [
     flag: {
       ...setting(
         "iptables-masquerade-bit",
-        "The bit of the packet mark that asks for masquerading, 0..31; not with --proxy-mode=nftables",
+        "The bit of the packet mark that requests masquerading, 0..31; not with --proxy-mode=nftables",
       ),
       refuse: refuseNoBit,
     },

@@ -26,7 +26,7 @@ export interface ResolvedOptions {
 
 /**
  * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of
- * kube-proxy count only where they override it in kube-proxy, too; there is a warning for each of the others.
+ * kube-proxy only count if they also override the file in kube-proxy; each of the others causes a warning.
  * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every
  * one
  */
@@ -51,9 +51,7 @@ export function resolveOptions({
   };
 }
 
-/**
- * Whether a flag is one of kube-proxy's other modes, or one on which the effect of these depends, and valid.
- */
+/** Whether a flag is valid, and belongs to kube-proxy's other modes or determines their effect. */
 function decidesDefaults({ flag: { target, refuse }, value }: GivenFlag): boolean {
   return target.kind === "field" && isModeField(target.path) && refuse?.(String(value)) === undefined;
 }
@@ -100,7 +98,7 @@ function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): ConfigWarni
   if (target.kind === "ignored") return [ignoredWarning(subject, target.reason)];
   if (target.kind !== "field") return [];
   if (hasFile && target.wins === "file")
-    return [ignoredWarning(subject, "the configuration file decides it")];
+    return [ignoredWarning(subject, "the configuration file overrides it")];
   if (successor !== undefined) return [{ subject, message: `${subject} is deprecated: use --${successor}` }];
   return value === "" && ifEmpty !== undefined ? [{ subject, message: `${subject} ${ifEmpty}` }] : [];
 }

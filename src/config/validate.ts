@@ -24,7 +24,7 @@ export function schemaViolations(document: unknown): InvalidValue[] {
 
 /**
  * Validates fields of a complete configuration that depend on each other, which the schema cannot express.
- * @param invalid the values that violate the schema: fields that depend on these are not judged
+ * @param invalid the values that violate the schema: fields that depend on these are not checked
  */
 export function dependencyViolations(
   configuration: Document,

@@ -1,7 +1,7 @@
 import { quoted } from "../base/text.ts";
 import { wholeNumber } from "./named-values.ts";
 
-/** The annotation of a Service that limits the connections that a client has at a time: `100`. */
+/** The annotation of a Service that limits the concurrent connections of a client: `100`. */
 export const MAX_CONNECTIONS_ANNOTATION = "nft-proxy.io/max-connections-per-client";
 
 /** The annotation of a Service that limits the new connections of a client: `20/second burst 40`. */
@@ -14,8 +14,8 @@ const UNITS = { second: 1, minute: 60, hour: 3600 } as const;
 export type RateUnit = keyof typeof UNITS;
 
 /**
- * New connections of a client: at most `burst` at once. Of these, `amount` come back in each unit of time.
- * `amount` and `burst` are 1 to {@link MOST_RATE}.
+ * New connections of a client: a burst of at most `burst`, of which `amount` are refilled in each unit of
+ * time. `amount` and `burst` are 1 to {@link MOST_RATE}.
  */
 export interface ConnectionRate {
   readonly amount: number;
@@ -23,30 +23,32 @@ export interface ConnectionRate {
   readonly burst: number;
 }
 
-/** The limits of each client of a service port, over all addresses of the Service; one of them at least. */
+/**
+ * The limits of each client of a service port, over all addresses of the Service; at least one of the two.
+ */
 export interface ClientLimits {
-  /** Connections at a time: 1 to {@link MOST_AT_A_TIME}. */
+  /** Concurrent connections: 1 to {@link MOST_CONCURRENT}. */
   readonly connections?: number;
   readonly rate?: ConnectionRate;
 }
 
 /**
- * Maximum of a limit of connections. For a new connection, the kernel looks at all connections of the client
+ * Maximum of a limit of connections. For a new connection, the kernel examines all connections of the client
  * to the service port: 0.1 ms for 1,000, and 2.4 ms for 10,000 (6.18).
  */
-const MOST_AT_A_TIME = 1000;
+const MOST_CONCURRENT = 1000;
 
 /** Maximum of the numbers in a rate. */
 const MOST_RATE = 1000;
 
 /**
- * The rate of clients whose connections are limited without a rate. Each new connection, even a refused one,
- * costs the kernel a look at the others. Some kernels (5.19 and newer, without a correction of late 2025)
- * forget only nine refused connections of a client in each tick of their clock.
+ * The rate of clients whose connections are limited without a rate. For each new connection, even a refused
+ * one, the kernel examines the others. Some kernels (5.19 and newer, without a fix of late 2025) release only
+ * nine refused connections of a client in each tick of their clock.
  */
 export const GREATEST_RATE: ConnectionRate = { amount: MOST_RATE, per: "second", burst: MOST_RATE };
 
-/** Maximum time after which a burst is whole again, for which the kernel remembers a client. Seconds. */
+/** Maximum time until a burst is refilled, for which the kernel remembers a client. Seconds. */
 const LONGEST_REFILL = 3600;
 
 /**
@@ -55,20 +57,23 @@ const LONGEST_REFILL = 3600;
  */
 export const MOST_CLIENT_LIMITS = 256;
 
-/** Parses a limit of connections. @returns the limit, or why there is none: the predicate of a sentence */
+/**
+ * Parses a limit of connections.
+ * @returns the limit, or the reason why it is invalid: the predicate of a sentence
+ */
 export function parseMaxConnections(
   text: string,
 ): { readonly connections: number } | { readonly reason: string } {
   const connections = wholeNumber(text.trim());
-  if (connections !== undefined && connections >= 1 && connections <= MOST_AT_A_TIME) return { connections };
-  return { reason: `must be a number from 1 to ${MOST_AT_A_TIME}, not ${quoted(text)}` };
+  if (connections !== undefined && connections >= 1 && connections <= MOST_CONCURRENT) return { connections };
+  return { reason: `must be a number from 1 to ${MOST_CONCURRENT}, not ${quoted(text)}` };
 }
 
 const RATE = /^(\d{1,6})\/(second|minute|hour)(?: +burst +(\d{1,6}))?$/;
 
 /**
- * Parses a rate of new connections. Without a burst, that is the amount.
- * @returns the rate, or why there is none: the predicate of a sentence
+ * Parses a rate of new connections. The default burst is the amount.
+ * @returns the rate, or the reason why it is invalid: the predicate of a sentence
  */
 export function parseNewConnections(
   text: string,
@@ -83,11 +88,11 @@ export function parseNewConnections(
   if (numbers.some((number) => number < 1 || number > MOST_RATE))
     return { reason: `must have numbers from 1 to ${MOST_RATE}, not ${quoted(text)}` };
   if (refillSeconds(rate) > LONGEST_REFILL)
-    return { reason: `must have a burst that comes back within an hour, not ${quoted(text)}` };
+    return { reason: `must have a burst that is refilled within an hour, not ${quoted(text)}` };
   return { rate };
 }
 
-/** Time until a client that makes no connections may make a whole burst again. Seconds, rounded up. */
+/** Time until a client without new connections may open a whole burst again. Seconds, rounded up. */
 export function refillSeconds({ amount, per, burst }: ConnectionRate): number {
   return Math.ceil((burst * UNITS[per]) / amount);
 }
@@ -100,11 +105,11 @@ export function rateNumber({ amount, per, burst }: ConnectionRate): number {
   return (Object.keys(UNITS).indexOf(per) * 2 ** 14 + burst) * 2 ** 14 + amount;
 }
 
-/** Formats limits: `100 connections at a time and 20 new ones per second (40 at once)`. */
+/** Formats limits: `100 connections at a time and 20 new ones per second (burst 40)`. */
 export function clientLimitsText({ connections, rate }: ClientLimits): string {
   const atATime = connections === undefined ? [] : [`${connections} connections at a time`];
   if (rate === undefined) return atATime.join();
   const what = connections === undefined ? "new connections" : "new ones";
-  const fresh = `${rate.amount} ${what} per ${rate.per} (${rate.burst} at once)`;
+  const fresh = `${rate.amount} ${what} per ${rate.per} (burst ${rate.burst})`;
   return [...atATime, fresh].join(" and ");
 }

@@ -1,13 +1,13 @@
 import { durationText, parseDuration } from "../base/duration.ts";
 import { quoted } from "../base/text.ts";
 
-/** The annotation of a Service that says what becomes of TCP connections to an endpoint that left it. */
+/** The annotation of a Service that determines whether TCP connections to a removed endpoint are reset. */
 export const ON_REMOVED_ANNOTATION = "nft-proxy.io/on-endpoint-removed";
 
 /** The annotation of a Service that limits how long a terminating endpoint keeps its connections: `60s`. */
 export const DRAIN_TIMEOUT_ANNOTATION = "nft-proxy.io/drain-timeout";
 
-/** Whether clients of endpoints that are gone wait (`keep`) or get a reset. */
+/** Whether clients of removed endpoints wait (`keep`) or get a reset. */
 export const ON_REMOVED = ["keep", "reset"] as const;
 
 /** One of {@link ON_REMOVED}. */
@@ -16,7 +16,10 @@ export type OnRemoved = (typeof ON_REMOVED)[number];
 const SHORTEST_DRAIN = 1000;
 const LONGEST_DRAIN = 3_600_000;
 
-/** Parses `keep` or `reset`. @returns the value, or why there is none: the predicate of a sentence */
+/**
+ * Parses `keep` or `reset`.
+ * @returns the value, or the reason why it is invalid: the predicate of a sentence
+ */
 export function parseOnRemoved(
   text: string,
 ): { readonly onEndpointRemoved: OnRemoved } | { readonly reason: string } {
@@ -28,7 +31,7 @@ export function parseOnRemoved(
 
 /**
  * Parses a drain timeout, 1s to 1h in Go's format.
- * @returns milliseconds, or why there is none: the predicate of a sentence
+ * @returns milliseconds, or the reason why it is invalid: the predicate of a sentence
  */
 export function parseDrainTimeout(
   text: string,

@@ -17,12 +17,15 @@ interface TimedState {
 }
 
 /**
- * The kernel's longest default. No connection then stays longer in the node's conntrack table, which all
- * Services share, than one without the annotation may. Seconds.
+ * The kernel's longest default. With it, no connection stays longer in the node's conntrack table, which all
+ * Services share, than one without the annotation. Seconds.
  */
 const LONGEST = 432_000;
 
-/** Maximum for connections that begin or end: as long as kube-proxy lets one wait for its end. Seconds. */
+/**
+ * Maximum for connections that begin or end: the time that kube-proxy lets a closing connection wait.
+ * Seconds.
+ */
 const LONGEST_END = 3600;
 
 /** The timeouts by name, as in the kernel's settings (`nf_conntrack_tcp_timeout_close_wait`). */
@@ -61,7 +64,7 @@ const DURATION = /^(?:\d{1,7}[hms])+$/;
 
 const RULE = 'must be a list such as "tcp-established=2h,udp-stream=5m"';
 
-/** The valid values in seconds, from 1: the kernel ends a connection with a timeout of 0 at once. */
+/** The valid values in seconds, from 1: the kernel ends a connection with a timeout of 0 immediately. */
 const RANGES = Object.fromEntries(
   TIMEOUT_NAMES.map((name) => [name, rangeTo(TIMED_STATES[name].most)]),
 ) as Readonly<Record<TimeoutName, ValueRange>>;
@@ -73,8 +76,8 @@ function rangeTo(most: number): ValueRange {
 
 /**
  * Parses a list such as `tcp-established=2h,udp-stream=5m`.
- * @returns the timeouts in the order of {@link TIMEOUT_NAMES}, or why there are none: the predicate of a
- * sentence
+ * @returns the timeouts in the order of {@link TIMEOUT_NAMES}, or the reason why they are invalid: the
+ * predicate of a sentence
  */
 export function parseConnectionTimeouts(
   text: string,
@@ -93,7 +96,7 @@ export const KERNEL_TIMEOUTS = Object.fromEntries(
 
 /**
  * The timeouts of connections on a node in seconds: the kernel's defaults, and those that the proxy's options
- * replace. Other settings of an administrator (sysctl) are not known.
+ * replace. Other settings of an administrator (sysctl) are unknown.
  */
 export function nodeTimeouts({
   tcpEstablishedTimeoutMs,

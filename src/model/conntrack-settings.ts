@@ -2,7 +2,7 @@
 export interface ConntrackSettings {
   /** Entries per CPU core. 0 also disables `min`. */
   readonly maxPerCore: number;
-  /** Minimum number of entries, whatever `maxPerCore` yields. */
+  /** Minimum number of entries, regardless of `maxPerCore`. */
   readonly min: number;
   readonly tcpEstablishedTimeoutMs: number;
   readonly tcpCloseWaitTimeoutMs: number;

@@ -77,7 +77,7 @@ function byTarget(a: Endpoint, b: Endpoint): number {
   return a.target < b.target ? -1 : 1;
 }
 
-/** Of each target the preferred entry. @param sorted by target */
+/** Keeps the preferred entry of each target. @param sorted by target */
 function withoutRepeated(sorted: Endpoint[]): Endpoint[] {
   let last = 0;
   for (let next = 1; next < sorted.length; next++) {

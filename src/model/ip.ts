@@ -21,7 +21,7 @@ export function familyOf(address: string): Family {
 
 /**
  * An address in the form nft prints, or undefined when `text` is not one (or not one of `family`). Strict: no
- * leading zeros, zone, port, prefix length or blanks. IPv4-mapped IPv6 is refused, as it stands for an
+ * leading zeros, zone, port, prefix length or blanks. IPv4-mapped IPv6 is refused, because it represents an
  * address of the other family.
  */
 export function canonicalAddress(text: string, family?: Family): string | undefined {

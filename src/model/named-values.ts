@@ -3,7 +3,7 @@ import { quoted } from "../base/text.ts";
 
 /** The valid values of a name: numbers from `least` to `most`. */
 export interface ValueRange {
-  /** Returns the number that a text means; undefined if it means none. */
+  /** Parses the number in a text; undefined if it is invalid. */
   readonly read: (text: string) => number | undefined;
   readonly least: number;
   readonly most: number;
@@ -15,10 +15,11 @@ export interface ValueRange {
 const MOST_OF_WORD = 40;
 
 /**
- * Parses a list such as `tcp-established=2h,udp-stream=5m`, in which each name may stand once.
+ * Parses a list such as `tcp-established=2h,udp-stream=5m`, in which each name may occur once.
  * @param rule what the text must be, as the predicate of a sentence
  * @param ranges the names and their valid values
- * @returns the values in the order of `ranges`, or why there are none: the predicate of a sentence
+ * @returns the values in the order of `ranges`, or the reason why they are invalid: the predicate of a
+ * sentence
  */
 export function parseNamedValues<Name extends string>(
   text: string,

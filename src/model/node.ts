@@ -36,7 +36,7 @@ export interface ServiceCIDR {
   readonly cidrs: ByFamily<readonly string[]>;
 }
 
-/** On which of the node's addresses NodePorts and health checks answer. Loopback never does. */
+/** The addresses of the node on which NodePorts and health checks answer. Loopback never does. */
 export type NodePortAddresses =
   | { readonly kind: "all" }
   | { readonly kind: "addresses"; readonly addresses: readonly string[] };

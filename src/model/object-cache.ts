@@ -11,11 +11,11 @@ const FEW = 32;
 /** The slices of one Service: a list, or a map by name if there are many. */
 type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
 
-/** What to ignore of Services: all of it counts by default. */
+/** The parts of Services to ignore; none by default. */
 interface CacheOptions {
   /** False to ignore `spec.externalIPs`. */
   readonly serviceExternalIPs?: boolean;
-  /** True to ignore the annotations about connections to endpoints that leave. */
+  /** True to ignore the annotations about connections to removed endpoints. */
   readonly ignoreServiceResets?: boolean;
 }
 
@@ -153,7 +153,7 @@ export class ObjectCache {
     return this.#ejected;
   }
 
-  /** Takes an endpoint out of the lists of Services that are watched, or lets it return. */
+  /** Ejects an endpoint from the lists of watched Services, or readmits it. */
   setEjected(family: Family, target: string, isEjected: boolean, services: Iterable<ServiceName>): void {
     const targets = this.#ejected[family];
     if (targets.has(target) === isEjected) return;

@@ -3,10 +3,10 @@ import type { Family } from "../base/family.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import { parseNamedValues, wholeNumber } from "./named-values.ts";
 
-/** The annotation of a Service that has this node watch whether its endpoints answer. */
+/** The annotation of a Service that makes this node watch whether its endpoints answer. */
 export const PASSIVE_HEALTH_ANNOTATION = "nft-proxy.io/passive-health-check";
 
-/** How a Service's endpoints are watched. */
+/** The settings for watching a Service's endpoints. */
 export interface PassiveHealthCheck {
   /** New connections without any answer after which an endpoint is asked. */
   readonly failures: number;
@@ -49,7 +49,7 @@ const RANGES = {
 
 /**
  * Parses a setting: `on`, `off`, or names with values; absent ones have their defaults.
- * @returns the setting, or why there is none: the predicate of a sentence
+ * @returns the setting, or the reason why it is invalid: the predicate of a sentence
  */
 export function parsePassiveHealthCheck(
   text: string,
@@ -88,7 +88,10 @@ interface WatchablePort {
   readonly spec: { readonly protocol: Protocol };
 }
 
-/** How a port of a Service is watched; undefined if it is not: other protocols have no answer to wait for. */
+/**
+ * The settings for watching a port of a Service; undefined if it is not watched: other protocols have no
+ * answer to wait for.
+ */
 export function passiveHealthOf(
   { service, spec }: WatchablePort,
   byDefault: PassiveHealthSetting,
@@ -99,7 +102,7 @@ export function passiveHealthOf(
 }
 
 /**
- * How many endpoints of a list may be ejected: at most the share, and never the last.
+ * The number of endpoints of a list that may be ejected: at most the share, and never the last one.
  * @param length the number of endpoints in the list
  * @param maxEjected the share, in percent
  */
@@ -110,7 +113,7 @@ export function mostEjected(length: number, maxEjected: number): number {
 /** New connections in a row that an endpoint did not answer; 0 if an earlier process counted them. */
 export interface Unanswered {
   readonly attempts: number;
-  /** How many of them it refused. */
+  /** The number of them that it refused. */
   readonly resets: number;
 }
 
@@ -124,7 +127,9 @@ export interface EjectedEndpoint extends Unanswered {
   readonly at: number;
 }
 
-/** Formats what clients met: `refused 5 of 5 new connections`, `answered none of 4 new connections`. */
+/**
+ * Formats the results of connections: `refused 5 of 5 new connections`, `answered none of 4 new connections`.
+ */
 export function unansweredText({ attempts, resets }: Unanswered): string {
   const refused = Math.min(attempts, resets);
   const of = `${attempts} new connections`;

@@ -20,15 +20,15 @@ export interface ServicePortSpec {
   readonly ranges?: readonly PortRange[];
 }
 
-/** Ports from the first to the last, both included: 1..65535. */
+/** Ports from the first to the last, inclusive: 1..65535. */
 export interface PortRange {
   readonly first: number;
   readonly last: number;
 }
 
 /**
- * Maximum number of ranges served at one address and protocol, by precedence: they take 0.1 s to divide. Many
- * tenants may name one address, and more ranges would delay everybody's changes.
+ * Maximum number of ranges served at one address and protocol, by precedence: dividing so many takes 0.1 s.
+ * Many tenants may name one address, and more ranges would delay everybody's changes.
  */
 export const MOST_RANGES_OF_ADDRESS = 2000;
 
@@ -46,7 +46,7 @@ export interface InvalidAnnotation {
   readonly annotation: ServiceAnnotation;
   /** The predicate of a sentence: `must be on or off`. */
   readonly reason: string;
-  /** What happens instead: `it is ignored`. */
+  /** The behaviour instead: `it is ignored`. */
   readonly consequence: string;
 }
 
@@ -57,7 +57,7 @@ export interface InvalidAnnotation {
 export interface Service {
   readonly name: ServiceName;
   readonly uid: string;
-  /** `metadata.creationTimestamp`, milliseconds since 1970; 0 when absent. Decides contested keys. */
+  /** `metadata.creationTimestamp`, milliseconds since 1970; 0 when absent. Decides conflicts. */
   readonly createdAt: number;
   /** "" for a family that the Service does not have. */
   readonly clusterIPs: ByFamily<string>;
@@ -75,7 +75,7 @@ export interface Service {
   readonly passiveHealthCheck?: PassiveHealthCheck | "off";
   /** From the annotations; undefined for none. */
   readonly clientLimits?: ClientLimits | undefined;
-  /** What becomes of TCP connections to endpoints that left; undefined for the proxy's default. */
+  /** Whether TCP connections to removed endpoints are reset; undefined for the proxy's default. */
   readonly onEndpointRemoved?: OnRemoved;
   /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
   readonly drainTimeoutMs?: number;

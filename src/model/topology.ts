@@ -16,7 +16,7 @@ export interface EndpointChoice {
   readonly cluster: readonly Endpoint[];
   /** For "Local" policy; empty when the service port never uses it. */
   readonly local: readonly Endpoint[];
-  /** Whether any endpoint is usable, though perhaps not from here. */
+  /** Whether any endpoint is usable, even if not from this node. */
   readonly hasAny: boolean;
   readonly topology: TopologyMode;
   readonly clusterFallback: FallbackMode;
@@ -81,7 +81,7 @@ export function chooseEndpoints(
   };
 }
 
-/** The endpoints that passive health checks take out of lists. */
+/** The endpoints that passive health checks eject from lists. */
 export interface Ejection {
   /** `address . port`, in the order of ejection. */
   readonly targets: ReadonlySet<string>;
@@ -89,7 +89,7 @@ export interface Ejection {
   readonly maxEjected: number;
 }
 
-/** Never takes out more than the share, nor the last: those ejected first go first. */
+/** Never removes more than the share, or the last endpoint. Removes them in the order of ejection. */
 function withoutEjected(
   list: readonly Endpoint[],
   ejection: Ejection | undefined,
@@ -161,7 +161,7 @@ function isDraining({ source }: Endpoint): boolean {
   return !source.ready && source.serving && source.terminating;
 }
 
-/** Hints count only when every ready endpoint has them and one of them names our place. */
+/** Hints count only when every ready endpoint has them and one of them names our node or zone. */
 function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
   let nodeHinted = true;
   let zoneHinted = true;

@@ -54,7 +54,7 @@ export interface Assumption {
   readonly changes: number;
 }
 
-/** One possible course of a packet: its current fields and its position in the rules. */
+/** One possible path of a packet: its current fields and its position in the rules. */
 export interface Branch {
   /** Whether to record effects and steps. */
   readonly withSteps: boolean;

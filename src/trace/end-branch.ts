@@ -6,7 +6,7 @@ import type { Ending, UndecidedRule } from "./outcome.ts";
 import { setOf } from "./set-lookup.ts";
 
 /**
- * Records that a rule that may match is assumed not to.
+ * Records the assumption that a rule that may match does not match.
  * @param statement the statement that has an effect if it matches
  */
 export function assume(branch: Branch, statement: AnyStatement): void {

@@ -133,7 +133,7 @@ function padding(length: number): number[] {
 
 type HashedField = "saddr" | "daddr" | "sport" | "dport";
 
-/** The offset of the source address in the network header, in bits, and the fields behind it. */
+/** The offset of the source address in the network header, in bits, and the fields after it. */
 const ADDRESSES_AT = { ip: 96, ip6: 64 } as const satisfies ByFamily<number>;
 const FIELDS: readonly HashedField[] = ["saddr", "daddr", "sport", "dport"];
 

@@ -33,7 +33,7 @@ export type Effect =
   /** A client has as many connections, or makes as many new ones, as a limit allows. */
   | { readonly kind: "beyond"; readonly set: string; readonly most: number };
 
-/** The position of a rule, and the rule as it stands. */
+/** The position of a rule, and the rule itself. */
 export interface RulePlace {
   readonly hook: Hook;
   readonly table: TableName;

@@ -36,7 +36,7 @@ export function payloadValue({ packet, family }: Evaluation, branch: Branch, pay
 }
 
 /**
- * Stands for the bytes that `th dport` reads in an echo request: its checksum, which equals a given port in
+ * Represents the bytes that `th dport` reads in an echo request: its checksum, which equals a given port in
  * one of 65,536 packets. No port has this number.
  */
 const CHECKSUM = 65_536;

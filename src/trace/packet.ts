@@ -11,11 +11,14 @@ export interface Packet {
     readonly at: "pod" | "outside" | "node";
     /** The incoming interface; absent if not known. The node's own packets have none. */
     readonly iifname?: string;
-    /** The address stands for clients of its kind: a hash over it is taken for a random number. */
+    /**
+     * Whether the address represents all clients of its kind: a hash over it is then treated as a random
+     * number.
+     */
     readonly isAssumed?: boolean;
   };
   readonly to: string;
-  /** Of an echo request, its id: connection tracking keeps requests apart by it. */
+  /** Of an echo request, its id: connection tracking distinguishes requests by it. */
   readonly port: number;
   /** An ICMP packet is an echo request, or its answer. */
   readonly protocol: "tcp" | "udp" | "sctp" | EchoProtocol;
@@ -40,7 +43,7 @@ export interface AnsweredConnection {
 
 /** The facts about the node for routing. */
 export interface Host {
-  /** Addresses of the node's interfaces, loopback apart; canonical. */
+  /** Addresses of the node's interfaces except loopback; canonical. */
   readonly localAddresses: ReadonlySet<string>;
   /** Returns the interface for the route to an address; undefined if not known. */
   readonly interfaceTo?: (address: string) => string | undefined;
@@ -67,7 +70,10 @@ export function isLoopback(address: string): boolean {
   return address.startsWith("127.") || address === "::1";
 }
 
-/** Whether the node itself owns an address: `fib ... type local`, and what goes to the input hook. */
+/**
+ * Whether the node itself owns an address: `fib ... type local`, and the destinations of packets in the input
+ * hook.
+ */
 export function isLocal(host: Host, address: string): boolean {
   return host.localAddresses.has(address) || isLoopback(address);
 }

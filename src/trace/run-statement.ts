@@ -33,7 +33,7 @@ const UNDECIDED: Result = { kind: "undecided" };
 const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
 const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
-/** `flow` only changes the way of later packets, and `ct timeout` the life of the connection. */
+/** `flow` only changes the path of later packets, and `ct timeout` the lifetime of the connection. */
 const PASSIVE = ["match", "counter", "flow", "ct timeout", "noEffect", "condition"];
 
 /** Whether a statement only compares, counts or logs. */
@@ -119,7 +119,7 @@ function isDrawn(expression: AnyExpression): boolean {
   return typeof expression === "object" && "jhash" in expression;
 }
 
-/** The limit of a statement that counts: connections, or packets at once. It matches only beyond that. */
+/** The limit of a statement that counts: connections, or packets in a burst. It matches only beyond that. */
 function limitOf(statement: AnyElementStatement): readonly number[] {
   if ("ct count" in statement) return [statement["ct count"].val];
   return "limit" in statement ? [statement.limit.burst] : [];

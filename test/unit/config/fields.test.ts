@@ -350,7 +350,7 @@ describe("the section iptables", () => {
     expect(resolve("iptables", `${GIVEN}nftables: {masqueradeBit: 21}\n`)).toEqual({
       all: true,
       bit: 21,
-      warnings: ["iptables.masqueradeBit is ignored: nftables.masqueradeBit decides"],
+      warnings: ["iptables.masqueradeBit is ignored: nftables.masqueradeBit overrides it"],
     });
   });
 });

@@ -209,17 +209,17 @@ describe("options from a configuration file", () => {
     expect(warnings).toEqual([
       {
         subject: "--bind-address-hard-fail",
-        message: "--bind-address-hard-fail is ignored: the configuration file decides it",
+        message: "--bind-address-hard-fail is ignored: the configuration file overrides it",
       },
       {
         subject: "--conntrack-min",
-        message: "--conntrack-min is ignored: the configuration file decides it",
+        message: "--conntrack-min is ignored: the configuration file overrides it",
       },
       {
         subject: "--ipvs-scheduler",
-        message: "--ipvs-scheduler is ignored: the configuration file decides it",
+        message: "--ipvs-scheduler is ignored: the configuration file overrides it",
       },
-      { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file decides it" },
+      { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file overrides it" },
     ]);
   });
 

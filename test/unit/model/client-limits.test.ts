@@ -47,7 +47,7 @@ describe("a limit of new connections", () => {
     ["0/second", /^must have numbers from 1 to 1000,/],
     ["1/second burst 0", /^must have numbers from 1 to 1000,/],
     ["1001/second", /^must have numbers from 1 to 1000,/],
-    ["10/hour burst 11", /^must have a burst that comes back within an hour/],
+    ["10/hour burst 11", /^must have a burst that is refilled within an hour/],
   ])("may not be %j", (text, reason) => {
     const parsed = parseNewConnections(text);
     expect(parsed).toEqual({ reason: expect.stringMatching(reason) });
@@ -72,8 +72,8 @@ describe("a limit of new connections", () => {
 test("limits are described in words", () => {
   const rate = { amount: 20, per: "second", burst: 40 } as const;
   expect(clientLimitsText({ connections: 100 })).toBe("100 connections at a time");
-  expect(clientLimitsText({ rate })).toBe("20 new connections per second (40 at once)");
+  expect(clientLimitsText({ rate })).toBe("20 new connections per second (burst 40)");
   expect(clientLimitsText({ connections: 100, rate })).toBe(
-    "100 connections at a time and 20 new ones per second (40 at once)",
+    "100 connections at a time and 20 new ones per second (burst 40)",
   );
 });
