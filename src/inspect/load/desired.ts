@@ -1,5 +1,6 @@
 import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
+import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { allInterfaceAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -7,6 +8,7 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import { type ReadOptions, readFiles } from "../../kube/files/read-files.ts";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import { RESOURCE_NAMES } from "../../kube/source.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { ObjectCache } from "../../model/object-cache.ts";
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
@@ -15,6 +17,7 @@ import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
+import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
 import {
   type DesiredOrigin,
@@ -59,8 +62,10 @@ export async function loadDesired(
   onService?: (service: unknown) => void,
 ): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
-  if (request.daemon !== undefined)
+  if (request.daemon !== undefined) {
+    refuseUnlisted(request.daemon);
     return await renderObjects(request, held ?? (await daemonObjects(request.daemon)), ejectedOf(request));
+  }
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
   return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
@@ -76,8 +81,8 @@ export interface DesiredIfAvailable extends Desired {
 export const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
 /**
- * Loads the desired state as {@link loadDesired} does. If no API server answers, the result has no objects,
- * and a notice says so.
+ * Loads the desired state as {@link loadDesired} does. If no API server answers, or none has answered the
+ * daemon, the result has no objects, and a notice says so.
  * @param without the command's behaviour without objects, for the notice: `following the kernel's rules
  * alone`
  */
@@ -85,16 +90,34 @@ export async function loadDesiredIfAvailable(
   request: LoadRequest,
   without: string,
   onService?: (service: unknown) => void,
+  held?: DaemonObjects,
 ): Promise<DesiredIfAvailable> {
   const { paths, daemon } = request;
   try {
-    return { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
+    return { ...(await loadDesired(request, held, onService)), objectsKnown: true };
   } catch (error) {
-    if (paths.length > 0 || daemon !== undefined || !(error instanceof AppError)) throw error;
+    if (paths.length > 0 || !(error instanceof AppError)) throw error;
+    if (daemon !== undefined && error.code !== "API_UNAVAILABLE") throw error;
     const nothing = await renderObjects(request, NO_OBJECTS);
     const notices = [`warning: objects unavailable, ${without}: ${error.message}`];
     return { ...nothing, notices, objectsKnown: false };
   }
+}
+
+/**
+ * Refuses a daemon that has not listed every resource since its start: what it holds is not the cluster's
+ * state.
+ */
+function refuseUnlisted({ state: { nodeName, sources } }: RunningDaemon): void {
+  const awaited = RESOURCE_NAMES.filter((name) => !sources[name].synced);
+  if (awaited.length === 0) return;
+  const failure = awaited.map((name) => sources[name].failure).find((reason) => reason !== "");
+  const reason = failure === undefined ? "" : `: ${failure}`;
+  throw new AppError(
+    "API_UNAVAILABLE",
+    `the daemon on ${nodeName} has not listed ${listText(awaited)} since its start${reason}`,
+    { hint: "rules of an earlier run stay in force: nft-proxy explain --live ADDRESS:PORT follows them" },
+  );
 }
 
 /**

@@ -118,22 +118,30 @@ async function loadObjects(
     const desired = await loadFromFiles(request, { thorough: true });
     return { ...desired, unserved: unservedAmong(writtenServices(desired.files)), objectsKnown: true };
   }
-  if (request.daemon !== undefined) return await objectsOfDaemon(request, request.daemon, query, held);
   const isDispensable = rules === "live" ? query?.kind === "connection" : rules === "live-without-objects";
-  return await objectsOfCluster(request, isDispensable);
+  if (request.daemon === undefined) return await objectsOfCluster(request, isDispensable);
+  return await objectsOfDaemon(request, request.daemon, isDispensable, query, held);
 }
 
+/** What is done without objects, for the notice. */
+const WITHOUT_OBJECTS = "following the kernel's rules alone";
+
+/** @param isDispensable whether the kernel's rules can answer the query without objects */
 async function objectsOfDaemon(
   request: LoadRequest,
   daemon: RunningDaemon,
+  isDispensable: boolean,
   query: ExplainQuery | undefined,
   held: DaemonObjects | undefined,
 ): Promise<LoadedObjects> {
-  const desired = await loadDesired(request, held);
+  const desired = isDispensable
+    ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, undefined, held)
+    : { ...(await loadDesired(request, held)), objectsKnown: true };
+  if (!desired.objectsKnown) return { ...desired, unserved: unservedAmong([]) };
   const unserved = isOfOthers(query, desired) ? await unservedServices(daemon) : unservedAmong([]);
   const { problem } = unserved;
   const notices = problem === undefined ? [] : [`warning: Services of other proxies are unknown: ${problem}`];
-  return { ...desired, unserved, notices, objectsKnown: true };
+  return { ...desired, unserved, notices };
 }
 
 /** Whether a query is about a Service that the daemon does not store: it only stores those that it serves. */
@@ -144,12 +152,12 @@ function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired):
   return state.families[familyOf(to)]?.frontendAt(to, protocol, port, true) === undefined;
 }
 
-/** @param isDispensable whether the kernel's rules can answer the query without objects */
+/** @param isDispensable as for {@link objectsOfDaemon} */
 async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
   const written: unknown[] = [];
   const onService = (service: unknown) => written.push(service);
   const desired = isDispensable
-    ? await loadDesiredIfAvailable(request, "following the kernel's rules alone", onService)
+    ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, onService)
     : { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
   return { ...desired, unserved: unservedAmong(written) };
 }
