@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, byFamily } from "../../base/family.ts";
+import { firstSorted } from "../../base/first-sorted.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { counted, socketText } from "../../base/text.ts";
@@ -220,29 +221,15 @@ function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
     clients: new Set(entries.map(({ client }) => client)).size,
     destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`))
       .size,
-    latest: latestOf(entries).map(({ client, address, protocol, port }) => {
+    latest: firstSorted(entries, MOST_LATEST, latestFirst).map(({ client, address, protocol, port }) => {
       return `${client} to ${socketText(address, port)}/${protocol}`;
     }),
   };
 }
 
-/** Returns the latest entries without sorting all, as there may be 100,000. */
-function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
-  const latest: RefusalEntry[] = [];
-  for (const entry of entries) {
-    const last = latest.at(-1);
-    if (latest.length === MOST_LATEST && last !== undefined && !isBefore(entry, last)) continue;
-    const after = latest.findIndex((other) => isBefore(entry, other));
-    latest.splice(after === -1 ? latest.length : after, 0, entry);
-    latest.length = Math.min(latest.length, MOST_LATEST);
-  }
-  return latest;
-}
-
 /**
  * Orders the later packet first. The kernel lists entries in no order, so equal times are ordered by text.
  */
-function isBefore(one: RefusalEntry, other: RefusalEntry): boolean {
-  if (one.silentFor !== other.silentFor) return one.silentFor < other.silentFor;
-  return refusalKey(one) < refusalKey(other);
+function latestFirst(entry: RefusalEntry): string {
+  return `${String(entry.silentFor).padStart(9, "0")} ${refusalKey(entry)}`;
 }
