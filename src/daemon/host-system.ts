@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { allLocalAddresses } from "../kernel/addresses.ts";
-import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
+import { conntrackTable, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
@@ -54,7 +54,7 @@ export const hostSystem: HostSystem = {
   clock: systemClock,
   readHost: (options) => readHostView(options, hostFiles),
   localAddresses: () => allLocalAddresses(hostFiles),
-  flows: new Conntrack("conntrack"),
+  flows: conntrackTable(),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),

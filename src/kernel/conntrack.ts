@@ -49,63 +49,48 @@ export interface FlowTable {
 const UDP: readonly string[] = ["-p", "udp"];
 const UNANSWERED_TCP: readonly string[] = ["-p", "tcp", "--state", "SYN_SENT"];
 
-/** {@link FlowTable} through conntrack-tools 1.4.6 or newer. */
-export class Conntrack implements FlowTable {
-  readonly #path: string;
-  readonly #stream: StreamLines;
-
-  /** @param path path or name of the program */
-  constructor(path: string, stream: StreamLines = streamLines) {
-    this.#path = path;
-    this.#stream = stream;
-  }
-
-  /**
-   * Listing also makes the kernel delete expired flows. Offloaded ones need this, as none of their packets
-   * causes it.
-   */
-  udpFlows(): AsyncIterable<Flow> {
-    return this.#list(UDP);
-  }
-
-  unansweredConnections(): AsyncIterable<Flow> {
-    return this.#list(UNANSWERED_TCP);
-  }
-
-  async *#list(kind: readonly string[]): AsyncIterable<Flow> {
+/**
+ * Returns the {@link FlowTable} through conntrack-tools 1.4.6 or newer. Listing also makes the kernel delete
+ * expired flows. Offloaded ones need this, as none of their packets causes it.
+ * @param path path or name of the program
+ */
+export function conntrackTable(path = "conntrack", stream: StreamLines = streamLines): FlowTable {
+  async function* list(kind: readonly string[]): AsyncIterable<Flow> {
     for (const family of FAMILIES) {
       const args = ["-L", ...familyArguments(family), ...kind, "-o", "id"];
-      for await (const line of this.#stream(this.#path, args)) {
+      for await (const line of stream(path, args)) {
         const flow = parseFlow(line);
         if (flow !== undefined) yield flow;
       }
     }
   }
-
-  /**
-   * Uses one process that reads a file. With `--load-file -` conntrack opens /dev/stdin, which fails for the
-   * socket that Node.js gives to a child process (1.4.8).
-   */
-  async expireFlows(flows: readonly Flow[]): Promise<void> {
-    const directory = await mkdtemp(join(tmpdir(), "nft-proxy-flows-"));
-    try {
-      const file = join(directory, "flows");
-      await writeFile(file, flows.map((flow) => `${expiry(flow).join(" ")}\n`).join(""));
-      for await (const _ of this.#stream(this.#path, ["--load-file", file]));
-    } finally {
-      await rm(directory, { recursive: true, force: true });
-    }
-  }
-
-  async deleteFlowsLike(flows: readonly Flow[]): Promise<void> {
-    for (const args of groupBy(flows.map(deletion), (args) => args.join(" ")).values()) {
+  return {
+    udpFlows: () => list(UDP),
+    unansweredConnections: () => list(UNANSWERED_TCP),
+    /**
+     * Uses one process that reads a file. With `--load-file -` conntrack opens /dev/stdin, which fails for
+     * the socket that Node.js gives to a child process (1.4.8).
+     */
+    async expireFlows(flows) {
+      const directory = await mkdtemp(join(tmpdir(), "nft-proxy-flows-"));
       try {
-        for await (const _ of this.#stream(this.#path, args[0] ?? []));
-      } catch (error) {
-        if (!isNothingDeleted(error)) throw error;
+        const file = join(directory, "flows");
+        await writeFile(file, flows.map((flow) => `${expiry(flow).join(" ")}\n`).join(""));
+        for await (const _ of stream(path, ["--load-file", file]));
+      } finally {
+        await rm(directory, { recursive: true, force: true });
       }
-    }
-  }
+    },
+    async deleteFlowsLike(flows) {
+      for (const args of groupBy(flows.map(deletion), (args) => args.join(" ")).values()) {
+        try {
+          for await (const _ of stream(path, args[0] ?? []));
+        } catch (error) {
+          if (!isNothingDeleted(error)) throw error;
+        }
+      }
+    },
+  };
 }
 
 /** Parses a line of `conntrack -L -o id`. Returns undefined if the line is not a TCP or UDP flow. */

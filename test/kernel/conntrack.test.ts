@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
-import { Conntrack } from "../../src/kernel/conntrack.ts";
+import { conntrackTable } from "../../src/kernel/conntrack.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { Objects } from "../support/build.ts";
 import { debianProgram } from "../support/debian-program.ts";
@@ -58,7 +58,7 @@ function makeCleaner(path = "conntrack") {
   const logger = memoryLogger();
   const node = new UdpNode();
   const cleaner = new StaleFlowCleaner({
-    table: new Conntrack(path),
+    table: conntrackTable(path),
     frontends: node.frontends,
     nodePortHosts: async () => new Set<string>(),
     localAddresses: async () => [],

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { describe, expect, test } from "vitest";
-import { Conntrack, parseFlow } from "../../../src/kernel/conntrack.ts";
+import { conntrackTable, type FlowTable, parseFlow } from "../../../src/kernel/conntrack.ts";
 import { ProgramError, streamLines } from "../../../src/kernel/stream-lines.ts";
 
 const TRANSLATED =
@@ -24,13 +24,13 @@ function fakeTool(lines: readonly string[]) {
     calls.push(option === "--load-file" ? readFileSync(file, "utf8") : args.join(" "));
     yield* lines;
   };
-  return { tool: new Conntrack("conntrack", stream), calls };
+  return { tool: conntrackTable("conntrack", stream), calls };
 }
 
 /** A conntrack that ends with status 1. */
-function failing(stderr: string): Conntrack {
+function failing(stderr: string): FlowTable {
   // biome-ignore lint/correctness/useYield: it prints nothing
-  return new Conntrack("conntrack", async function* (path, args) {
+  return conntrackTable("conntrack", async function* (path, args) {
     const flags = { timedOut: false, tooMuchOutput: false, aborted: false };
     throw new ProgramError([path, ...args], {
       exitCode: 1,
@@ -67,7 +67,7 @@ describe("parseFlow", () => {
   );
 });
 
-describe("Conntrack", () => {
+describe("conntrackTable", () => {
   test("lists UDP flows of each family by name, because an old conntrack lists only IPv4 by default", async () => {
     const { tool, calls } = fakeTool([TRANSLATED]);
     const flows = [];
