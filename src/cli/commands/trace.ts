@@ -9,7 +9,7 @@ import {
   type NamedStage,
   type NamedStory,
   resetEndpoint,
-  StoryNames,
+  storyNamer,
 } from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
@@ -45,7 +45,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
   const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = new Set(await allLocalAddresses(hostFiles));
-  const named = namerOf(new StoryNames(desired.state, desired.cache, nodeAddresses, ruleset), nodeAddresses);
+  const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
+  const named = namerOf(name, nodeAddresses);
   const nft = new NftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
   return {
@@ -74,12 +75,12 @@ function omittedNotices(omitted: number): string[] {
 
 type Namer = (story: PacketStory) => Promise<NamedStory>;
 
-function namerOf(names: StoryNames, nodeAddresses: ReadonlySet<string>): Namer {
+function namerOf(name: ReturnType<typeof storyNamer>, nodeAddresses: ReadonlySet<string>): Namer {
   return async (story) => {
     const { packet, last = packet, end } = story;
     const endpoint = await resetEndpoint(story, (client) => translatedConnections("conntrack", client));
     const isStopped = end.kind === "stopped" && end.after !== undefined;
-    return names.named(
+    return name(
       story,
       endpoint,
       isStopped

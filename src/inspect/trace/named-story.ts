@@ -56,59 +56,45 @@ export interface NamedStory {
   readonly message: string;
 }
 
-/** Names addresses, rules and ends from the objects. */
-export class StoryNames {
-  readonly #state: RulesetState;
-  readonly #ruleset: Ruleset;
-  readonly #nodeAddresses: ReadonlySet<string>;
-  readonly #pods: ReadonlyMap<string, string>;
-
-  /** @param ruleset nft-proxy's tables, for the meaning of rules; those of the state if absent */
-  constructor(
-    state: RulesetState,
-    cache: ObjectCache,
-    nodeAddresses: ReadonlySet<string>,
-    ruleset: Ruleset = state.ruleset,
-  ) {
-    this.#state = state;
-    this.#ruleset = ruleset;
-    this.#nodeAddresses = nodeAddresses;
-    this.#pods = podNames(cache);
-  }
-
-  /**
-   * Adds names and the outcome as text to a story.
-   * @param endpoint the endpoint of a packet that was reset, if known
-   * @param stopReason why the kernel stopped a packet outside nftables, if known
-   */
-  named(story: PacketStory, endpoint?: FlowEnd, stopReason?: string): NamedStory {
+/**
+ * Returns a function that adds names and the outcome as text to a story. It takes the endpoint of a packet
+ * that was reset and why the kernel stopped a packet outside nftables, if these are known.
+ * @param ruleset nft-proxy's tables, for the meaning of rules
+ */
+export function storyNamer(
+  { families }: RulesetState,
+  cache: ObjectCache,
+  nodeAddresses: ReadonlySet<string>,
+  ruleset: Ruleset,
+): (story: PacketStory, endpoint?: FlowEnd, stopReason?: string) => NamedStory {
+  const pods = podNames(cache);
+  const machine = (address: string) => (nodeAddresses.has(address) ? "this node" : (pods.get(address) ?? ""));
+  const destinationOf = ({
+    destination: address,
+    destinationPort: port,
+    protocol,
+  }: TracedPacket): NamedEnd => {
+    const state = address === "" ? undefined : families[familyOf(address)];
+    const frontend = state?.frontendAt(address, protocol, port, nodeAddresses.has(address))?.port;
+    const name = frontend === undefined ? machine(address) : `Service ${portText(frontend)}`;
+    return { address, port, name };
+  };
+  return (story, endpoint, stopReason) => {
     const { packet, last = packet, startedAt, end } = story;
-    const stages = namedStages(story, this.#ruleset, (one) => this.#destination(one));
     return {
       time: new Date(startedAt).toISOString(),
       protocol: packet.protocol,
       flags: packet.flags,
-      source: { address: packet.source, port: packet.sourcePort, name: this.#machine(packet.source) },
-      destination: this.#destination(packet),
+      source: { address: packet.source, port: packet.sourcePort, name: machine(packet.source) },
+      destination: destinationOf(packet),
       input: packet.input,
-      stages,
+      stages: namedStages(story, ruleset, destinationOf),
       end,
       message: isResetForVanished(story)
-        ? resetText(this.#destination(packet), endpoint)
-        : endText(end, sameDestination(packet, last) ? undefined : this.#destination(last), stopReason),
+        ? resetText(destinationOf(packet), endpoint)
+        : endText(end, sameDestination(packet, last) ? undefined : destinationOf(last), stopReason),
     };
-  }
-
-  #destination({ destination: address, destinationPort: port, protocol }: TracedPacket): NamedEnd {
-    const state = address === "" ? undefined : this.#state.families[familyOf(address)];
-    const frontend = state?.frontendAt(address, protocol, port, this.#nodeAddresses.has(address))?.port;
-    const name = frontend === undefined ? this.#machine(address) : `Service ${portText(frontend)}`;
-    return { address, port, name };
-  }
-
-  #machine(address: string): string {
-    return this.#nodeAddresses.has(address) ? "this node" : (this.#pods.get(address) ?? "");
-  }
+  };
 }
 
 function namedStages(

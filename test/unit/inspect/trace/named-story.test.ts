@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
-import { resetEndpoint, StoryNames } from "../../../../src/inspect/trace/named-story.ts";
+import { resetEndpoint, storyNamer } from "../../../../src/inspect/trace/named-story.ts";
 import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
 import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { ruleText } from "../../../../src/nft/text/rule-text.ts";
@@ -38,9 +38,10 @@ async function* failing(): AsyncIterable<TrackedConnection> {
 }
 
 const objects = { services: [service()] };
-const names = new StoryNames(renderAll(objects).state, cacheOf(objects), new Set());
+const { state: rendered } = renderAll(objects);
+const name = storyNamer(rendered, cacheOf(objects), new Set(), rendered.ruleset);
 const says = async (one: PacketStory, connections: typeof tracked | typeof failing = tracked) =>
-  names.named(one, await resetEndpoint(one, connections)).message;
+  name(one, await resetEndpoint(one, connections)).message;
 
 test("trace finds the endpoint of a reset packet in connection tracking, and names the Service that it left", async () => {
   expect(await says(story())).toBe(
@@ -72,7 +73,7 @@ test("trace reports that a client is beyond its limit", () => {
   ];
   const stages = [{ family: "ip", table: "nft-proxy", chain: "nat-prerouting", rules, policy: "" }];
   const one = { ...story("client-limit-refusal"), stages } as unknown as PacketStory;
-  const [stage] = new StoryNames(state, cacheOf(limited), new Set()).named(one).stages;
+  const [stage] = storyNamer(state, cacheOf(limited), new Set(), state.ruleset)(one).stages;
   expect(stage?.rules.map(({ means }) => means)).toEqual([
     "the client has 7 connections already",
     "reset: the client is beyond a limit",

@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { StoryNames } from "../../../../src/inspect/trace/named-story.ts";
+import { storyNamer } from "../../../../src/inspect/trace/named-story.ts";
 import { type PacketStory, StoryCollector } from "../../../../src/inspect/trace/packet-story.ts";
 import { isLossLine, parseTraceLine } from "../../../../src/inspect/trace/trace-line.ts";
 import { tracePackets } from "../../../../src/inspect/trace/trace-packets.ts";
@@ -409,7 +409,7 @@ describe("trace rules", () => {
   });
 });
 
-describe("StoryNames", () => {
+describe("storyNamer", () => {
   test.each([
     [
       "prerouting",
@@ -431,7 +431,7 @@ describe("StoryNames", () => {
         add(`trace id 00000001 ip tracer ${HOOK_ENDS[after]} ${headers("10.1.1.1", 8080)}`);
       const [story] = collector.silentFor(0);
       if (story === undefined) throw new Error("no story");
-      const told = new StoryNames(state, cacheOf(OBJECTS), new Set()).named(story, undefined, reason);
+      const told = storyNamer(state, cacheOf(OBJECTS), new Set(), state.ruleset)(story, undefined, reason);
       expect(told.message).toContain(message);
       expect(schemaErrors("trace", told)).toEqual([]);
     },
@@ -439,7 +439,7 @@ describe("StoryNames", () => {
 
   test("give the meaning of a rule of nft-proxy with a counter, and none for a foreign rule", () => {
     const { state } = renderAll({ ...OBJECTS, node: { clusterCIDRs: ["10.1.0.0/16"] } } as typeof OBJECTS);
-    const names = new StoryNames(state, cacheOf(OBJECTS), new Set());
+    const name = storyNamer(state, cacheOf(OBJECTS), new Set(), state.ruleset);
     const rules = [...(state.ruleset.ip?.chains.get("reject-chain")?.rules ?? [])].map(ruleText);
     const line = (rule: string, verdict: string) =>
       `trace id 00000001 ip nft-proxy reject-chain rule ${rule.replace("counter", "counter packets 1 bytes 60")} (verdict ${verdict})`;
@@ -451,7 +451,7 @@ describe("StoryNames", () => {
       line(rules.at(-1) ?? "", "drop"),
     ]);
     if (story === undefined) throw new Error("no story");
-    const told = names.named(story).stages.flatMap((stage) => stage.rules.map(({ means }) => means));
+    const told = name(story).stages.flatMap((stage) => stage.rules.map(({ means }) => means));
     expect(told.at(-1)).toBe("refused with an ICMP error");
     expect(told.at(-2)).toBeUndefined();
     expect(rules.length).toBeGreaterThan(1);
@@ -465,7 +465,7 @@ describe("StoryNames", () => {
       endpoints: [endpoint("192.0.2.2", { pod: "shop/x" })],
     });
     const cache = cacheOf({ ...OBJECTS, slices: [...(OBJECTS.slices ?? []), onHost] });
-    const names = new StoryNames(state, cache, new Set(["192.0.2.2"]));
+    const name = storyNamer(state, cache, new Set(["192.0.2.2"]), state.ruleset);
     const own = "trace id 00000001 ip nft-proxy";
     const headers = (to: string) => `iif "lo" ip saddr 192.0.2.2 ip daddr ${to} tcp sport 9`;
     const [story] = storiesOf([
@@ -478,9 +478,9 @@ describe("StoryNames", () => {
       "trace id 00000001 inet fw forward policy drop ",
     ]);
     if (story === undefined) throw new Error("no story");
-    expect(schemaErrors("trace", names.named(story))).toEqual([]);
-    expect(schemaErrors("trace", { ...names.named(story), end: { kind: "dropped" } })).not.toEqual([]);
-    expect(names.named(story)).toMatchObject({
+    expect(schemaErrors("trace", name(story))).toEqual([]);
+    expect(schemaErrors("trace", { ...name(story), end: { kind: "dropped" } })).not.toEqual([]);
+    expect(name(story)).toMatchObject({
       source: { name: "this node" },
       destination: { name: "Service shop/cart port 80/tcp" },
       stages: [
