@@ -2,8 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Family } from "../base/family.ts";
 import { unansweredReleaser } from "../conntrack/unanswered-connections.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
-import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
-import { REFUSED } from "../ruleset/sets.ts";
+import { REFUSAL_RECORD } from "../ruleset/refusal-rules.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
 import { affinityCrowdedEvent, ejectedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
@@ -97,11 +96,10 @@ function refusalPoller(
   metrics: Metrics,
   events: EventRecorder,
 ): RefusalPoller {
-  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
   return new RefusalPoller({
     clock: system.clock,
     logger,
-    read: async () => (await readRefusals(tables, families, recorded)) ?? [],
+    read: async () => (await readRefusals(tables, families, REFUSAL_RECORD)) ?? [],
     state: () => reconciler.state,
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
     onRefused: (service, summary) =>

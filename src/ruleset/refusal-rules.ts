@@ -4,8 +4,8 @@ import { packetFrontend, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { REFUSED } from "./sets.ts";
 
-/** Time that a refusal is recorded after the client's last packet. Seconds. */
-export const REFUSAL_TIMEOUT = 3600;
+/** The set that records refusals, and for how long after the client's last packet. Seconds. */
+export const REFUSAL_RECORD = { set: REFUSED, timeout: 3600 } as const;
 
 /**
  * Rules that record a refused or dropped packet by client and frontend; none if recording is off. They
@@ -21,8 +21,8 @@ export function recordingRules(
   const record: Statement = {
     set: {
       op: "update",
-      elem: { elem: { val, timeout: REFUSAL_TIMEOUT } },
-      set: `@${REFUSED}`,
+      elem: { elem: { val, timeout: REFUSAL_RECORD.timeout } },
+      set: `@${REFUSAL_RECORD.set}`,
       stmt: [{ counter: null }],
     },
   };

@@ -5,9 +5,9 @@ import { readRefusals } from "../../src/kernel/refused-set.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { ClientLimits } from "../../src/model/client-limits.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
-import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
+import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
 import { clientLimitFeatures } from "../../src/ruleset/required-features.ts";
-import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
+import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS } from "../../src/ruleset/sets.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import {
   localEndpoint,
@@ -258,8 +258,7 @@ test("refusals are recorded with the address that the client connected to", asyn
   const held = await hold("pod3", 1);
   await outcome({ ...tcp, from: "pod3", to: EXTERNAL });
   await closeAll(held);
-  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
-  const entries = await readRefusals(nftTables(nftOf(node.lab)), ["ip"], recorded);
+  const entries = await readRefusals(nftTables(nftOf(node.lab)), ["ip"], REFUSAL_RECORD);
   const { v4: client } = addressesOf("pod3");
   expect(entries?.filter((entry) => entry.client === client && entry.address === EXTERNAL)).toMatchObject([
     { protocol: "tcp", port: 80 },

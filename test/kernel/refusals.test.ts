@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RefusalEntry, readRefusals } from "../../src/kernel/refused-set.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
-import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
-import { REFUSED } from "../../src/ruleset/sets.ts";
+import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
@@ -69,10 +68,7 @@ beforeAll(async () => {
 afterAll(() => node?.close());
 
 async function recorded(of = node): Promise<RefusalEntry[] | undefined> {
-  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], {
-    set: REFUSED,
-    timeout: REFUSAL_TIMEOUT,
-  });
+  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], REFUSAL_RECORD);
 }
 
 /** Time for a refusal, which must come at once. IPv6 may first need a neighbour solicitation. */

@@ -21,8 +21,7 @@ import {
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
-import { REFUSAL_TIMEOUT } from "../../ruleset/refusal-rules.ts";
-import { REFUSED } from "../../ruleset/sets.ts";
+import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
 import type { Result } from "../connection-result.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { explain } from "../explain/explain.ts";
@@ -198,9 +197,8 @@ export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefin
   const answer = daemon === undefined ? undefined : await askDaemon(daemon.socket, "refusals");
   if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
   const { tables, close } = await openTables(nft, systemClock);
-  const recorded = { set: REFUSED, timeout: REFUSAL_TIMEOUT };
   try {
-    const entries = await readRefusals(tables, FAMILIES, recorded);
+    const entries = await readRefusals(tables, FAMILIES, REFUSAL_RECORD);
     if (entries === undefined) throw notRecorded(await hasTable(tables));
     return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
   } finally {
