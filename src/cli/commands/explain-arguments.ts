@@ -1,6 +1,6 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
-import type { Question, Source } from "../../inspect/explain/packet.ts";
+import type { GivenClient, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
@@ -113,7 +113,7 @@ function pingQuery(argv: Argv, to: string): ExplainQuery {
 }
 
 /** Throws AppError BAD_ARGUMENT for a client of another family than the destination. */
-function sourceFor(argv: Argv, to: string): Pick<Question, "fromAddress" | "source"> {
+function sourceFor(argv: Argv, to: string): GivenClient {
   const from = fromOf(argv);
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
     throw badArgument("--from-ip and the destination must be of one family, IPv4 or IPv6");
@@ -121,7 +121,7 @@ function sourceFor(argv: Argv, to: string): Pick<Question, "fromAddress" | "sour
   return from;
 }
 
-function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
+function fromOf(argv: Argv): GivenClient {
   const source = readSource(argv);
   return { fromAddress: addressArgument(argv, "from-ip"), source };
 }

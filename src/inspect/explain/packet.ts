@@ -10,12 +10,14 @@ import { endpointsAt, matchOf, servicesAt } from "./match.ts";
 /** The origin of a connection. */
 export type Source = Connection["from"]["at"];
 
-/**
- * A connection as the user gave it; missing parts are assumed. All addresses are canonical and of one family.
- */
-export interface Question {
+/** The client of a connection as the user gave it; missing parts are assumed. */
+export interface GivenClient {
   readonly fromAddress?: string | undefined;
   readonly source?: Source | undefined;
+}
+
+/** A connection as the user gave it. All addresses are canonical and of one family. */
+export interface Question extends GivenClient {
   readonly to: string;
   /** As in {@link Connection}. */
   readonly port: number;

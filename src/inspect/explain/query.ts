@@ -10,7 +10,7 @@ import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { connectionOf, type Question } from "./packet.ts";
+import { connectionOf, type GivenClient, type Question } from "./packet.ts";
 import { portSpecText } from "./words.ts";
 
 /** The question to explain: one connection, a Service, one port of it by name or number, or all Services. */
@@ -19,13 +19,13 @@ export type ExplainQuery =
   | {
       readonly kind: "service";
       readonly named: ServiceArgument;
-      readonly from: Pick<Question, "fromAddress" | "source">;
+      readonly from: GivenClient;
     }
   | {
       readonly kind: "all";
       /** Only frontends that are refused, dropped or lost to another Service. */
       readonly problemsOnly: boolean;
-      readonly from: Pick<Question, "fromAddress" | "source">;
+      readonly from: GivenClient;
       /** Absent for all namespaces. */
       readonly namespace?: string | undefined;
     };
@@ -57,7 +57,7 @@ export interface PortConnections {
  */
 export function serviceConnections(
   named: ServiceArgument,
-  from: Pick<Question, "fromAddress" | "source">,
+  from: GivenClient,
   input: ExplainInput,
 ): PortConnections[] {
   const { service, port } = named;
@@ -129,7 +129,7 @@ function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: S
 function connectionTo(
   frontend: FrontendView,
   { port: servicePort }: ServicePortView,
-  from: Pick<Question, "fromAddress" | "source">,
+  from: GivenClient,
   input: ExplainInput,
   asked = askedPort(frontend, servicePort),
 ): Connection[] {
