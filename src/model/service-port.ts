@@ -1,6 +1,6 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
-import { compareAge, type Service, type ServicePortSpec } from "./service.ts";
+import { compareAge, hasFamily, type Service, type ServicePortSpec } from "./service.ts";
 
 /** One port of a Service in one family: the unit of rendering. */
 export interface ServicePort {
@@ -16,7 +16,7 @@ export type PortOfService = Pick<ServicePort, "family" | "service" | "spec">;
 
 /** The ports of a Service, for each family in which it has a cluster IP (as in kube-proxy). */
 export function servicePortsOf(service: Service): ServicePort[] {
-  const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
+  const families = FAMILIES.filter((family) => hasFamily(service, family));
   const [first = [], ...others] = families.map((family) =>
     service.ports.map((spec) => {
       const name = servicePortName(service.name, spec.name, spec.protocol);

@@ -1,4 +1,4 @@
-import { type ByFamily, FAMILIES } from "../base/family.ts";
+import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { OnRemoved } from "./connection-life.ts";
 import type { ConnectionTimeouts } from "./connection-timeouts.ts";
@@ -91,6 +91,11 @@ export interface Service {
   readonly excess?: Excess;
   /** `metadata.deletionTimestamp` is set. */
   readonly deleting: boolean;
+}
+
+/** Whether a Service has addresses of a family. */
+export function hasFamily({ clusterIPs }: Pick<Service, "clusterIPs">, family: Family): boolean {
+  return clusterIPs[family] !== "";
 }
 
 /** Whether a port of a Service has ranges of ports. */

@@ -3,7 +3,7 @@ import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Protocol } from "../model/ids.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
-import { hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
+import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
@@ -46,7 +46,7 @@ export function elementCount(
   let count = 0;
   for (const context of nodeContext) {
     const { family } = context;
-    if (service.clusterIPs[family] === "" || service.ports.length === 0) continue;
+    if (!hasFamily(service, family) || service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
@@ -100,7 +100,7 @@ function frontendElements(
  * and up to twice as many if older ranges of other Services divide them.
  */
 export function rangeCount(service: Service, context: FamilyContext): number {
-  if (service.clusterIPs[context.family] === "") return 0;
+  if (!hasFamily(service, context.family)) return 0;
   const ranges = service.ports.reduce((sum, spec) => sum + servedRanges({ spec }, context).length, 0);
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }

@@ -1,7 +1,7 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import { MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
-import type { Service } from "../model/service.ts";
+import { hasFamily, type Service } from "../model/service.ts";
 import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { clientLimitName } from "./chain-names.ts";
@@ -134,8 +134,7 @@ export class FeatureBudget {
     let isReplaced = false;
     for (const family of FAMILIES) {
       const context = contextOf(nodeContext, family);
-      const isServed =
-        served !== undefined && context !== undefined && served.service.clusterIPs[family] !== "";
+      const isServed = served !== undefined && context !== undefined && hasFamily(served.service, family);
       const amount = isServed ? this.#count.amountOf(served, context) : 0;
       const budget = this.#budgets[family];
       const known = budget.claimOf(name);

@@ -1,6 +1,7 @@
 import { FAMILIES, type Family } from "../../base/family.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import { hasFamily } from "../../model/service.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { healthCheckAddresses, type ServiceHealth, type ServiceHealthServers } from "./service-health.ts";
 
@@ -35,7 +36,7 @@ export class ServiceHealthCounts {
   #healthOf(name: ServiceName): ServiceHealth | undefined {
     const service = this.#cache.service(name);
     if (service === undefined || service.healthCheckNodePort === 0) return undefined;
-    const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
+    const families = FAMILIES.filter((family) => hasFamily(service, family));
     const localEndpoints = Object.fromEntries(
       families.map((family) => [family, this.#localEndpoints(name, family)]),
     );

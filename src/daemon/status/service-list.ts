@@ -1,6 +1,6 @@
 import { FAMILIES } from "../../base/family.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
-import { addressesOf, type Service } from "../../model/service.ts";
+import { addressesOf, hasFamily, type Service } from "../../model/service.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
@@ -107,7 +107,7 @@ export function listServices(
 /** Counts the service ports of a Service in both families. */
 function countPorts(service: Service | undefined): number {
   if (service === undefined) return 0;
-  return service.ports.length * FAMILIES.filter((family) => service.clusterIPs[family] !== "").length;
+  return service.ports.length * FAMILIES.filter((family) => hasFamily(service, family)).length;
 }
 
 /**

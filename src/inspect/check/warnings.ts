@@ -17,7 +17,7 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { Service, ServicePortSpec } from "../../model/service.ts";
+import { hasFamily, type Service, type ServicePortSpec } from "../../model/service.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service-annotations.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
@@ -138,7 +138,7 @@ function sliceWarnings(
     const reason = `belongs to the Service ${slice.service}, which is not among the files`;
     return [...loops, fieldWarning("slice-without-service", "metadata.labels", reason)];
   }
-  if (service.clusterIPs[slice.family] !== "") return loops;
+  if (hasFamily(service, slice.family)) return loops;
   const reason = `is of a family that the Service ${service.name} does not have: its endpoints are not used`;
   return [...loops, fieldWarning("slice-family", "addressType", reason)];
 }
@@ -255,7 +255,7 @@ function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagn
     return [fieldWarning("source-ranges-ignored", field, reason)];
   }
   const open = FAMILIES.filter((family) => {
-    return service.clusterIPs[family] !== "" && service.loadBalancerSourceRanges[family].length === 0;
+    return hasFamily(service, family) && service.loadBalancerSourceRanges[family].length === 0;
   });
   return [
     ...open.map((family) => {

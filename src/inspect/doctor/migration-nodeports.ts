@@ -1,7 +1,6 @@
-import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
-import { addressesOf, type Service } from "../../model/service.ts";
+import { addressesOf, hasFamily, type Service } from "../../model/service.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
@@ -90,10 +89,6 @@ const LOOPBACK_ROWS: readonly Row<Pick<NodePortFacts, "nodeContext"> & Pick<Addr
     means: "localhost in nodePortAddresses only serves TCP",
   },
 ];
-
-function hasFamily({ clusterIPs }: Service, family: Family): boolean {
-  return clusterIPs[family] !== "";
-}
 
 function namesOf(ported: readonly Service[]): string {
   return `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
