@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { isIP, type Socket } from "node:net";
+import { isIP, type Server as NetServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "../../base/errors.ts";
@@ -107,7 +107,7 @@ const REQUEST_LIMITS = {
  * Serves routes to GET and HEAD over HTTP.
  * @throws AppError HOST if the address cannot be bound
  */
-export function openHttpServer(
+export async function openHttpServer(
   address: ListenAddress,
   find: FindRoute,
   logger: Logger,
@@ -120,23 +120,17 @@ export function openHttpServer(
   });
   server.setTimeout(limits.idleMs);
   const connections = limitConnections(server, limits.connections);
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => reject(listenError(address, error)));
-    listen(server, address, () => {
-      server.removeAllListeners("error");
-      // Accepting fails while the process has too many open files; the server then continues by itself.
-      server.on("error", (error) =>
-        logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
-      );
-      resolve({
-        port: portOf(server),
-        get connections() {
-          return connections();
-        },
-        close: () => closeServer(server),
-      });
-    });
-  });
+  const inUse = "another process has the port; is kube-proxy still running on this node?";
+  await listen(server, address, inUse, (error) =>
+    logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
+  );
+  return {
+    port: portOf(server),
+    get connections() {
+      return connections();
+    },
+    close: () => closeServer(server),
+  };
 }
 
 const MISDIRECTED = textAnswer("the Host header must be localhost or an address\n", 421);
@@ -201,7 +195,29 @@ function busiestOf(
   return busiest ?? [THIS_HOST, clients.get(THIS_HOST) ?? new Set()];
 }
 
-function listen(server: Server, address: ListenAddress, onListening: () => void): void {
+/**
+ * Resolves once a server listens. Later errors are passed on: accepting fails while the process has too many
+ * open files, and the server then continues by itself.
+ * @param inUse the hint if another process has the port
+ * @throws AppError HOST if the address cannot be bound
+ */
+export function listen(
+  server: NetServer,
+  address: ListenAddress,
+  inUse: string,
+  onError: (error: Error) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => reject(listenError(address, error, inUse)));
+    bind(server, address, () => {
+      server.removeAllListeners("error");
+      server.on("error", onError);
+      resolve();
+    });
+  });
+}
+
+function bind(server: NetServer, address: ListenAddress, onListening: () => void): void {
   if (!("path" in address)) {
     server.listen({ ...address, ipv6Only: address.host === "::" }, onListening);
     return;
@@ -221,11 +237,12 @@ function portOf(server: Server): number {
   return address === null || typeof address === "string" ? 0 : address.port;
 }
 
-function listenError(address: ListenAddress, cause: NodeJS.ErrnoException): AppError {
-  const message = `cannot listen on ${formatListenAddress(address)}: ${cause.message}`;
-  if (cause.code !== "EADDRINUSE" || "path" in address) return new AppError("HOST", message, { cause });
-  const hint = "another process has the port; is kube-proxy still running on this node?";
-  return new AppError("HOST", message, { cause, hint });
+function listenError(address: ListenAddress, cause: NodeJS.ErrnoException, inUse: string): AppError {
+  const hint = cause.code === "EADDRINUSE" && !("path" in address) ? inUse : undefined;
+  return new AppError("HOST", `cannot listen on ${formatListenAddress(address)}: ${cause.message}`, {
+    cause,
+    hint,
+  });
 }
 
 function closeServer(server: Server): Promise<void> {

@@ -1,9 +1,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
-import { AppError, messageOf } from "../../base/errors.ts";
+import { messageOf } from "../../base/errors.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
-import { socketText } from "../../base/text.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
@@ -11,7 +10,7 @@ import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
-import type { OpenServer, SocketAddress } from "../http/http-server.ts";
+import { listen, type OpenServer, type SocketAddress } from "../http/http-server.ts";
 import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
 import { MOST_CONNECTIONS, type RelayTarget, relay } from "./relay.ts";
 
@@ -95,22 +94,15 @@ export class LoopbackProxy {
     });
   }
 
-  #listen(address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
+  async #listen(address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
     const options = { allowHalfOpen: true, pauseOnConnect: true };
     const server = createServer(options, (client) => this.#accept(client, nodePort));
-    return new Promise((resolve, reject) => {
-      server.once("error", (error) => reject(bindError(address, error)));
-      server.listen({ port: address.port, host: address.host }, () => {
-        server.removeAllListeners("error");
-        // Accepting fails while the process has too many open files; the listener then continues by itself.
-        server.on("error", (error) =>
-          this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
-        );
-        resolve({ port: address.port, close: () => this.#stopListening(server, nodePort) });
-        this.#listeners[nodePort.family]++;
-        this.#changed();
-      });
-    });
+    await listen(server, address, "another process on this node has the port", (error) =>
+      this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
+    );
+    this.#listeners[nodePort.family]++;
+    this.#changed();
+    return { port: address.port, close: () => this.#stopListening(server, nodePort) };
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
@@ -160,12 +152,6 @@ export class LoopbackProxy {
 
 function keyOf({ family, port, service }: LoopbackNodePort): string {
   return `${family} ${port} ${service}`;
-}
-
-function bindError({ host = "", port }: SocketAddress, cause: NodeJS.ErrnoException): AppError {
-  const hint = cause.code === "EADDRINUSE" ? "another process on this node has the port" : undefined;
-  const message = `cannot listen on ${socketText(host, port)}: ${cause.message}`;
-  return new AppError("HOST", message, hint === undefined ? { cause } : { cause, hint });
 }
 
 /** Returns the TCP NodePorts with endpoints, of families that serve NodePorts at their loopback address. */
