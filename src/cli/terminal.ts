@@ -69,6 +69,11 @@ function columnsOf({ isTTY, columns }: MaybeTerminal, { COLUMNS = "" }: NodeJS.P
   return isTTY === true && columns ? columns : PLAIN.columns;
 }
 
+/** The width of each column of a table: that of its widest cell. */
+export function columnWidths(rows: readonly (readonly string[])[]): number[] {
+  return (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+}
+
 /** Replaces control characters: with them, an object's text could move the terminal's cursor. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, "?");

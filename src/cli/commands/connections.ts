@@ -21,7 +21,7 @@ import { type Argv, isSet, textArgument } from "../command.ts";
 import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, jsonText } from "../output.ts";
-import { type Progress, printable } from "../terminal.ts";
+import { columnWidths, type Progress, printable } from "../terminal.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -94,7 +94,7 @@ function endpointLines(endpoints: readonly EndpointConnections[]): string[] {
       .join(", "),
     idleText(endpoint),
   ]);
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const widths = columnWidths(rows);
   return endpoints.flatMap((endpoint, index) => {
     const [name = "", number = "", ...rest] = rows[index] ?? [];
     const cells = [name.padEnd(widths[0] ?? 0), number.padStart(widths[1] ?? 0)];

@@ -15,7 +15,7 @@ import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { commandOptions, USER_AGENT, withUserKubeconfig } from "../options.ts";
 import { type CommandResult, EXIT, jsonText } from "../output.ts";
-import { type Progress, printable } from "../terminal.ts";
+import { columnWidths, type Progress, printable } from "../terminal.ts";
 
 const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
@@ -83,7 +83,7 @@ const HEAD = [
  */
 export function fleetText(nodes: readonly FleetNode[]): string {
   const rows = [HEAD, ...nodes.map(cells)];
-  const widths = HEAD.map((_head, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const widths = columnWidths(rows);
   const lines = rows.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))
