@@ -92,6 +92,11 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** Whether a value is an object with names, and not an array. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 declare const brand: unique symbol;
 
 /** A text type that cannot be assigned to other text types. */

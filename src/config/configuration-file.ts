@@ -1,6 +1,6 @@
 import { isScalar, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
-import { listText } from "../base/text.ts";
+import { isRecord, listText } from "../base/text.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
@@ -125,8 +125,4 @@ function unreadable(name: string, reason: string): AppError {
 
 function firstLine(message: string): string {
   return message.split("\n", 1)[0]?.replace(/:$/, "") ?? message;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import { joinPath } from "../../base/schema-error.ts";
-import { quoted } from "../../base/text.ts";
+import { isRecord, quoted } from "../../base/text.ts";
 import type { ObjectKind } from "../decode/shape.ts";
 import type { InputDocument } from "./yaml.ts";
 
@@ -103,7 +103,7 @@ function inheritance(kind: string, apiVersion: string): Inherited | undefined {
 }
 
 function itemsOf(
-  list: Record<string, unknown>,
+  list: Readonly<Record<string, unknown>>,
   path: string,
   inherited: Inherited,
   depth: number,
@@ -129,8 +129,4 @@ function splitVersion(apiVersion: string): readonly [group: string, version: str
 
 function isKnown(kind: string, group: string): kind is ObjectKind {
   return Object.hasOwn(KNOWN_KINDS, kind) && KNOWN_KINDS[kind as ObjectKind].group === group;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
