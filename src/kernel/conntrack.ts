@@ -5,7 +5,12 @@ import { FAMILIES } from "../base/family.ts";
 import { groupBy } from "../base/group-by.ts";
 import { familyOf } from "../model/ip.ts";
 import { ProgramError, type StreamLines, streamLines } from "./stream-lines.ts";
-import { familyArguments, parseConnection, type TrackedConnection } from "./tracked-connections.ts";
+import {
+  CONNTRACK,
+  familyArguments,
+  parseConnection,
+  type TrackedConnection,
+} from "./tracked-connections.ts";
 
 /** A UDP flow or an unanswered TCP connection in the kernel's conntrack table. */
 export interface Flow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {
@@ -54,7 +59,7 @@ const UNANSWERED_TCP: readonly string[] = ["-p", "tcp", "--state", "SYN_SENT"];
  * expired flows. Offloaded ones need this, as none of their packets causes it.
  * @param path path or name of the program
  */
-export function conntrackTable(path = "conntrack", stream: StreamLines = streamLines): FlowTable {
+export function conntrackTable(path = CONNTRACK, stream: StreamLines = streamLines): FlowTable {
   async function* list(kind: readonly string[]): AsyncIterable<Flow> {
     for (const family of FAMILIES) {
       const args = ["-L", ...familyArguments(family), ...kind, "-o", "id"];

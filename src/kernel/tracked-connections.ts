@@ -66,19 +66,21 @@ export function familyArguments(family: Family): readonly string[] {
   return ["-f", family === "ip" ? "ipv4" : "ipv6"];
 }
 
+/** The program of conntrack-tools. */
+export const CONNTRACK = "conntrack";
+
 /**
  * Yields every tracked connection of both families with a translated destination.
  * @param client yield only connections of this client address
  * @throws AppError HOST if conntrack (conntrack-tools) is missing or fails
  */
 export async function* translatedConnections(
-  path: string,
   client?: string,
   stream: StreamLines = streamLines,
 ): AsyncIterable<TrackedConnection> {
   const filter = client === undefined ? [] : ["--orig-src", client];
   for (const family of client === undefined ? FAMILIES : [familyOf(client)]) {
-    for await (const line of stream(path, ["-L", ...familyArguments(family), "--dst-nat", ...filter])) {
+    for await (const line of stream(CONNTRACK, ["-L", ...familyArguments(family), "--dst-nat", ...filter])) {
       const connection = parseConnection(line);
       if (connection !== undefined) yield connection;
     }

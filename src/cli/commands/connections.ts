@@ -38,7 +38,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     isWanted: (port) => service === undefined || isNamed(port, service),
   });
   progress.step("reading the connections");
-  for await (const connection of translatedConnections("conntrack", client)) counter.add(connection);
+  for await (const connection of translatedConnections(client)) counter.add(connection);
   const report = counter.report();
   return {
     exitCode: EXIT.ok,

@@ -78,7 +78,7 @@ type Namer = (story: PacketStory) => Promise<NamedStory>;
 function namerOf(name: ReturnType<typeof storyNamer>, nodeAddresses: ReadonlySet<string>): Namer {
   return async (story) => {
     const { packet, last = packet, end } = story;
-    const endpoint = await resetEndpoint(story, (client) => translatedConnections("conntrack", client));
+    const endpoint = await resetEndpoint(story, translatedConnections);
     const isStopped = end.kind === "stopped" && end.after !== undefined;
     return name(
       story,

@@ -114,9 +114,9 @@ describe("translatedConnections", () => {
       yield* ["", `tcp      6 9 CLOSE ${FORWARD} ${REPLY} mark=0 use=1`, "nonsense"];
     };
     const states = [];
-    for await (const { state } of translatedConnections("ct", "10.244.1.9", stream)) states.push(state);
+    for await (const { state } of translatedConnections("10.244.1.9", stream)) states.push(state);
     expect(states).toEqual(["close"]);
-    expect(calls).toEqual(["ct -L -f ipv4 --dst-nat --orig-src 10.244.1.9"]);
+    expect(calls).toEqual(["conntrack -L -f ipv4 --dst-nat --orig-src 10.244.1.9"]);
   });
 
   test("lists each family separately without a client", async () => {
@@ -125,7 +125,7 @@ describe("translatedConnections", () => {
       calls.push(args.join(" "));
       yield "";
     };
-    for await (const connection of translatedConnections("ct", undefined, stream))
+    for await (const connection of translatedConnections(undefined, stream))
       expect(connection).toBeUndefined();
     expect(calls).toEqual(["-L -f ipv4 --dst-nat", "-L -f ipv6 --dst-nat"]);
   });
