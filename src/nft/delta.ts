@@ -296,10 +296,11 @@ export function isEmptyDelta(delta: TableDelta): boolean {
 }
 
 /**
- * Whether no set's declaration changes, no object gets other timeouts, and no chain starts or stops being a
- * base chain.
+ * Whether the table is awake, no set's declaration changes, no object gets other timeouts, and no chain starts
+ * or stops being a base chain.
  */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
+  if (actual.isDormant) return false;
   for (const { spec } of desired.sets.values()) {
     const known = actual.sets.get(spec.name);
     if (known !== undefined && !sameSpec(known.spec, spec)) return false;

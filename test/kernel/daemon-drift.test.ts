@@ -141,6 +141,14 @@ describe("a change of our rules by another program", () => {
     );
   });
 
+  test("such as a dormant table is repaired", async () => {
+    await repairs(
+      "table",
+      () => lab.nft("add table ip nft-proxy { flags dormant; }"),
+      "table ip nft-proxy had other declarations",
+    );
+  });
+
   test("such as an emptied chain is repaired", async () => {
     await repairs(
       "element",

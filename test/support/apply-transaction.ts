@@ -28,6 +28,7 @@ export function draftOf(ruleset: Ruleset): Draft {
     draft[table.family] = {
       family: table.family,
       name: table.name,
+      ...(table.isDormant && { isDormant: true }),
       ...(table.flowtable && { flowtable: table.flowtable }),
       ...(table.timeouts && { timeouts: new Map(table.timeouts) }),
       chains: new Map(

@@ -162,6 +162,9 @@ function listedObjects(ruleset: Ruleset, family: Family): Listed[] {
   );
   return added
     .filter((object) => !("element" in object))
+    .map((object) =>
+      "table" in object && table.isDormant ? { table: { ...object.table, flags: "dormant" } } : object,
+    )
     .map((object) => ("ct timeout" in object ? withoutDefaults(object["ct timeout"]) : object))
     .map((object) => ({ ...object, elem: elements.get(nameOf(object)) }));
 }

@@ -75,6 +75,8 @@ export interface TimeoutPolicy {
 export interface Table {
   readonly family: Family;
   readonly name: string;
+  /** No packet passes its chains. Only others make a table so. */
+  readonly isDormant?: boolean;
   readonly flowtable?: Flowtable;
   readonly timeouts?: ReadonlyMap<string, TimeoutPolicy>;
   readonly chains: ReadonlyMap<string, Chain>;

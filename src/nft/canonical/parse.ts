@@ -16,7 +16,16 @@ import type { ListedElement } from "../elements.ts";
 import { canonicalRule } from "./canonical-rule.ts";
 import { parseBaseChain, parseFlowtable, parseSetSpec, parseTimeoutPolicy } from "./declarations.ts";
 import { parseElement, splitElement } from "./elements.ts";
-import { asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
+import {
+  asFlags,
+  asList,
+  asNumber,
+  asObject,
+  asTagged,
+  asText,
+  type JsonObject,
+  notUnderstood,
+} from "./shape.ts";
 
 /** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
@@ -58,6 +67,7 @@ export type Draft = Partial<Record<Family, DraftTable>>;
 export interface DraftTable extends Table {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, DraftSet>;
+  isDormant?: boolean;
   flowtable?: Flowtable;
   timeouts?: Map<string, TimeoutPolicy>;
 }
@@ -100,7 +110,16 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   const family = ownFamily(kind, object);
   if (family === undefined) return;
   if (kind === "table") {
-    draft[family] ??= { family, name: TABLE_NAME, chains: new Map(), sets: new Map() };
+    const table: DraftTable = draft[family] ?? {
+      family,
+      name: TABLE_NAME,
+      chains: new Map(),
+      sets: new Map(),
+    };
+    draft[family] = table;
+    // An existing table gets the flags with which it is added.
+    if (asFlags(object.flags ?? [], "flags").includes("dormant")) table.isDormant = true;
+    else delete table.isDormant;
     return;
   }
   const table = tableOf(draft, family);

@@ -85,6 +85,16 @@ test("a full sync repairs only differences, in one transaction", async () => {
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
 
+test("a full sync recreates a dormant table, whose chains no packet passes", async () => {
+  const fake = programmed();
+  const dormant = { add: { table: { family: "ip", name: "nft-proxy", flags: "dormant" } } } as const;
+  fake.kernel.apply({ nftables: [dormant] });
+  const report = await fullSync(fake.nft, fake.tables, ruleset);
+  expect(report.deltas.map(({ family, mode }) => [family, mode])).toEqual([["ip", "recreate"]]);
+  expect(fake.kernel.ruleset.ip?.isDormant).toBeUndefined();
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+});
+
 test("a full sync repairs many elements in several transactions, what leads to the others last, and takes them out first", async () => {
   const { ruleset: empty } = renderAll({}).state;
   const fake = new FakeNft();
