@@ -1,5 +1,11 @@
+import {
+  type AddressInterval,
+  addressNumber,
+  joinIntervals,
+  parseInterval,
+} from "../base/address-interval.ts";
+import { lowerBound } from "../base/first-sorted.ts";
 import type { ClientLimits } from "../model/client-limits.ts";
-import { cidrContains } from "../model/ip.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./family-state.ts";
 import { refusalAt } from "./programmed-frontend.ts";
@@ -30,23 +36,42 @@ export interface RefusedConnection {
   readonly port: number;
 }
 
-/** Finds the Service port and the reason of a refusal in the current rules. */
+/**
+ * Knows which clients the source ranges of Services allow. It parses the ranges of a Service once, as there
+ * may be 20,000, and as many clients.
+ */
+export class AllowedClients {
+  /** Ascending and disjoint, by the ranges of a Service. */
+  readonly #intervals = new Map<readonly string[], readonly AddressInterval[]>();
+
+  allows({ service, family }: ServicePort, client: string): boolean {
+    const ranges = service.loadBalancerSourceRanges[family];
+    const intervals =
+      this.#intervals.get(ranges) ?? joinIntervals(ranges.map((range) => parseInterval(family, range)));
+    this.#intervals.set(ranges, intervals);
+    const number = addressNumber(family, client);
+    const found = intervals[lowerBound(intervals, ({ last }) => last < number)];
+    return found !== undefined && found.first <= number;
+  }
+}
+
+/**
+ * Finds the Service port and the reason of a refusal in the current rules.
+ * @param allowed shared by all refusals that are looked at together
+ */
 export function refusedFrontend(
   state: FamilyState,
   { client, address, protocol, port }: RefusedConnection,
+  allowed = new AllowedClients(),
 ): RefusedFrontend {
   const found = state.frontendAt(address, protocol, port, servesNodePorts(state, address));
   if (found === undefined)
     return { port: undefined, reason: has(state, CLUSTER_IPS, address) ? "unserved-port" : "no-service" };
   const reason = reasonAt(state, found.key);
-  const isForbidden = reason === "source-ranges" && !allows(found.port, client);
+  const isForbidden = reason === "source-ranges" && !allowed.allows(found.port, client);
   const isServed = reason === "served" || reason === "source-ranges";
   const isLimited = isServed && !isForbidden && limitsAt(state, found.port) !== undefined;
   return { port: found.port, reason: isLimited ? "client-limits" : reason };
-}
-
-function allows({ service, family }: ServicePort, client: string): boolean {
-  return service.loadBalancerSourceRanges[family].some((range) => cidrContains(range, client));
 }
 
 /** The limits of a service port's clients; undefined for none. */

@@ -13,7 +13,7 @@ import {
   type SeenRefusal,
 } from "../../kernel/refused-set.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import { AllowedClients, type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { loggedReading } from "./logged-reading.ts";
 
@@ -136,10 +136,11 @@ export class RefusalPoller {
   #tell(entries: readonly RefusalEntry[]): void {
     const { families } = this.#parts.state();
     const refused = new Map<string, Refused>();
+    const allowed = new AllowedClients();
     for (const entry of entries) {
       const state = families[entry.family];
       if (state === undefined) continue;
-      const { port, reason } = refusedFrontend(state, entry);
+      const { port, reason } = refusedFrontend(state, entry, allowed);
       this.#count(port?.service.name ?? "", reason, entry.packets);
       if (port !== undefined) addTo(refused, port.service.name, reason, entry);
     }

@@ -20,7 +20,7 @@ import {
 } from "../../model/client-limits.ts";
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
-import { limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import { AllowedClients, limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
 import type { Result } from "../connection-result.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
@@ -88,6 +88,7 @@ export function explainRefusals(
   now: number,
 ): RefusedDestination[] {
   const pods = podNames(input.cache);
+  const allowed = new AllowedClients();
   const wanted = entries.filter(({ client }) => filter.client === undefined || client === filter.client);
   const groups = groupBy(wanted, ({ address, protocol, port }) => `${address} ${protocol} ${port}`);
   return [...groups.values()]
@@ -95,7 +96,7 @@ export function explainRefusals(
     .sort(([a], [b]) => byLastPacket(a as RefusalEntry, b as RefusalEntry))
     .filter((group) => isWanted(group[0] as RefusalEntry, input, filter))
     .slice(0, MOST_DESTINATIONS)
-    .map((group) => explained(group, input, pods, now));
+    .map((group) => explained(group, input, pods, allowed, now));
 }
 
 function byLastPacket(a: RefusalEntry, b: RefusalEntry): number {
@@ -122,12 +123,14 @@ function explained(
   group: readonly SeenRefusal[],
   input: ExplainInput,
   pods: ReadonlyMap<string, string>,
+  allowed: AllowedClients,
   now: number,
 ): RefusedDestination {
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
-  const { result, ...reason } = limitedVerdict(latest, input) ?? explain(connection, input, "brief").verdict;
+  const { result, ...reason } =
+    limitedVerdict(latest, input, allowed) ?? explain(connection, input, "brief").verdict;
   const { address, port, protocol } = latest;
   return {
     address,
@@ -151,10 +154,14 @@ function explained(
 }
 
 /** The verdict about a client that would be served now, but was beyond a limit; undefined for others. */
-function limitedVerdict(entry: RefusalEntry, { state }: ExplainInput): Verdict | undefined {
+function limitedVerdict(
+  entry: RefusalEntry,
+  { state }: ExplainInput,
+  allowed: AllowedClients,
+): Verdict | undefined {
   const ofFamily = state.families[entry.family];
   if (ofFamily === undefined) return undefined;
-  const { port, reason } = refusedFrontend(ofFamily, entry);
+  const { port, reason } = refusedFrontend(ofFamily, entry, allowed);
   const limits = port && reason === "client-limits" ? limitsAt(ofFamily, port) : undefined;
   if (port === undefined || limits === undefined) return undefined;
   const { service } = port;

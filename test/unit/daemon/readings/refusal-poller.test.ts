@@ -160,6 +160,39 @@ describe("RefusalPoller", () => {
     expect([names.size, names.get("")]).toEqual([1001, 100]);
   });
 
+  test("takes little time for many clients that many source ranges do not allow", async () => {
+    const ranges = Array.from({ length: 20_000 }, (_, i) => `11.${i >> 8}.${i & 255}.0/25`);
+    const guarded = renderAll({
+      services: [
+        service({
+          name: "shop/guarded",
+          clusterIPs: ["10.96.0.12"],
+          loadBalancerIPs: ["203.0.113.9"],
+          sourceRanges: ranges,
+          clientLimits: { connections: 5 },
+        }),
+      ],
+      slices: [slice({ service: "shop/guarded", endpoints: ["10.244.2.2"] })],
+    }).state;
+    const counts = new Map<string, number>();
+    let entries: RefusalEntry[] = [];
+    const watch = new RefusalPoller({
+      clock: new ManualClock(),
+      logger: memoryLogger(),
+      read: async () => entries,
+      state: () => guarded,
+      onPackets: (_, reason, packets) => counts.set(reason, (counts.get(reason) ?? 0) + packets),
+      onRefused: () => {},
+    });
+    await watch.look();
+    entries = Array.from({ length: 20_000 }, (_, i) => {
+      return entry("203.0.113.9", 80, 1, `11.${i >> 8}.${i & 255}.200`);
+    });
+    entries.push(entry("203.0.113.9", 80, 1, "11.0.3.127"));
+    await watch.look();
+    expect(Object.fromEntries(counts)).toEqual({ "source-ranges": 20_000, "client-limits": 1 });
+  });
+
   test("reports the first time only of refusals whose beginning it saw", async () => {
     const { clock, firstTimes } = watching();
     const start = clock.now();
