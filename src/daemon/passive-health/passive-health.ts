@@ -235,6 +235,13 @@ export class PassiveHealth implements SyncSubscriber {
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#parts.nodeContext();
+    // All endpoints of a service port ask for it, and it counts all of them.
+    const judged = new Map<WatchedPort, boolean>();
+    const mayEject = (port: WatchedPort) => {
+      const may = judged.get(port) ?? this.#mayEject(port);
+      judged.set(port, may);
+      return may;
+    };
     const found = FAMILIES.flatMap((family) =>
       [...this.#known[family]].flatMap(([target, known]) => {
         const { attempts } = unanswered(known.observation);
@@ -242,7 +249,7 @@ export class PassiveHealth implements SyncSubscriber {
         const ports = this.#watched.portsOf(family, target).filter((port) => {
           const { failures, intervalMs, ejectMs } = port.check;
           const isDue = now - known.askedAt >= intervalMs && now - known.keptSince >= ejectMs;
-          return isDue && attempts >= failures && this.#mayEject(port);
+          return isDue && attempts >= failures && mayEject(port);
         });
         if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
         return [{ family, target, askedAt: known.askedAt }];
