@@ -4,7 +4,9 @@ import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import {
+  ConnectionLimit,
   formatListenAddress,
+  HTTP_LIMITS,
   type HttpAnswer,
   jsonAnswer,
   openHttpServer,
@@ -38,12 +40,19 @@ export interface ServiceHealthOptions {
 }
 
 /**
+ * Maximum number of open connections of all servers together, as tenants make thousands of Services, and each
+ * pod can connect to their ports. Each connection takes 16 kB, and one of the open files of the process.
+ */
+const MOST_CONNECTIONS = 4096;
+
+/**
  * Tells load balancers whether this node has endpoints of a Service, by a server for each Service and
  * address. Load balancers of several clouds read the status, some also the weight.
  */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthOptions;
   readonly #servers = new ServerSet();
+  readonly #connections = new ConnectionLimit(MOST_CONNECTIONS);
   #wanted: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
 
   constructor(options: ServiceHealthOptions) {
@@ -82,7 +91,8 @@ export class ServiceHealthServers {
     return new RetryingServer({
       name: `health check of ${service} on ${formatListenAddress(address)}`,
       address,
-      open: (at) => openHttpServer(at, () => () => this.#answer(service, family), logger),
+      open: (at) =>
+        openHttpServer(at, () => () => this.#answer(service, family), logger, HTTP_LIMITS, this.#connections),
       clock,
       logger,
       onFailure: (error) => onFailure(service, address.port, error),

@@ -83,7 +83,7 @@ export function formatListenAddress(address: ListenAddress): string {
 
 /** Limits for clients. */
 export interface HttpLimits {
-  /** Maximum number of open connections; see {@link limitConnections}. */
+  /** Maximum number of open connections; see {@link ConnectionLimit}. */
   readonly connections: number;
   /**
    * Maximum time that a client neither sends nor reads anything, as unread data take memory. Milliseconds.
@@ -105,6 +105,7 @@ const REQUEST_LIMITS = {
 
 /**
  * Serves routes to GET and HEAD over HTTP.
+ * @param connectionLimit instead of that in `limits`, for several servers together
  * @throws AppError HOST if the address cannot be bound
  */
 export async function openHttpServer(
@@ -112,6 +113,7 @@ export async function openHttpServer(
   find: FindRoute,
   logger: Logger,
   limits: HttpLimits = HTTP_LIMITS,
+  connectionLimit = new ConnectionLimit(limits.connections),
 ): Promise<HttpServer> {
   const isLocal = isLoopback(address);
   const server = createServer(REQUEST_LIMITS, (request, response) => {
@@ -119,7 +121,12 @@ export async function openHttpServer(
     void respond(request, response, found, logger);
   });
   server.setTimeout(limits.idleMs);
-  const connections = limitConnections(server, limits.connections);
+  let connections = 0;
+  server.on("connection", (socket: Socket) => {
+    connectionLimit.add(socket);
+    connections++;
+    socket.once("close", () => connections--);
+  });
   const inUse = "another process has the port; is kube-proxy still running on this node?";
   await listen(server, address, inUse, (error) =>
     logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
@@ -127,7 +134,7 @@ export async function openHttpServer(
   return {
     port: portOf(server),
     get connections() {
-      return connections();
+      return connections;
     },
     close: () => closeServer(server),
   };
@@ -150,32 +157,50 @@ function isLocalHost(header: string | undefined): boolean {
 }
 
 /**
- * Closes a connection for each one over the limit: the oldest of the client with the most. Every pod can
- * reach the health port and must not displace the kubelet's probes, so connections from this host are closed
- * last.
- * @returns a function that counts open connections
+ * Limits the open connections of a server, or of several together. Closes a connection for each one over the
+ * limit: the oldest of the client with the most. Every pod can reach the health port and must not displace the
+ * kubelet's probes, so connections from this host are closed last.
  */
-function limitConnections(server: Server, most: number): () => number {
+export class ConnectionLimit {
+  readonly #most: number;
   /** The connections of each client, oldest first. */
-  const clients = new Map<string, Set<Socket>>();
-  const count = () => [...clients.values()].reduce((sum, { size }) => sum + size, 0);
-  const forget = (client: string, socket: Socket) => {
-    const open = clients.get(client);
-    open?.delete(socket);
-    if (open?.size === 0) clients.delete(client);
-  };
-  server.on("connection", (socket: Socket) => {
-    if (count() >= most) {
-      const [client, open] = busiestOf(clients);
-      const [oldest] = open;
-      if (oldest !== undefined) forget(client, oldest);
-      oldest?.destroy();
-    }
+  readonly #clients = new Map<string, Set<Socket>>();
+  #count = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Adds a new connection until it is closed. */
+  add(socket: Socket): void {
+    if (this.#count >= this.#most) this.#closeOne();
     const client = clientOf(socket);
-    clients.set(client, (clients.get(client) ?? new Set()).add(socket));
-    socket.once("close", () => forget(client, socket));
-  });
-  return count;
+    this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(socket));
+    this.#count++;
+    socket.once("close", () => this.#forget(client, socket));
+  }
+
+  #closeOne(): void {
+    const client = this.#busiest();
+    const [oldest] = this.#clients.get(client) ?? [];
+    if (oldest === undefined) return;
+    this.#forget(client, oldest);
+    oldest.destroy();
+  }
+
+  #forget(client: string, socket: Socket): void {
+    const open = this.#clients.get(client);
+    if (open?.delete(socket)) this.#count--;
+    if (open?.size === 0) this.#clients.delete(client);
+  }
+
+  /** Returns the client with the most connections; this host only if there is no other. */
+  #busiest(): string {
+    let [busiest, most] = [THIS_HOST, 0];
+    for (const [client, { size }] of this.#clients)
+      if (client !== THIS_HOST && size > most) [busiest, most] = [client, size];
+    return busiest;
+  }
 }
 
 /** The client for connections from this host. */
@@ -184,15 +209,6 @@ const THIS_HOST = "";
 /** The kubelet connects from the same address that it connects to. For a Unix socket, both are undefined. */
 function clientOf({ remoteAddress, localAddress }: Socket): string {
   return remoteAddress === undefined || remoteAddress === localAddress ? THIS_HOST : remoteAddress;
-}
-
-/** Returns the client with the most connections; this host only if there is no other. */
-function busiestOf(
-  clients: ReadonlyMap<string, ReadonlySet<Socket>>,
-): readonly [string, ReadonlySet<Socket>] {
-  const others = [...clients].filter(([client]) => client !== THIS_HOST);
-  const [busiest] = others.sort(([, a], [, b]) => b.size - a.size);
-  return busiest ?? [THIS_HOST, clients.get(THIS_HOST) ?? new Set()];
 }
 
 /**

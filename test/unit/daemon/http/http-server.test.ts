@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
 import {
+  ConnectionLimit,
   formatListenAddress,
   HTTP_LIMITS,
   type HttpServer,
@@ -86,6 +87,28 @@ describe("openHttpServer", () => {
     expect((await ask(server.port, "/ok?a=1")).body).toBe("ok 1");
     await ended[0];
     expect(idle.map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
+  });
+
+  test("closes the oldest connection of several servers that share a limit", async () => {
+    const limit = new ConnectionLimit(4);
+    const servers = await Promise.all(
+      [1, 2, 3].map(() =>
+        openHttpServer(
+          { host: "127.0.0.1", port: 0 },
+          (path) => routes.get(path),
+          memoryLogger(),
+          HTTP_LIMITS,
+          limit,
+        ),
+      ),
+    );
+    open.push(...servers);
+    for (const { port } of [...servers, ...servers]) {
+      const socket = connect(port, "127.0.0.1").on("error", () => {});
+      await new Promise((resolve) => socket.once("connect", resolve));
+    }
+    await expect.poll(() => servers.map(({ connections }) => connections)).toEqual([1, 1, 2]);
+    for (const { port } of servers) expect((await ask(port, "/ok?a=1")).body).toBe("ok 1");
   });
 
   test("disconnects a client that does not read its answer", async () => {
