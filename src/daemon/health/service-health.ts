@@ -1,7 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { ServiceName } from "../../model/ids.ts";
+import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import {
   ConnectionLimit,
@@ -53,10 +54,12 @@ export class ServiceHealthServers {
   readonly #options: ServiceHealthOptions;
   readonly #servers = new ServerSet();
   readonly #connections = new ConnectionLimit(MOST_CONNECTIONS);
+  readonly #loggers: NamespaceLoggers;
   #wanted: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
 
   constructor(options: ServiceHealthOptions) {
     this.#options = options;
+    this.#loggers = new NamespaceLoggers(options.clock, options.logger);
   }
 
   /**
@@ -87,7 +90,8 @@ export class ServiceHealthServers {
   }
 
   #server(service: ServiceName, family: Family, address: SocketAddress): RetryingServer {
-    const { clock, logger, onFailure } = this.#options;
+    const { clock, onFailure } = this.#options;
+    const logger = this.#loggers.of(namespaceOf(service));
     return new RetryingServer({
       name: `health check of ${service} on ${formatListenAddress(address)}`,
       address,

@@ -3,8 +3,9 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
+import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
-import type { ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
@@ -58,11 +59,13 @@ export class LoopbackProxy {
   readonly #parts: LoopbackProxyParts;
   readonly #servers = new ServerSet();
   readonly #clients = new Set<Socket>();
+  readonly #loggers: NamespaceLoggers;
   readonly #listeners = { ip: 0, ip6: 0 };
   #hasNoRoute = false;
 
   constructor(parts: LoopbackProxyParts) {
     this.#parts = parts;
+    this.#loggers = new NamespaceLoggers(parts.clock, parts.logger);
   }
 
   /**
@@ -82,14 +85,14 @@ export class LoopbackProxy {
   }
 
   #server(nodePort: LoopbackNodePort): RetryingServer {
-    const { addresses, clock, logger, observer } = this.#parts;
+    const { addresses, clock, observer } = this.#parts;
     const address = { host: addresses[nodePort.family], port: nodePort.port };
     return new RetryingServer({
       name: `NodePort of ${nodePort.service}`,
       address,
       open: () => this.#listen(address, nodePort),
       clock,
-      logger,
+      logger: this.#loggers.of(namespaceOf(nodePort.service)),
       onFailure: (error) => observer.bindFailed(nodePort, error),
     });
   }

@@ -2,9 +2,11 @@ import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
+import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
+import { listText } from "../../base/text.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
-import { namespaceOf, type ServiceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName, serviceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { type EjectedEndpoint, mostEjected, unansweredText } from "../../model/passive-health.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
@@ -79,11 +81,13 @@ export class PassiveHealth implements SyncSubscriber {
   /** The new connections to each Service, since this process began to watch it. */
   readonly #connections = new Map<ServiceName, EndpointCounts>();
   readonly #failures: FailureLog;
+  readonly #loggers: NamespaceLoggers;
   #task: PeriodicTask | undefined;
   #isStopped = false;
 
   constructor(parts: PassiveHealthParts) {
     this.#parts = parts;
+    this.#loggers = new NamespaceLoggers(parts.clock, parts.logger);
     this.#failures = new FailureLog(
       parts,
       "cannot read the counters of watched endpoints: none is ejected",
@@ -290,7 +294,7 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   /** Ejects an endpoint, unless it answered a client while it was asked. */
-  async #confirm(family: Family, target: string, { check }: WatchedPort): Promise<void> {
+  async #confirm(family: Family, target: string, port: WatchedPort): Promise<void> {
     const known = this.#known[family].get(target);
     const spec = this.#parts.state().families[family]?.table.sets.get(ANSWERS)?.spec;
     if (known === undefined || spec === undefined) return;
@@ -302,16 +306,18 @@ export class PassiveHealth implements SyncSubscriber {
     const ports = this.#watched.portsOf(family, target);
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answers !== last.answers || this.#ejections.has(target)) return;
-    if (!ports.some((port) => this.#mayEject(port))) return;
-    const { clock, cache, logger, request, onEjected } = this.#parts;
+    if (!ports.some((one) => this.#mayEject(one))) return;
+    const { clock, cache, request, onEjected } = this.#parts;
     const services = this.#servicesOf(family, target);
     const endpoint = { family, target, services, at: clock.now(), ...unanswered(known.observation) };
-    this.#ejections.add(endpoint, clock.monotonic(), check.ejectMs);
+    this.#ejections.add(endpoint, clock.monotonic(), port.check.ejectMs);
     cache.setEjected(family, target, true, services);
-    logger.warn(
-      { endpoint: targetText(target), services, found: unansweredText(endpoint) },
-      "ejected an endpoint that does not answer",
-    );
+    this.#loggers
+      .of(namespaceOf(port.service))
+      .warn(
+        { endpoint: targetText(target), services: listText(services), found: unansweredText(endpoint) },
+        "ejected an endpoint that does not answer",
+      );
     this.#leaving.push({ endpoint, since: clock.monotonic() });
     onEjected(endpoint);
     request();
@@ -320,13 +326,14 @@ export class PassiveHealth implements SyncSubscriber {
   #return(family: Family, target: string): void {
     const endpoint = this.#ejections.delete(target);
     if (endpoint === undefined) return;
-    const { cache, logger, request } = this.#parts;
+    const { cache, request } = this.#parts;
     const isWatched = this.#watched.of(family).has(target);
     // Other Services may have added it since then.
     const services = [...new Set([...endpoint.services, ...this.#servicesOf(family, target)])];
     cache.setEjected(family, target, false, services);
     const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";
-    logger.info({ endpoint: targetText(target), services }, message);
+    const fields = { endpoint: targetText(target), services: listText(services) };
+    this.#loggers.of(namespaceOf(services[0] ?? serviceName("", ""))).info(fields, message);
     request();
   }
 }

@@ -1,0 +1,36 @@
+import type { Clock } from "./clock.ts";
+import type { LogFields, Logger } from "./logger.ts";
+import { NamespaceTokens } from "./namespace-tokens.ts";
+
+/** Lines of one namespace: the number at once, and the time until one more is allowed. */
+const LINES = { burst: 20, refillMs: 60_000 };
+
+type LimitedLevel = "info" | "warn" | "error";
+
+/**
+ * Limits the lines about the objects of each namespace, where their number depends on what happens to these.
+ * The others are logged for debugging.
+ */
+export class NamespaceLoggers {
+  readonly #logger: Logger;
+  readonly #tokens: Readonly<Record<LimitedLevel, NamespaceTokens>>;
+
+  constructor(clock: Pick<Clock, "monotonic">, logger: Logger) {
+    this.#logger = logger;
+    const tokens = () => new NamespaceTokens(clock, LINES);
+    this.#tokens = { info: tokens(), warn: tokens(), error: tokens() };
+  }
+
+  /** The logger for lines about an object of a namespace. */
+  of(namespace: string): Logger {
+    const at = (level: LimitedLevel) => (fields: LogFields, message: string) => {
+      const left = this.#tokens[level].take(namespace);
+      if (left === undefined) this.#logger.debug(fields, message);
+      else this.#logger[level](left === 0 ? { ...fields, limit: MORE } : fields, message);
+    };
+    const debug = (fields: LogFields, message: string) => this.#logger.debug(fields, message);
+    return { debug, info: at("info"), warn: at("warn"), error: at("error") };
+  }
+}
+
+const MORE = "further lines about this namespace are only logged for debugging for a minute";
