@@ -1,5 +1,5 @@
 import { joinPath } from "../../base/schema-error.ts";
-import { alternatives, quoted } from "../../base/text.ts";
+import { alternatives, listTextOf, quoted } from "../../base/text.ts";
 import {
   MAX_CONNECTIONS_ANNOTATION,
   NEW_CONNECTIONS_ANNOTATION,
@@ -115,8 +115,8 @@ function passiveHealthCheckOf(
   if (parsed.setting !== "off" && others.length > 0) {
     if (others.length === ports.length)
       return { reason: "is for TCP, and no port of the Service has this protocol" };
-    const names = others.map(({ name, port, protocol }) => `${name || port} (${protocol})`);
-    warn(`is for TCP: does not watch ${names.join(", ")}`);
+    const names = listTextOf(others, ({ name, port, protocol }) => `${name || port} (${protocol})`);
+    warn(`is for TCP: does not watch ${names}`);
   }
   return { passiveHealthCheck: parsed.setting };
 }
@@ -139,7 +139,7 @@ function connectionTimeoutsOf(
   if (unused.length > 0) warn(`has values that no port of the Service uses: ${unused.join(", ")}`);
   const sctp = ports.filter(({ protocol }) => protocol === "sctp");
   if (sctp.length > 0) {
-    const named = sctp.map(({ name, port }) => name || port).join(", ");
+    const named = listTextOf(sctp, ({ name, port }) => name || `${port}`);
     warn(`has no effect on SCTP, the protocol of ${named}: nft cannot set its timeouts`);
   }
   return { connectionTimeouts: timeouts };

@@ -120,6 +120,17 @@ describe("connection timeouts", () => {
     ]);
     expect(timed("tcp-established=2h", [SIGNAL]).invalid).toHaveLength(1);
   });
+
+  test("a warning names few of many ports, as it is kept for each Service", () => {
+    const many = (protocol: "udp" | "sctp") =>
+      Array.from({ length: 1000 }, (_, n) => port(1000 + n, { name: `p${n}`, protocol }));
+    const texts = [
+      decoded({ "passive-health-check": "on" }, [WEB, ...many("udp")]).reasons,
+      timed("tcp-established=2h", [WEB, ...many("sctp")]).reasons,
+    ];
+    const few = expect.stringMatching(/p0.* and 995 more/);
+    expect(texts).toEqual([[few], [few]]);
+  });
 });
 
 describe("limits of clients", () => {
