@@ -31,10 +31,28 @@ export interface ProxyHealth {
 /** The answer of nft-proxy's /livez. */
 export type OwnHealth = ProxyHealth & { readonly lastVerified: string };
 
-/** The body of a service proxy's health answer; undefined for that of another program. */
+/**
+ * The body of a service proxy's health answer; undefined for that of another program, which may have the
+ * port on any node and answer anything.
+ */
 export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined {
-  const body = parsedJson(text) as Partial<ProxyHealth> | null | undefined;
-  return typeof body?.currentTime === "string" ? (body as ProxyHealth) : undefined;
+  const body = parsedJson(text) as Partial<Record<keyof ProxyHealth, unknown>> | null | undefined;
+  if (typeof body?.currentTime !== "string") return undefined;
+  const { status = {}, reasons = [], unfollowed = [], quarantinedServicePorts = 0 } = body;
+  const isWhole =
+    isObject(status) &&
+    Object.values(status).every(isObject) &&
+    [reasons, unfollowed].every(isListOfText) &&
+    typeof quarantinedServicePorts === "number";
+  return isWhole ? (body as ProxyHealth) : undefined;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
+function isListOfText(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
 /** Whether an answer is from nft-proxy's /livez: only that reports when rules were verified. */

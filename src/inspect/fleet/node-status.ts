@@ -235,7 +235,11 @@ function metricsOf(text: string): FleetMetrics | undefined {
   };
 }
 
+/** Maximum length of a line of metrics; ours are shorter. Those of another program take quadratic time. */
+const LONGEST_LINE = 2000;
+
 function sampleOf(line: string): Sample[] {
+  if (line.length > LONGEST_LINE) return [];
   const [, name = "", labels = "", value] = /^(nft_proxy_\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
   if (value === undefined) return [];
   const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = "", text = ""]) => [

@@ -248,6 +248,8 @@ const refusedByNode = {
   body: JSON.stringify({ kind: "Status", message: "error trying to reach service: connection refused" }),
 };
 
+const FOREIGN = "unreachable: HTTP status 200: not";
+
 test.each<[string, Omit<Pod, "node">, string]>([
   [
     "that serves one family of two is degraded",
@@ -289,16 +291,15 @@ test.each<[string, Omit<Pod, "node">, string]>([
     { livez: { status: 200, body: JSON.stringify({ currentTime: "now", lastVerified: "now" }) } },
     "unreachable: another service proxy, such as kube-proxy, answers its health checks",
   ],
-  [
-    "that answers HTML is unreachable",
-    { livez: { status: 200, body: "<html>" } },
-    "unreachable: HTTP status 200: not",
-  ],
-  [
-    "that answers null is unreachable",
-    { livez: { status: 200, body: "null" } },
-    "unreachable: HTTP status 200: not",
-  ],
+  ["that answers HTML is unreachable", { livez: { status: 200, body: "<html>" } }, FOREIGN],
+  ["that answers null is unreachable", { livez: { status: 200, body: "null" } }, FOREIGN],
+  ...[{ reasons: 5 }, { unfollowed: {} }, { status: { IPv4: null } }, { quarantinedServicePorts: "no" }].map(
+    (foreign): [string, Omit<Pod, "node">, string] => {
+      const body = JSON.stringify({ currentTime: ago(0), lastVerified: ago(0), ...foreign });
+      const livez = { status: 200, body };
+      return [`that answers ${Object.keys(foreign)} of a wrong type is unreachable`, { livez }, FOREIGN];
+    },
+  ),
   [
     "that refuses connections is unreachable, as the API server tells it",
     { livez: refusedByNode },
