@@ -55,7 +55,7 @@ export interface Daemon {
   stop(): Promise<void>;
 }
 
-/** Makes a daemon: each part before those that need it. @throws AppError HOST if the host cannot be read */
+/** Creates a daemon: each part before those that need it. @throws AppError HOST if the host cannot be read */
 export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const { system, logger, dryRun } = input;
   const { clock } = system;

@@ -43,7 +43,7 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
  * Makes a change of the rules while no daemon programs this network namespace, and prevents a daemon from
  * starting meanwhile.
  * @param isForced makes the change in any case
- * @param refusal the consequence of the change beside a daemon, and a hint
+ * @param refusal the consequence of the change while a daemon runs, and a hint
  * @throws AppError HOST while a daemon runs, before anything is changed
  */
 export async function withoutDaemon<Result>(

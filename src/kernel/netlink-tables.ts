@@ -98,7 +98,7 @@ async function requestedElement(
   return found;
 }
 
-/** Changes do not restart a dump: 100,000 elements take 0.3 s beside 50 commits a second (6.18). */
+/** Changes do not restart a dump: 100,000 elements take 0.3 s during 50 commits a second (6.18). */
 async function* dumpedElements(
   requests: NetlinkRequests,
   family: Family,

@@ -31,7 +31,7 @@ export async function listTableOf(
   return await nft.list([as === "json" ? "-j" : "-a", "list", "table", family, name], signal);
 }
 
-/** Returns the names of all tables in this network namespace, whoever owns them: `ip nft-proxy`. */
+/** Returns the names of all tables in this network namespace, including other software's: `ip nft-proxy`. */
 export async function tableNames(nft: Nft): Promise<Set<string>> {
   const text = (await nft.list(["-j", "list", "tables"])) ?? "";
   return new Set(readListing(text).objects.flatMap(tableName));
@@ -44,7 +44,7 @@ function tableName(object: unknown): string[] {
 
 /**
  * Lists all chains in this network namespace, without rules: no object in a table can keep nft from printing
- * them. nft 1.0.6 survives this beside maps that crash its listing of tables.
+ * them. nft 1.0.6 survives this even with maps that crash its listing of tables.
  * @returns nft's JSON text
  */
 export async function listChains(nft: Nft): Promise<string> {

@@ -39,8 +39,8 @@ export interface ProcessLimits {
 }
 
 /**
- * Runs a program to its end with `input` on its standard input. Never throws because of what the program
- * does.
+ * Runs a program to its end with `input` on its standard input. Never throws because of the program's
+ * behaviour.
  */
 export type RunProcess = (
   path: string,

@@ -98,7 +98,7 @@ export function refillSeconds({ amount, per, burst }: ConnectionRate): number {
 }
 
 /**
- * The number that stands for a rate in the kernel, below 2^31: 14 bits of the amount, 14 of the burst, and
+ * The number that represents a rate in the kernel, below 2^31: 14 bits of the amount, 14 of the burst, and
  * the unit.
  */
 export function rateNumber({ amount, per, burst }: ConnectionRate): number {

@@ -1,6 +1,6 @@
 import { type AttributeView, MalformedMessage, padded } from "./attributes.ts";
 
-/** An element of a set as the kernel has it. */
+/** An element of a set in the kernel's form. */
 export interface RawElement {
   /** The key's bytes, one character (latin1) for each; "" of a catch-all element. */
   readonly key: string;

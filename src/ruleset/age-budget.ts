@@ -18,7 +18,7 @@ export interface Claim {
   readonly shared?: string | undefined;
 }
 
-/** Why a Service does not get what it wants. */
+/** The reason why a Service's claim is not met. */
 export interface Shortfall {
   readonly of: keyof SharedLimits;
   readonly budget: number;

@@ -3,7 +3,7 @@ import { joinParts } from "../nft/elements.ts";
 import { AFFINITY_IDS, type FrontendKind } from "./sets.ts";
 
 /**
- * The numbers that stand for the endpoints of a service port in `meta priority` and in maps. A list id is the
+ * The numbers that represent the endpoints of a service port in `meta priority` and in maps. A list id is the
  * id of a service port plus the way of the connection. With session affinity, an id has room for the ids of
  * endpoints; the client's is remembered:
  *

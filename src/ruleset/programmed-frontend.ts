@@ -23,7 +23,7 @@ export interface ProgrammedList {
   readonly targets: ReadonlySet<string>;
 }
 
-/** What a table does with connections to a frontend. */
+/** The handling of connections to a frontend by a table. */
 export interface ProgrammedFrontend {
   /** The way to the endpoints; undefined if there is none. */
   readonly way: Way | undefined;
@@ -34,7 +34,7 @@ export interface ProgrammedFrontend {
   readonly isGuarded: boolean;
 }
 
-/** Reads what an actual or desired table does with connections to a frontend; undefined for nothing. */
+/** Reads how an actual or desired table handles connections to a frontend; undefined if it does not. */
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
   const maps = kindOf(key);
   const id = listIdOf({ sets }, key);

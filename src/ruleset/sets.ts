@@ -4,7 +4,7 @@ import type { FamilyContext } from "./node-context.ts";
 
 /**
  * The sets and maps of a table. A frontend is an address, protocol and port (see keys.ts). A list id is a
- * number that stands for the endpoints of a service port (see list-ids.ts).
+ * number that represents the endpoints of a service port (see list-ids.ts).
  */
 /** Frontend to list id. */
 export const LISTS = "lists";

@@ -29,8 +29,8 @@ const JUDGED_RUNS = 3;
 export type Run = () => Promise<boolean>;
 
 /**
- * Runs something on request: at once if idle, then at most once per period. All requests during a run lead to
- * one more run. A failed run is retried with back-off until one succeeds. After kube-proxy's
+ * Runs something on request: immediately if idle, then at most once per period. All requests during a run
+ * lead to one more run. A failed run is retried with back-off until one succeeds. After kube-proxy's
  * BoundedFrequencyRunner with retries (k8s.io/kubernetes/pkg/util/async).
  */
 export class BoundedFrequencyRunner {

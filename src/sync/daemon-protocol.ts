@@ -14,7 +14,7 @@ import type { Chain, Ruleset, SetSpec, Table, TimeoutPolicy } from "../nft/ast/r
 import type { NodeContext } from "../ruleset/node-context.ts";
 
 /**
- * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600;
+ * The protocol between a running daemon and the other commands: HTTP GET over a Unix socket (mode 0600;
  * option `daemonSocket`), answers in JSON. Times are milliseconds since 1970.
  *
  *     GET /v1/state      DaemonState

@@ -31,7 +31,7 @@ export type TableMessage = Extract<NetlinkMessage, { readonly table: string }>;
 
 /** A commit that changed our tables. */
 export interface Commit {
-  /** Its changes of our tables, in order; without elements if nobody needs them. */
+  /** Its changes of our tables, in order; without elements if they are not needed. */
   readonly messages: readonly TableMessage[];
   /** The program that made it, as `nft (process 4711)`. */
   readonly author: string;

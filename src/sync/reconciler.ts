@@ -140,7 +140,10 @@ export class Reconciler {
     else this.#repairs.add(unexplained(found, this.state.pending()), options);
   }
 
-  /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
+  /**
+   * Makes the next sync retry everything that the kernel refused.
+   * @returns whether there is anything to try
+   */
   retryRefused(): boolean {
     return this.#refused.retry();
   }

@@ -25,7 +25,7 @@ export interface Evaluation {
   readonly baseChains: Readonly<Record<Hook, readonly HookedChain[]>>;
   readonly packet: Packet;
   readonly host: Host;
-  /** Contents of dynamic maps before the packet, by {@link setKey}; they replace what the tables list. */
+  /** Contents of dynamic maps before the packet, by {@link setKey}; they replace the listed elements. */
   readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Branches still to follow. */
   readonly pending: Branch[];

@@ -33,13 +33,13 @@ export async function run(argv: Argv): Promise<CommandResult> {
 }
 
 const REFUSAL = {
-  consequence: "make the tables again: nothing was removed",
+  consequence: "recreate the tables: nothing was removed",
   hint: "stop it first; --force removes the tables anyway, --dry-run only names them",
 };
 
 /**
- * Removes the tables of this name, and with ours the reserved NodePorts. Returns the names of what is
- * removed.
+ * Removes the tables of this name, and with ours the reserved NodePorts. Returns the names of the removed
+ * objects.
  */
 async function remove(nft: NftProgram, name: string, isDryRun: boolean): Promise<string[]> {
   const present = await tableNames(nft);

@@ -60,7 +60,7 @@ interface Series {
   /** The namespace of its object; "" for the node. */
   readonly about: string;
   /**
-   * Whether one Event stands for all nodes: they do not count repetitions, and record it again after its
+   * Whether one Event represents all nodes: they do not count repetitions, and record it again after its
    * lifetime.
    */
   readonly isCommon: boolean;

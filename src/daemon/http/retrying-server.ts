@@ -80,7 +80,7 @@ export class RetryingServer {
   }
 }
 
-/** A set of servers that changes with what they serve. */
+/** A set of servers that can change at run time. */
 export class ServerSet {
   readonly #running = new Map<string, RetryingServer>();
   #queue: Promise<void> = Promise.resolve();

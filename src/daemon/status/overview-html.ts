@@ -299,7 +299,7 @@ export function sparklineHtml(values: readonly number[], label: string): Html {
   return html`<svg class="spark" viewBox="0 0 ${values.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}">${bars}</svg>`;
 }
 
-/** The minimum height keeps a small value visible beside a large one. */
+/** The minimum height keeps a small value visible next to a large one. */
 function barHtml(x: number, height: number): Html {
   const shown = Math.max(1, Math.round(height * 10) / 10);
   return html`<rect x="${x}" y="${HEIGHT - shown}" width="0.8" height="${shown}"/>`;

@@ -102,7 +102,7 @@ ${endpointsHtml(view, mostEndpoints, detail)}</div>
 `;
 }
 
-/** Counts what is not shown of a service port, and tells where it is. */
+/** Counts the hidden frontends or endpoints of a service port, and says where to find them. */
 function moreHtml(count: number, { service }: ServicePort, { isOne, link }: ServiceDetail): Html | undefined {
   if (count === 0) return undefined;
   if (isOne) return html`<p class="none">and ${count} more: nft-proxy explain ${service.name} lists all</p>`;

@@ -98,7 +98,7 @@ const ROWS: readonly Row<Facts>[] = (
     {
       level: "warning",
       when: ({ isOther, socket }) => isOther && socket !== undefined,
-      found: (facts) => `${otherProxyText(facts)}, beside the daemon at ${facts.socket?.path}`,
+      found: (facts) => `${otherProxyText(facts)}, alongside the daemon at ${facts.socket?.path}`,
       means: "both program rules, and load balancers see the health of the other one",
       action: "stop kube-proxy on this node",
     },

@@ -46,7 +46,7 @@ export interface HostFacts {
   /** Families that the kernel supports. */
   readonly families: readonly Family[];
   readonly nft: NftFact;
-  /** The host's own nft beside ours; undefined in a pod, which cannot run programs of the host. */
+  /** The host's own nft besides ours; undefined in a pod, which cannot run programs of the host. */
   readonly hostNfts: readonly HostNft[] | undefined;
   readonly kernel: KernelFact;
   /** The text of /proc/self/status; undefined when it cannot be read. */
@@ -157,7 +157,7 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   }
 }
 
-/** Returns the host's own nft beside ours, if there is one; undefined in a pod. */
+/** Returns the host's own nft besides ours, if it has one; undefined in a pod. */
 export async function gatherHostNft(
   { run, isInPod }: DoctorHost,
   ourPath: string,

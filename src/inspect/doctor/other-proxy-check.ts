@@ -93,7 +93,7 @@ const ROWS: readonly Row<ProxyTraces>[] = (
   ] satisfies readonly Omit<Row<ProxyTraces>, "check">[]
 ).map((row) => ({ check: "other-proxy", ...row }));
 
-/** Checks for rules of other service proxies beside ours. */
+/** Checks for rules of other service proxies besides ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
   const found = judgeAll(ROWS, traces);
   if (found.length > 0) return found;
@@ -119,8 +119,8 @@ function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
 }
 
 /**
- * Returns the tables of iptables mode. ipvs mode also has a chain KUBE-SERVICES, beside KUBE-NODE-PORT;
- * iptables mode has KUBE-NODEPORTS. Source: {@link
+ * Returns the tables of iptables mode. ipvs mode also has a chain KUBE-SERVICES, in addition to
+ * KUBE-NODE-PORT; iptables mode has KUBE-NODEPORTS. Source: {@link
  * https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
  */
 function iptablesTables(traces: ProxyTraces): string[] {

@@ -119,7 +119,8 @@ function unknownReason(
   return {
     cause: "unknown",
     message: `${destinationText(connection)} ${what}; the reason is unknown: objects unavailable`,
-    action: "run the command again with objects: beside the daemon, with a kubeconfig, or with --from PATH",
+    action:
+      "run the command again with objects: on a host with the daemon, with a kubeconfig, or with --from PATH",
   };
 }
 

@@ -84,7 +84,7 @@ async function liveRules(
   // Only nft-proxy's own tables record refusals.
   if (query === undefined) return { ruleset, interfaceTo, otherTables: NO_TABLES, affinityEntries: [] };
   const nft = listingNft(options.nftPath);
-  // The daemon pauses its syncs meanwhile: beside them, nft may never finish listing thousands of sets.
+  // The daemon pauses its syncs meanwhile: during syncs, nft may never finish listing thousands of sets.
   const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
   const tables = { ruleset, otherTables: otherTables(listed ?? (await listOtherTables(nft))), interfaceTo };
   const question = query.kind === "connection" ? query.question : undefined;

@@ -80,7 +80,7 @@ async function kubeProxyTables(
   const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
   throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`, {
-    hint: `kube-proxy makes it in nftables mode; ${LISTING_HINT}`,
+    hint: `kube-proxy creates it in nftables mode; ${LISTING_HINT}`,
   });
 
   async function live(): Promise<readonly (readonly AnyTable[])[]> {

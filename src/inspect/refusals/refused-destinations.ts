@@ -46,7 +46,7 @@ export interface RefusedClient {
   readonly lastAt: string;
 }
 
-/** The refusals of one destination, with their cause as `explain` has it. */
+/** The refusals of one destination, with their cause as in `explain`. */
 export interface RefusedDestination extends Omit<Verdict, "result"> {
   readonly address: string;
   /** 1..65535 */

@@ -170,7 +170,7 @@ function credentialsOf(
     // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is
     // to verify.
     const skipTLSVerify = cluster.skipTLSVerify || server.protocol === "http:";
-    // Files are read here, because client-node prefers a file to the data beside it, and fails while one is
+    // Files are read here, because client-node prefers a file to inline data, and fails while a file is
     // replaced.
     config.loadFromClusterAndUser(
       { ...cluster, skipTLSVerify, ...NO_PROXY_OR_FILE, caData: await ca() } as Cluster,

@@ -88,8 +88,8 @@ function serviceOf(
 }
 
 /**
- * Returns the names of the ports that a Service with errors has beside the valid `ports`; undefined if it has
- * no list of ports, or a port in it whose name is not text.
+ * Returns the names of the ports that a Service with errors has besides the valid `ports`; undefined if it
+ * has no list of ports, or a port in it whose name is not text.
  */
 function invalidPortNames(object: unknown, ports: readonly ServicePortSpec[]): string[] | undefined {
   const written = (object as { readonly spec: { readonly ports?: unknown } }).spec.ports;

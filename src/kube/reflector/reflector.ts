@@ -154,7 +154,7 @@ export class Reflector<T> {
       silence: timings.answerSilence,
       now,
     };
-    // A state that is not older than what is known comes from the server's cache.
+    // A state that is at least as new as the known one comes from the server's cache.
     const state =
       this.#version === ""
         ? await this.#options.firstState.query(options)

@@ -346,7 +346,7 @@ describe("the daemon", () => {
       { health: answers(200, 200, kubeProxy), socket },
       true,
       "warning",
-      "beside the daemon at /run/x",
+      "alongside the daemon at /run/x",
     ],
     [
       "answering HTML is another program",
