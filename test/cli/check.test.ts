@@ -215,7 +215,9 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^kernel: not asked: nft at ".*old-nft" or this kernel lacks: dnat to a map lookup/m);
+    expect(stdout).toMatch(
+      /^kernel: not asked: nft at ".*old-nft" or this kernel lacks: dnat to a map lookup/m,
+    );
   });
 
   test("names the service port that the kernel refuses", async () => {
