@@ -224,12 +224,11 @@ export class Renderer {
     const progress = this.#waiting.get(name);
     for (const port of wanted) {
       if (progress?.done?.has(port.key)) continue;
-      if (this.#isFull(most) || this.#lacksId(port, most)) {
+      if (this.#isFull(most) || !this.#replacePort(port, slices, progress)) {
         const done = wanted.slice(0, wanted.indexOf(port));
         if (progress !== undefined) progress.done = new Set(done.map(({ key }) => key));
         return;
       }
-      this.#replacePort(port, slices, progress);
       yield;
     }
     this.#setPorts(name, wanted);
@@ -242,33 +241,26 @@ export class Renderer {
     return most !== Number.POSITIVE_INFINITY && this.state.writtenElements >= most;
   }
 
-  /**
-   * Whether a service port must wait for Services that lose session affinity to it, and still have all list
-   * ids. Where everything is rendered, these went first.
-   */
-  #lacksId({ family, key, service }: ServicePort, most: number): boolean {
-    const ids = this.state.families[family]?.ids;
-    if (most === Number.POSITIVE_INFINITY || service.affinitySeconds === 0 || ids === undefined) return false;
-    if (this.#holdsIds && !ids.hasFor(key, true)) this.#cutRanges();
-    return !ids.hasFor(key, true);
-  }
-
-  #replacePort(port: ServicePort, slices: readonly EndpointSlice[], progress: Progress | undefined): void {
+  /** @returns false if it has to wait for the list id of a Service that waits, too */
+  #replacePort(port: ServicePort, slices: readonly EndpointSlice[], progress: Progress | undefined): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const state = this.state.families[port.family];
-    if (context === undefined || state === undefined) return;
+    if (context === undefined || state === undefined) return true;
     const before = state.servicePortRules(port.key)?.port.service;
     const rules = rulesFor(port, slices, context, this.#cache, before);
     const excess = excessOf(rules);
     if (excess === undefined) {
-      if (this.#holdsIds && !state.ids.hasFor(port.key, rules.lists.isSticky)) this.#cutRanges();
+      const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
+      if (this.#holdsIds && !hasId()) this.#cutRanges();
+      if (!hasId()) return false;
       state.put(rules);
-      return;
+      return true;
     }
     state.remove(port.key);
-    if (progress === undefined) return;
+    if (progress === undefined) return true;
     progress.over ??= new Map();
     progress.over.set(port.key, excess);
+    return true;
   }
 
   #take({ family, key }: ServicePort): void {

@@ -306,6 +306,28 @@ describe("an update that may write so many elements", () => {
     expect([...renderer.waiting]).toEqual([]);
   });
 
+  test("leaves a Service waiting for the list id of a larger one that goes", () => {
+    const sticky = (name: string, clusterIP: string) =>
+      service({ name, clusterIPs: [clusterIP], affinitySeconds: 60, ports: [port(80)] });
+    const endpoints = ["10.244.2.1", "10.244.2.2", "10.244.2.3"];
+    const cache = cacheOf({
+      services: [sticky("one/old", "10.96.0.21"), sticky("two/other", "10.96.0.22")],
+      slices: [slice({ service: "one/old", endpoints }), slice({ service: "two/other", endpoints })],
+    });
+    const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    cache.deleteService(sticky("one/old", "10.96.0.21").name);
+    cache.putService(sticky("three/new", "10.96.0.23"));
+    cache.putSlice(slice({ service: "three/new", endpoints: ["10.244.2.4"] }));
+    for (const _ of renderer.updating(cache.takeDirty(), undefined, 8));
+    expect(renderer.waiting).toEqual(new Set(["three/new"]));
+    renderer.state.committed();
+    for (const _ of renderer.updating(cache.takeDirty(), undefined, 8));
+    expect(renderer.waiting).toEqual(new Set());
+    expect(served(renderer)).toEqual(new Set(["two/other", "three/new"]));
+  });
+
   test("renders a Service from the beginning that changes while it waits", () => {
     const { cache, renderer, update, text } = setUp();
     cache.putSlice(large(["10.1.0.2"]));
