@@ -290,14 +290,14 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The addresses at which ranges of ports are served; `off` ignores the annotation. */
+  /** The addresses at which port ranges are served; `off` ignores the annotation. */
   portRanges: choice({
     path: "nftProxy.portRanges",
     words: PORT_RANGE_ADDRESSES,
     preset: "virtual",
     flag: own(
       "port-ranges",
-      "Addresses at which ranges of ports are served: virtual (all but this node's own), all, or off for none",
+      "Addresses at which port ranges are served: virtual (all but this node's own), all, or off for none",
     ),
     reload: "now",
   }),
@@ -454,7 +454,7 @@ export const OPTIONS = {
     preset: SERVICE_BUDGET.maxServicePortRanges,
     flag: own(
       "max-service-port-ranges",
-      "Maximum number of ranges of ports of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
+      "Maximum number of port ranges of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
     ),
     reload: "now",
   }),
@@ -464,7 +464,7 @@ export const OPTIONS = {
     preset: SHARED_BUDGET.maxPortRanges,
     flag: own(
       "max-port-ranges",
-      "Maximum number of ranges of ports of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
+      "Maximum number of port ranges of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
     ),
     reload: "now",
   }),

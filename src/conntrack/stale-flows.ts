@@ -63,7 +63,7 @@ type Translation = Pick<Flow, "destination" | "replySource">;
  */
 export class UdpFrontends {
   readonly #parts: UdpFrontendsParts;
-  /** The Services with UDP ports, and those of them with ranges of ports. */
+  /** The Services with UDP ports, and those of them with port ranges. */
   readonly #services = new Map<ServiceName, Service>();
   readonly #ranged = new Set<ServiceName>();
   /** The keys of removed frontends, as in rules. */
@@ -80,7 +80,7 @@ export class UdpFrontends {
     return this.#services.size === 0 && this.#removed.size === 0;
   }
 
-  /** Whether any frontends are ranges of ports that are not served at addresses of this node. */
+  /** Whether any frontends are port ranges that are not served at addresses of this node. */
   get hasVirtualRanges(): boolean {
     return this.#ranged.size > 0 && this.#parts.portRanges() === "virtual";
   }

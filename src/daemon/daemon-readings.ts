@@ -8,8 +8,8 @@ import type { EventRecorder } from "./events/event-recorder.ts";
 import { affinityCrowdedEvent, ejectedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
 import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { askByConnecting } from "./passive-health/ask.ts";
 import { PassiveHealth } from "./passive-health/passive-health.ts";
+import { probeByConnecting } from "./passive-health/probe.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 import {
@@ -120,7 +120,7 @@ function passiveHealth(
     cache,
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),
-    ask: askByConnecting,
+    probe: probeByConnecting,
     request: () => loop.request(),
     onLeft: unansweredReleaser(system.flows, system.clock, logger),
     onEjected: (endpoint) => {

@@ -42,7 +42,7 @@ export class DriftDetection {
       clock,
       logger,
       given: () => loop.given,
-      isTold: () => events.isTrusted,
+      hasNotifications: () => events.isTrusted,
       onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
     });
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));

@@ -95,7 +95,7 @@ export const KERNEL_TIMEOUTS = Object.fromEntries(
 ) as Readonly<Record<TimeoutName, number>>;
 
 /**
- * The timeouts of connections on a node in seconds: the kernel's defaults, and those that the proxy's options
+ * The connection timeouts on a node in seconds: the kernel's defaults, and those that the proxy's options
  * replace. Other settings of an administrator (sysctl) are unknown.
  */
 export function nodeTimeouts({

@@ -9,7 +9,7 @@ export interface ServiceBudget {
   readonly maxServiceSourceRanges: number;
   /** Entries of `spec.externalIPs` and of `status.loadBalancer.ingress`. */
   readonly maxServiceAddresses: number;
-  /** Ranges of ports of the annotation, times the addresses that have them. */
+  /** Port ranges of the annotation, times the addresses that have them. */
   readonly maxServicePortRanges: number;
 }
 
@@ -33,7 +33,7 @@ export interface SharedBudget {
   readonly maxElements: number;
   /** The same for the Services of one namespace. */
   readonly maxNamespaceElements: number;
-  /** Ranges of ports at addresses, of one family; half of it is for the Services of one namespace. */
+  /** Port ranges at addresses, of one family; half of it is for the Services of one namespace. */
   readonly maxPortRanges: number;
 }
 
@@ -43,7 +43,7 @@ export interface SharedBudget {
  * as slot tables, 130 MB as endpoints of long lists, 220 MB as addresses, 340 MB as addresses without
  * endpoints, and at most 440 MB, as ports of one endpoint. The peak of all processes together is 415 MB with
  * 890,000 elements of slot tables, and 1,265 MB with 1,000,000 of ports of one endpoint, half of it for nft
- * to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all ranges of ports of a family for each
+ * to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all port ranges of a family for each
  * change of one: 20,000 take 0.3 s (6.18).
  */
 export const SHARED_BUDGET: SharedBudget = {
@@ -67,7 +67,7 @@ const WORDS: Readonly<Record<Excess["of"], readonly [what: string, flag: string,
   maxServiceElements: ["elements in the kernel", "--max-service-elements"],
   maxServiceSourceRanges: ["source ranges", "--max-service-source-ranges"],
   maxServiceAddresses: ["external and load balancer addresses", "--max-service-addresses"],
-  maxServicePortRanges: ["ranges of ports at all of its addresses", "--max-service-port-ranges"],
+  maxServicePortRanges: ["port ranges at all of its addresses", "--max-service-port-ranges"],
 };
 
 /** Returns the budget that a count exceeds; undefined if it does not. */

@@ -33,7 +33,7 @@ export interface PortRange {
 export const MOST_RANGES_OF_ADDRESS = 2000;
 
 /**
- * The Service addresses that serve ranges of ports. `virtual`: those that are not the node's own, so that its
+ * The Service addresses that serve port ranges. `virtual`: those that are not the node's own, so that its
  * programs keep their ports.
  */
 export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
@@ -98,7 +98,7 @@ export function hasFamily({ clusterIPs }: Pick<Service, "clusterIPs">, family: F
   return clusterIPs[family] !== "";
 }
 
-/** Whether a port of a Service has ranges of ports. */
+/** Whether a port of a Service has port ranges. */
 export function hasPortRanges({ ports }: Pick<Service, "ports">): boolean {
   return ports.some(({ ranges }) => ranges !== undefined);
 }

@@ -50,7 +50,7 @@ function decodedKey(
   return decodedParts(types, raw.key, endianness);
 }
 
-/** A key whose last part is a range of ports: `10.96.0.10 . tcp . 80-99`. */
+/** A key whose last part is a port range: `10.96.0.10 . tcp . 80-99`. */
 function decodedRange(
   types: readonly DataType[],
   raw: EncodedElement,

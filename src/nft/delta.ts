@@ -261,7 +261,7 @@ export function withIntervals(
   return { ...delta, intervals: { users, anew: deleted.length > most ? elements : undefined } };
 }
 
-/** Whether the keys of a map end in intervals, such as ranges of ports. */
+/** Whether the keys of a map end in intervals, such as port ranges. */
 export function hasIntervals({ interval, key }: SetSpec): boolean {
   return interval === true && key.length > 1;
 }
@@ -296,7 +296,7 @@ export function isEmptyDelta(delta: TableDelta): boolean {
 }
 
 /**
- * Whether the table is awake, no set's declaration changes, no object gets other timeouts, and no chain starts
+ * Whether the table is not dormant, no set's declaration changes, no object gets other timeouts, and no chain starts
  * or stops being a base chain.
  */
 function canChangeInPlace(actual: Table, desired: Table): boolean {

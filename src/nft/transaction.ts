@@ -25,7 +25,11 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
  * Deletes elements that packets have added to a dynamic map, whether or not they have expired. The kernel
  * refuses this if the value of one of them has changed meanwhile.
  */
-export function forgetTransaction(family: Family, spec: SetSpec, elements: readonly Element[]): Transaction {
+export function deletionTransaction(
+  family: Family,
+  spec: SetSpec,
+  elements: readonly Element[],
+): Transaction {
   return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
 }
 

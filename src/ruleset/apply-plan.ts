@@ -22,7 +22,7 @@ export const STEP_NAMES = [
   "new elements",
   "new entries",
   "other values",
-  "ranges of ports",
+  "port ranges",
   "removed entries",
   "removed elements",
   "removed chains",
@@ -288,7 +288,7 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
     step("new elements", others, "added"),
     step("new entries", entries, "added"),
     step("other values", parts, "replaced"),
-    { name: "ranges of ports", deltas: ranges },
+    { name: "port ranges", deltas: ranges },
     step("removed entries", entries.toReversed(), "deleted"),
     step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
   ];

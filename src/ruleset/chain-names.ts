@@ -105,7 +105,7 @@ export interface Balancer {
   readonly local: boolean;
   /** With affinity: both lists of the Service port are used, and a client has an entry for each. */
   readonly both?: true;
-  /** Serves a range of ports: connections keep their port. */
+  /** Serves a port range: connections keep their port. */
   readonly keepsPort?: true;
 }
 
@@ -165,7 +165,7 @@ export function pingName(rules: string): PingName {
 }
 
 /**
- * The name of the chain with some limits of clients: `client-limit-100`, `client-limit-20-second-40`,
+ * The name of the chain with some client limits: `client-limit-100`, `client-limit-20-second-40`,
  * `client-limit-100-20-second-40`.
  */
 export function clientLimitName({ connections, rate }: ClientLimits): ClientLimitName {

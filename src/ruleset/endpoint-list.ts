@@ -21,7 +21,7 @@ export interface ServicePortLists {
   readonly cluster?: EndpointList;
   readonly local?: EndpointList;
   readonly isSticky: boolean;
-  /** Only with ranges of ports: the ways of connections that lead to no endpoint. */
+  /** Only with port ranges: the ways of connections that lead to no endpoint. */
   readonly empty?: readonly EmptyList[];
   /** The limits of its clients; absent for none. */
   readonly limits?: ClientLimits;

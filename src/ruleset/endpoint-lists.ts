@@ -44,7 +44,7 @@ interface KnownPort {
   wanted: ServicePortLists;
   /** Number of frontends for each way, in the order of WAYS. */
   readonly users: number[];
-  /** Number of frontends that are ranges of ports. */
+  /** Number of frontends that are port ranges. */
   rangeUsers: number;
   /** The lists that the table has. */
   programmed: ServicePortLists;

@@ -60,7 +60,7 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The service ports with limits of clients, and those with timeouts, even those without a frontend. */
+  /** The service ports with client limits, and those with timeouts, even those without a frontend. */
   readonly #users = { limits: new Set<ServicePortKey>(), timeouts: new Set<ServicePortKey>() };
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;

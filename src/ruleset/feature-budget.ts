@@ -16,7 +16,7 @@ export type Feature = (typeof FEATURES)[number];
 /** Display names of the features. */
 export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
   affinity: "session affinity",
-  ranges: "its ranges of ports",
+  ranges: "its port ranges",
   watching: "passive health checks",
   limits: "limits of its clients",
   timeouts: "its connection timeouts",
@@ -44,7 +44,7 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
   ranges: {
     amountOf: ({ service }, context) => rangeCount(service, context),
     limitOf: ({ maxPortRanges }) => maxPortRanges,
-    what: "ranges of ports at addresses of a family (--max-port-ranges)",
+    what: "port ranges at addresses of a family (--max-port-ranges)",
     without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
   },
   watching: {
@@ -56,7 +56,7 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
   limits: {
     amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
     limitOf: ({ maxLimitedClients, maxClientLimits }) => (maxLimitedClients === 0 ? 0 : maxClientLimits),
-    what: "different limits of clients in a family",
+    what: "different client limits in a family",
     without: (service) => ({ ...service, clientLimits: undefined }),
     sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
     none: "the option --max-limited-clients is 0, or this node's kernel cannot count connections",
@@ -64,7 +64,7 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
   timeouts: {
     amountOf: ({ service }) => timedProtocols(service).length,
     limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
-    what: "different timeouts of connections in a family",
+    what: "different connection timeouts in a family",
     without: (service) => ({ ...service, connectionTimeouts: undefined }),
     sharedOf: ({ service }) =>
       `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,

@@ -23,7 +23,7 @@ export function frontendKey(address: string, protocol: string, port: number): st
   return joinParts(address, protocol, port);
 }
 
-/** The key of a range of ports at the address of a frontend: `10.96.0.10 . tcp . 8000-8099`. */
+/** The key of a port range at the address of a frontend: `10.96.0.10 . tcp . 8000-8099`. */
 export function rangeKey(frontend: string, { first, last }: PortRange): string {
   return joinParts(placeOfKey(frontend), `${first}-${last}`);
 }
@@ -58,7 +58,7 @@ export function parseFrontendKey(key: string): FrontendParts {
   return lastPort === undefined ? parts : { ...parts, lastPort };
 }
 
-/** Formats the port or range of ports of a frontend: `53`, `8000-8099`. */
+/** Formats the port or port range of a frontend: `53`, `8000-8099`. */
 export function portsText({ port, lastPort = port }: Pick<FrontendParts, "port" | "lastPort">): string {
   return lastPort === port ? String(port) : `${port}-${lastPort}`;
 }

@@ -33,9 +33,9 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** The default for Services without the annotation. */
   readonly passiveHealthCheck: PassiveHealthSetting;
-  /** The node's timeouts of connections in seconds; undefined if Services have none of their own. */
+  /** The node's connection timeouts in seconds; undefined if Services have none of their own. */
   readonly connectionTimeouts: Readonly<Record<TimeoutName, number>> | undefined;
-  /** The addresses at which ranges of ports are served. */
+  /** The addresses at which port ranges are served. */
   readonly portRanges: PortRangeAddresses;
   /**
    * The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to, sorted.
@@ -64,13 +64,13 @@ export interface FamilyContext {
   readonly maxNamespaceElements: number;
   /** Maximum number of sticky service ports in this family; one namespace may have half of them. */
   readonly maxStickyPorts: number;
-  /** Maximum number of ranges of ports of one Service in both families, counted at each address. */
+  /** Maximum number of port ranges of one Service in both families, counted at each address. */
   readonly maxServicePortRanges: number;
   /** The same for all Services in this family; one namespace may have half of them. */
   readonly maxPortRanges: number;
   /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
   readonly maxWatchedEndpoints: number;
-  /** Maximum number of different limits of clients in this family; one namespace may have half of them. */
+  /** Maximum number of different client limits in this family; one namespace may have half of them. */
   readonly maxClientLimits: number;
 }
 

@@ -108,7 +108,7 @@ export function watchedTargets(
  * Whether the daemon may connect to an endpoint: not to the API server, and not to addresses that no pod or
  * other node can have. The author of an EndpointSlice can name any address.
  */
-export function mayAsk(family: Family, target: string, nodeContext: NodeContext): boolean {
+export function mayProbe(family: Family, target: string, nodeContext: NodeContext): boolean {
   const [address = "", port = ""] = splitParts(target);
   const isSpecial = [isLoopback, isLinkLocal, isMulticast, isUnspecified].some((is) => is(address));
   const servers = contextOf(nodeContext, family)?.apiServers ?? [];

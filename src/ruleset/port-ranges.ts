@@ -6,7 +6,7 @@ import { parseFrontendKey, placeOfKey, rangeKey } from "./keys.ts";
 import type { LostFrontend, LostFrontends } from "./lost-frontends.ts";
 import { atRange, type FrontendRules, type ServicePortRules } from "./service-port-rules.ts";
 
-/** A range of ports that a service port wants at an address. */
+/** A port range that a service port wants at an address. */
 interface Claim extends PortRange, RangePiece {}
 
 /** A part of a range that belongs to its service port alone. */

@@ -52,7 +52,7 @@ export class Renderer {
   readonly #waiting = new Map<ServiceName, Progress>();
   /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
   #holdsIds = false;
-  /** Whether the last update changed ranges of ports. */
+  /** Whether the last update changed port ranges. */
   #hasChangedRanges = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
@@ -172,7 +172,7 @@ export class Renderer {
     }
   }
 
-  /** Whether rendering a Service changes its ranges of ports, or may do so. */
+  /** Whether rendering a Service changes its port ranges, or may do so. */
   #changesRanges(name: ServiceName, excluded: Excluded): boolean {
     const { ports } = this.#wanted(name, excluded);
     const knownOf = ({ family, key }: ServicePort) =>

@@ -128,7 +128,7 @@ export function fastPathFeatures(): RequiredFeatures {
     features: [
       { name: "flow tables", hint: modules, transaction: { nftables: flow } },
       {
-        name: "flow tables that preserve the timeouts of connections",
+        name: "flow tables that preserve the connection timeouts",
         hint: "use Linux 5.14 or newer: older kernels break connections that are idle for 150 seconds",
         transaction: { nftables: [...created(chainsOf(table, REJECT_CHAIN)).nftables, last(REJECT_CHAIN)] },
       },
@@ -136,7 +136,7 @@ export function fastPathFeatures(): RequiredFeatures {
   };
 }
 
-/** The features for timeouts of connections. The daemon works without them if the kernel lacks them. */
+/** The features for connection timeouts. The daemon works without them if the kernel lacks them. */
 export function timeoutFeatures(): RequiredFeatures {
   const { family } = CONTEXT;
   const pairs = (["tcp", "udp"] as const).map((protocol) => timeoutsFor(protocol, {}, KERNEL_TIMEOUTS));
@@ -147,10 +147,10 @@ export function timeoutFeatures(): RequiredFeatures {
   });
   const hint =
     "load or build the kernel module nft_ct with timeouts (CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_TIMEOUT)";
-  return { whole, features: [{ name: "timeouts of connections", hint, transaction: whole }] };
+  return { whole, features: [{ name: "connection timeouts", hint, transaction: whole }] };
 }
 
-/** The features for limits of clients. The daemon works without them if the kernel lacks them. */
+/** The features for client limits. The daemon works without them if the kernel lacks them. */
 export function clientLimitFeatures(): RequiredFeatures {
   const { family } = CONTEXT;
   const limited = clientLimitChain(family, { connections: 1 });

@@ -42,7 +42,7 @@ export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
   /**
-   * The same for each range of ports at each address, with the whole range in keys. Another service port may
+   * The same for each port range at each address, with the whole range in keys. Another service port may
    * have some of its ports: see port-ranges.ts.
    */
   readonly ranges: readonly FrontendRules[];
@@ -170,7 +170,7 @@ const NO_FRONTENDS: readonly FrontendRules[] = [];
 
 const NONE: readonly PortRange[] = [];
 
-/** The ranges of ports of a service port that get rules. */
+/** The port ranges of a service port that get rules. */
 export function servedRanges(
   { spec: { ranges = NONE } }: Pick<ServicePort, "spec">,
   { portRanges }: Pick<FamilyContext, "portRanges">,
@@ -195,7 +195,7 @@ function rangeFrontends(
   return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
 }
 
-/** The rules of a frontend, with a range of ports in place of its port or range. */
+/** The rules of a frontend, with a port range in place of its port or range. */
 export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
   const key = rangeKey(frontend, range);
   if (guard === undefined) return way === undefined ? { key } : { key, way };

@@ -99,7 +99,7 @@ export const PORTS = {
   chains: { balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL },
 } as const;
 
-/** The same for ranges of ports: interval maps, which a table has only while a Service has ranges. */
+/** The same for port ranges: interval maps, which a table has only while a Service has ranges. */
 export const RANGES = {
   kind: "range",
   /** Balancers translate only the address: a connection keeps its port, so endpoints have none. */
@@ -121,7 +121,7 @@ export const RANGES = {
   },
 } as const;
 
-/** Whether a frontend is a port or a range of ports, with the sets and chains of this kind. */
+/** Whether a frontend is a port or a port range, with the sets and chains of this kind. */
 export type FrontendKind = typeof PORTS | typeof RANGES;
 
 /** Both kinds, in the order in which rules look up a frontend. */
@@ -232,7 +232,7 @@ export function setSpecs({
   ];
 }
 
-/** The sets and maps of one family that exist while a Service has ranges of ports. */
+/** The sets and maps of one family that exist while a Service has port ranges. */
 export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | "counters">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const key: DataType[] = [address, "inet_proto", "inet_service"];
@@ -260,7 +260,7 @@ export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetS
 }
 
 /**
- * The sets and maps of one family that exist while a Service has limits of clients. The first dynamic set
+ * The sets and maps of one family that exist while a Service has client limits. The first dynamic set
  * allows no timeouts: the kernel deletes its elements when their connections have ended.
  */
 export function limitSpecs({

@@ -14,7 +14,7 @@ type Counted = Claim & ServedObjects;
 
 /**
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
- * Shared resources are elements in the kernel, list ids of session affinity, and ranges of ports. They go to
+ * Shared resources are elements in the kernel, list ids of session affinity, and port ranges. They go to
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
  * loses its ranges; without enough watched endpoints, its passive health checks; without enough chains of

@@ -56,8 +56,8 @@ import {
 import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
- * The sets and chains that a table has only while Services need them: for ranges of ports, watched endpoints,
- * limits of clients, timeouts of connections, and endpoints whose connections are reset.
+ * The sets and chains that a table has only while Services need them: for port ranges, watched endpoints,
+ * client limits, connection timeouts, and endpoints whose connections are reset.
  */
 export const TABLE_PARTS = {
   ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
@@ -209,7 +209,7 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
 }
 
 /**
- * Enforces source ranges, then limits of clients: forbidden clients are not counted. The policy "Cluster"
+ * Enforces source ranges, then client limits: forbidden clients are not counted. The policy "Cluster"
  * masquerades, so that answers come back through this node.
  */
 function externalRules(context: FamilyContext, kind: FrontendKind, limits: readonly Rule[]): Rule[] {

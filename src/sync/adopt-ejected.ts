@@ -2,7 +2,7 @@ import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
-import { mayAsk } from "../ruleset/passive-health.ts";
+import { mayProbe } from "../ruleset/passive-health.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { ATTEMPTS, ENDPOINTS } from "../ruleset/sets.ts";
 
@@ -27,7 +27,7 @@ export function adoptEjected(
     if (ejected.size === 0) continue;
     for (const { port, watched } of families[family]?.allServicePortRules() ?? []) {
       for (const target of watched) {
-        if (!ejected.has(target) || !mayAsk(family, target, nodeContext)) continue;
+        if (!ejected.has(target) || !mayProbe(family, target, nodeContext)) continue;
         services.add(port.service.name);
         cache.setEjected(family, target, true, []);
       }

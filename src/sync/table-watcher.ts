@@ -12,7 +12,7 @@ export interface TableWatcherParts {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Whether the kernel reports changes: then nothing needs to be checked. */
-  readonly isTold: () => boolean;
+  readonly hasNotifications: () => boolean;
   /** The tables that the kernel was given; undefined before, and while a repair is due. */
   readonly given: () => Ruleset | undefined;
   /** Called with the missing tables, as `ip nft-proxy`. */
@@ -43,8 +43,8 @@ export class TableWatcher {
   }
 
   async #look(): Promise<void> {
-    const { nft, given, isTold, onMissing, logger } = this.#parts;
-    const ruleset = isTold() ? undefined : given();
+    const { nft, given, hasNotifications, onMissing, logger } = this.#parts;
+    const ruleset = hasNotifications() ? undefined : given();
     if (ruleset === undefined) return;
     try {
       const names = await tableNames(nft);

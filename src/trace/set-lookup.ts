@@ -58,7 +58,7 @@ export function elementValue(
   return set.elements.get(key) ?? intervalValue(set, key);
 }
 
-/** Whether a map is one of ours with ranges of ports in its keys. @param key of a packet */
+/** Whether a map is one of ours with port ranges in its keys. @param key of a packet */
 function isOfPortRanges({ spec }: AnySet, key: string): boolean {
   return spec.interval === true && key.includes(" . ");
 }

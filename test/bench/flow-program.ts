@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { laterPodIP } from "./cluster-objects.ts";
 
 const [address = "", port = "", podPort = ""] = process.argv.slice(2);
-const AT_ONCE = 100;
+const NO_WAIT = 100;
 /**
  * The number of client addresses: enough that no address and port is reused while the kernel still tracks the
  * flow.
@@ -41,8 +41,8 @@ let [sent, failed] = [0, 0];
 while (!isOver) {
   // The client has a pod's address that is not an endpoint. Connections from outside the cluster would be
   // masqueraded.
-  const client = laterPodIP(1 + ((sent / AT_ONCE) % CLIENTS));
-  const sockets = Array.from({ length: AT_ONCE }, () => createSocket("udp4").on("error", () => {}));
+  const client = laterPodIP(1 + ((sent / NO_WAIT) % CLIENTS));
+  const sockets = Array.from({ length: NO_WAIT }, () => createSocket("udp4").on("error", () => {}));
   await Promise.all(
     sockets.map(async (socket) => {
       socket.bind(0, client);

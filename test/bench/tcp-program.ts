@@ -12,7 +12,7 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { clusterIP, laterPodIP, POD_PORT, podIP, SERVICE_PORT } from "./cluster-objects.ts";
 
-const AT_ONCE = 8;
+const NO_WAIT = 8;
 const PATIENCE = 1000;
 /**
  * The client has a pod's address that is not an endpoint. Connections from outside the cluster would be
@@ -77,7 +77,7 @@ async function connectAll(address: string, port: number, count: number): Promise
       if (!(await connects(address, port))) throw new Error(`${address}:${port} does not answer`);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: NO_WAIT }, worker));
   console.log(JSON.stringify({ count, ms: performance.now() - started, cpuMs: cpuMs() - cpu }));
 }
 

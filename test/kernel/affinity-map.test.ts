@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
-import { forgetTransaction } from "../../src/nft/transaction.ts";
+import { deletionTransaction } from "../../src/nft/transaction.ts";
 import { AFFINITY, setSpecs } from "../../src/ruleset/sets.ts";
 import {
   affinityEntries,
@@ -94,7 +94,7 @@ test("a deletion of entries succeeds if one has expired already, and fails if a 
       { key: `${neighbour} . 198.18.0.1`, value: String(first) },
       { key: `${neighbour} . ${client}`, value: String(endpoint) },
     ];
-    await lab.lab.loadTransaction(JSON.stringify(forgetTransaction("ip", spec, elements)));
+    await lab.lab.loadTransaction(JSON.stringify(deletionTransaction("ip", spec, elements)));
   };
   await expect(send("198.18.0.0", second)).rejects.toThrow("File exists");
   expect(await entries()).toEqual(new Map([[neighbour, 2]]));

@@ -27,7 +27,7 @@ import { objects } from "../support/packet-table.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Limits of clients with real connections. Pod 2 echoes at port 7000: connections that are held go there.
+// Client limits with real connections. Pod 2 echoes at port 7000: connections that are held go there.
 
 const [IP, IP6] = ["10.96.8.1", "fd00:10:96::8:1"] as const;
 const [EXTERNAL, EXTERNAL6] = ["203.0.113.80", "fd00:1b::80"] as const;
@@ -120,8 +120,8 @@ const REFUSED_ROWS: readonly (readonly [shows: string, probe: Client])[] = [
   ["to a NodePort", { ...tcp, from: "ext", to: "192.0.2.2", port: 30_080 }],
   ["to a NodePort over IPv6", { ...tcp, from: "pod3", to: "fd00:c0::2", port: 30_080 }],
   ["to an address with source ranges", { ...tcp, from: "ext", to: GUARDED }],
-  ["to a range of ports", { ...tcp, from: "pod3", to: IP, port: 8080 }],
-  ["to a range of ports from outside", { ...tcp, from: "ext", to: EXTERNAL, port: 8081 }],
+  ["to a port range", { ...tcp, from: "pod3", to: IP, port: 8080 }],
+  ["to a port range from outside", { ...tcp, from: "ext", to: EXTERNAL, port: 8081 }],
   ["by the node", { ...tcp, from: "node", to: IP }],
   ["by an endpoint to itself", { ...tcp, from: "pod2", to: IP }],
 ];
@@ -266,7 +266,7 @@ test("refusals are recorded with the address that the client connected to", asyn
 });
 
 test("connections count again when their Service has endpoints again", async () => {
-  // Without ranges of ports, for which a Service port keeps its list id.
+  // Without port ranges, for which a Service port keeps its list id.
   const to = "10.96.8.3";
   const one: ServiceOptions = { name: "one", clusterIPs: [to], clientLimits: { connections: 1 } };
   const served = objects([one, { ports: [slicePort(7000)], endpoints: [localEndpoint(ENDPOINT.ip)] }]);

@@ -267,6 +267,6 @@ test("the probe detects that the kernel supports timeouts, and changes nothing",
   expect(await missingFeatures(nft, timeoutFeatures())).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });
   expect(await missingFeatures(lacking, timeoutFeatures())).toMatchObject({
-    message: expect.stringContaining("timeouts of connections"),
+    message: expect.stringContaining("connection timeouts"),
   });
 });

@@ -67,7 +67,7 @@ describe("the helper that listens to the kernel", () => {
   });
 
   /** Checks that the present helper reports a change. */
-  async function isTold(): Promise<void> {
+  async function hasNotifications(): Promise<void> {
     const told = daemon.said(repairing).length;
     await lab.nft(`delete element ${ELEMENT}`);
     await daemon.saying(repairing, told + 1);
@@ -81,7 +81,7 @@ describe("the helper that listens to the kernel", () => {
     await daemon.saying(repaired);
     await lab.converged();
     expect(await theListener()).not.toBe(killed);
-    await isTold();
+    await hasNotifications();
     expect(warnings()).toEqual([]);
   });
 
@@ -100,7 +100,7 @@ describe("the helper that listens to the kernel", () => {
     await daemon.saying(repaired);
     await lab.converged();
     expect(listeners()).not.toContain(hanging);
-    await isTold();
+    await hasNotifications();
   });
 
   test("ends with the daemon, even if the daemon is killed", async () => {

@@ -77,7 +77,7 @@ const hasLeft = (client: string, seconds: number) =>
     expect(now).toBeGreaterThan(seconds - 600);
   }, PATIENCE);
 
-test("a restart, kill -9 and a full resync keep the timeouts of connections and change no rule", async () => {
+test("a restart, kill -9 and a full resync keep the connection timeouts and change no rule", async () => {
   const held = await HeldConnection.open(lab.lab, "pod2", CLUSTER_IP, 7000);
   const listing = () => lab.nft("-a", "-t", "list", "table", ...TABLE);
   const before = await listing();

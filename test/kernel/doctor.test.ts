@@ -81,7 +81,7 @@ describe("the doctor", () => {
 
   test.each<[CheckName, string, string]>([
     ["fast-path", '"flow"', "flow tables"],
-    ["connection-timeouts", '"ct timeout"', "timeouts of connections"],
+    ["connection-timeouts", '"ct timeout"', "connection timeouts"],
     ["client-limits", '"ct count"', "limits of connections in sets"],
   ])("warns that %s has no effect if nft or the kernel does not support it", async (check, word, lacked) => {
     const { options } = resolveOptions({ configText: configuration(1) });

@@ -49,7 +49,7 @@ afterAll(async () => {
   rmSync(group, { recursive: true });
 });
 
-/** Adds a Service with limits of clients. */
+/** Adds a Service with client limits. */
 function limitClients(): void {
   const limited = apiService("limited", { clusterIP: "10.96.7.9" });
   const annotations = { "nft-proxy.io/max-connections-per-client": "10" };

@@ -12,7 +12,7 @@ import {
 } from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
-// Ranges of ports with real connections. The pods of the lab answer on ports 53, 80, 443, 3000, 5353, 6379,
+// Port ranges with real connections. The pods of the lab answer on ports 53, 80, 443, 3000, 5353, 6379,
 // 7777, 8080, 8081, 8443, 9100 and 9153, so ranges begin and end there.
 
 let node: ProgrammedLab;
@@ -93,7 +93,7 @@ const at6 = (number: number, source = "kept") => answered(source, `fd00:244:2::1
 const [IP, IP6] = ["10.96.6.1", "fd00:10:96::6:1"] as const;
 const [EXTERNAL, EXTERNAL6] = ["203.0.113.60", "fd00:1b::60"] as const;
 
-packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
+packetTable(() => node, "a port range", OBJECTS, testNodeContext(), [
   { shows: "its first port reaches the same port of an endpoint", ...to("pod3", IP, 7777, at(7777)) },
   { shows: "a port within it reaches the same port of an endpoint", ...to("pod3", IP, 8080, at(8080)) },
   { shows: "its last port reaches the same port of an endpoint", ...to("pod3", IP, 8443, at(8443)) },

@@ -38,7 +38,7 @@ describe("the probe of nft and the kernel", () => {
 
   test("finds no fast path in a kernel that would lose idle connections", async () => {
     await expect(probeFeatures(nftWithout('"last"'), fastPathFeatures())).rejects.toMatchObject({
-      message: expect.stringContaining("flow tables that preserve the timeouts of connections"),
+      message: expect.stringContaining("flow tables that preserve the connection timeouts"),
       hint: expect.stringContaining("use Linux 5.14 or newer"),
     });
   });

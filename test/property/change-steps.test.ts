@@ -68,7 +68,7 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
 const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS, TIMEOUTS];
 
 /**
- * The first range of ports, watched endpoint, limit or timeout, and the last one, change the chains that
+ * The first port range, watched endpoint, limit or timeout, and the last one, change the chains that
  * packets pass: that comes at once.
  */
 function changesStaticChains(deltas: readonly TableDelta[]): boolean {
@@ -185,7 +185,7 @@ function withSecondMap(table: Table): Table {
 }
 
 /**
- * The ids of the lists to which a packet is led: by its destination, that as a NodePort, and ranges of ports.
+ * The ids of the lists to which a packet is led: by its destination, that as a NodePort, and port ranges.
  */
 function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly (ParsedId | undefined)[] {
   const table = ruleset[familyOf(to)];

@@ -32,7 +32,7 @@ function contested({ services }: Required<Objects>): ReadonlySet<string> {
 
 /**
  * The objects with other conditions: endpoints that drain, start or are gone, in turn as `conditions` says.
- * Without schedulers, weights and ranges of ports, which kube-proxy does not have.
+ * Without schedulers, weights and port ranges, which kube-proxy does not have.
  */
 function withConditions(objects: Required<Objects>, conditions: readonly object[]): Required<Objects> {
   let next = 0;

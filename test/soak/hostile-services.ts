@@ -102,8 +102,8 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
 
 /** Tenants who change all that they have at once, again and again, by the words of the report. */
 const TENANTS: Readonly<Record<string, Partial<TenantShape>>> = {
-  "a tenant of 100 ranges of ports x 19 addresses": { portRanges: 100, externalIPs: 19 },
-  "a tenant of 100 Services of 50 ranges of ports, one pod": {
+  "a tenant of 100 port ranges x 19 addresses": { portRanges: 100, externalIPs: 19 },
+  "a tenant of 100 Services of 50 port ranges, one pod": {
     services: 100,
     portRanges: 50,
     endpoints: 1,

@@ -33,11 +33,11 @@ export const HOSTILE: Readonly<Record<string, (count: number) => HostileObjects>
     ),
     slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
   }),
-  "Services with one range of ports at one address": (count) => ({
+  "Services with one port range at one address": (count) => ({
     services: upTo(count, (i) => ranged(`web-${i}`, addressOf(10, i), "1-65535")),
     slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
   }),
-  "Services with ranges of ports side by side at one address": (count) => ({
+  "Services with port ranges side by side at one address": (count) => ({
     services: upTo(count, (i) => ranged(`web-${i}`, addressOf(10, i), `${10 * i + 1}-${10 * i + 5}`)),
     slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
   }),

@@ -56,7 +56,7 @@ const PLAIN: TenantShape = {
 
 /** The features of a Service, each at its limit, in the order of the names of pairs. */
 export const FEATURES: Readonly<Record<string, Partial<TenantShape>>> = {
-  "ranges of ports": { portRanges: 100 },
+  "port ranges": { portRanges: 100 },
   addresses: { externalIPs: 1000, loadBalancerIPs: 1000 },
   "source ranges": { sourceRanges: 20_000, loadBalancerIPs: 1 },
   ports: { ports: 1000 },

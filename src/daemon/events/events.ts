@@ -156,13 +156,13 @@ export function ejectedEvent(service: EventSubject, endpoint: EjectedEndpoint): 
 }
 
 /** A service port lost an address and port to another. @param winner its name */
-export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
+export function frontendConflictEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} is not served at an address, as ${winner} has the same address and port: change one of the two`;
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: note };
 }
 
 /** A Service lost several addresses and ports to others. */
-export function contestedServiceEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
+export function serviceConflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
   const winners = [...new Set(lost.map(({ winner }) => winner.service.name))].sort();
   const name = `${service.namespace}/${service.name}`;
   const frontends = listTextOf(lost, ({ frontend }) => frontendText(frontend));
@@ -193,7 +193,7 @@ export function invalidAnnotationEvent(
   return { ...warning(service, INVALID_REASONS[annotation], "Sync", note), clusterKey: note };
 }
 
-/** The annotation of a Service has ranges of ports, but the option is off. */
+/** The annotation of a Service has port ranges, but the option is off. */
 export function portRangesOffEvent(service: EventSubject): EventNote {
   const note = `${PORT_RANGES_ANNOTATION} is ignored: --port-ranges is off`;
   return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "off" };

@@ -15,18 +15,18 @@ import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
-  contestedEvent,
-  contestedServiceEvent,
   driftRepairedEvent,
   type EventNote,
   type EventSubject,
   failedSyncEvent,
+  frontendConflictEvent,
   invalidAnnotationEvent,
   localPortRangesEvent,
   nodeSubject,
   portRangesOffEvent,
   quarantineEvent,
   reducedEvent,
+  serviceConflictEvent,
   serviceSubject,
 } from "./events.ts";
 
@@ -84,7 +84,7 @@ export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubs
 }
 
 /**
- * Records Events for Services with ranges of ports that this node does not serve, because they are off or an
+ * Records Events for Services with port ranges that this node does not serve, because they are off or an
  * address is the node's own. Once for each version of a Service, while the option stays.
  * @param localAddresses returns every address of the host
  */
@@ -136,6 +136,6 @@ export function lostByService(
 
 function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
   const [first, ...others] = lost;
-  if (first === undefined || others.length > 0) return contestedServiceEvent(service, lost);
-  return contestedEvent(service, first.loser.name, first.winner.name);
+  if (first === undefined || others.length > 0) return serviceConflictEvent(service, lost);
+  return frontendConflictEvent(service, first.loser.name, first.winner.name);
 }

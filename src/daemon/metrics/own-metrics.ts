@@ -128,7 +128,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   /** See `nft_proxy_map_capacity` of the same map for the maximum. */
   nft_proxy_limited_clients: {
     kind: "gauge",
-    help: "Clients, by Service port, of Services with limits of clients, as last read",
+    help: "Clients, by Service port, of Services with client limits, as last read",
     labels: OF_MAP,
     scrape: ({ affinity }) =>
       affinity.limitedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),

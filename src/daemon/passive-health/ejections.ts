@@ -1,6 +1,6 @@
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 
-/** Maximum time until an ejected endpoint is asked again. Milliseconds. */
+/** Maximum time until an ejected endpoint is probed again. Milliseconds. */
 const LONGEST_PAUSE = 300_000;
 
 interface Entry {
@@ -11,7 +11,7 @@ interface Entry {
 }
 
 /**
- * The ejected endpoints of both families by `address . port`, and the time at which each is asked again,
+ * The ejected endpoints of both families by `address . port`, and the time at which each is probed again,
  * after ever longer pauses. Times are monotonic.
  */
 export class Ejections {
@@ -26,7 +26,7 @@ export class Ejections {
     return this.#entries.has(target);
   }
 
-  /** @param pauseMs time until it is asked for the first time */
+  /** @param pauseMs time until it is probed for the first time */
   add(endpoint: EjectedEndpoint, now: number, pauseMs: number): void {
     this.#entries.set(endpoint.target, { endpoint, dueAt: now + pauseMs, pauseMs });
   }
@@ -38,7 +38,7 @@ export class Ejections {
     return entry?.endpoint;
   }
 
-  /** The endpoints that are due to be asked, the longest overdue first. */
+  /** The endpoints that are due to be probed, the longest overdue first. */
   due(now: number): EjectedEndpoint[] {
     const due = [...this.#entries.values()].filter(({ dueAt }) => dueAt <= now);
     return due.sort((a, b) => a.dueAt - b.dueAt).map(({ endpoint }) => endpoint);

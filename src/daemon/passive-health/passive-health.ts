@@ -11,13 +11,13 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import { type EjectedEndpoint, mostEjected, unansweredText } from "../../model/passive-health.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { mayAsk } from "../../ruleset/passive-health.ts";
+import { mayProbe } from "../../ruleset/passive-health.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "../../ruleset/sets.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import { loggedReading } from "../readings/logged-reading.ts";
-import type { Ask } from "./ask.ts";
 import { Ejections } from "./ejections.ts";
+import type { Probe } from "./probe.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
 import { WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
 
@@ -29,7 +29,7 @@ export interface PassiveHealthParts {
   readonly cache: ObjectCache;
   readonly state: () => RulesetState;
   readonly nodeContext: () => NodeContext;
-  readonly ask: Ask;
+  readonly probe: Probe;
   /** Requests a sync. */
   readonly request: () => void;
   /** Called when endpoints have left the kernel's lists because they were ejected. */
@@ -45,15 +45,15 @@ const SHORTEST_PAUSE = 1000;
 const PAUSE_RATIO = 10;
 
 /**
- * Maximum number of endpoints that are asked simultaneously, in total and of one namespace. The others wait.
+ * Maximum number of endpoints that are probed simultaneously, in total and of one namespace. The others wait.
  */
-const MOST_ASKED = 32;
-const MOST_ASKED_OF_NAMESPACE = 8;
+const MOST_PROBED = 32;
+const MOST_PROBED_OF_NAMESPACE = 8;
 
 interface Watched {
   observation: Observation;
-  /** When it was last asked, on the monotonic clock. */
-  askedAt: number;
+  /** When it was last probed, on the monotonic clock. */
+  probedAt: number;
   /** The same time, unless the endpoint has returned to the lists since. */
   keptSince: number;
 }
@@ -67,15 +67,15 @@ interface Leaving {
 
 /**
  * Watches whether endpoints answer new connections, by the kernel's counters. If one answers none, the daemon
- * asks it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
+ * probes it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
  */
 export class PassiveHealth implements SyncSubscriber {
   readonly #parts: PassiveHealthParts;
   readonly #watched = new WatchedEndpoints();
   readonly #known: ByFamily<Map<string, Watched>> = byFamily(() => new Map());
   readonly #ejections = new Ejections();
-  /** The endpoints that are being asked, each with the namespace of the Service for which it is asked. */
-  readonly #asking = new Map<string, string>();
+  /** The endpoints that are being probed, each with the namespace of the Service for which it is probed. */
+  readonly #probing = new Map<string, string>();
   /** Ejected endpoints that the kernel's lists may still have. */
   #leaving: Leaving[] = [];
   /** The new connections to each Service, since this process began to watch it. */
@@ -138,7 +138,7 @@ export class PassiveHealth implements SyncSubscriber {
     }
   }
 
-  /** Adopts endpoints that an earlier process ejected: they are asked immediately. */
+  /** Adopts endpoints that an earlier process ejected: they are probed immediately. */
   #adopt(): void {
     const { cache, clock, logger } = this.#parts;
     let adopted = 0;
@@ -166,11 +166,11 @@ export class PassiveHealth implements SyncSubscriber {
     this.#task?.stop();
   }
 
-  /** Reads the counters once, then asks endpoints that do not answer. Never rejects. */
+  /** Reads the counters once, then probes endpoints that do not answer. Never rejects. */
   async look(): Promise<void> {
     await loggedReading(this.#failures, async () => {
       for (const family of FAMILIES) await this.#lookAt(family);
-      this.#askSome();
+      this.#probeSome();
     });
   }
 
@@ -193,7 +193,7 @@ export class PassiveHealth implements SyncSubscriber {
     const observation = observe(known?.observation, counts);
     if (known === undefined) {
       const never = Number.NEGATIVE_INFINITY;
-      this.#known[family].set(target, { observation, askedAt: never, keptSince: never });
+      this.#known[family].set(target, { observation, probedAt: never, keptSince: never });
       return;
     }
     const { last } = known.observation;
@@ -219,23 +219,23 @@ export class PassiveHealth implements SyncSubscriber {
     return counts;
   }
 
-  /** Asks suspects and ejected endpoints whose pause is over, as many as may be asked simultaneously. */
-  #askSome(): void {
+  /** Probes suspects and ejected endpoints whose pause is over, as many as may be probed simultaneously. */
+  #probeSome(): void {
     const now = this.#parts.clock.monotonic();
     for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
-      if (this.#asking.size >= MOST_ASKED) return;
+      if (this.#probing.size >= MOST_PROBED) return;
       const [port] = this.#watched.portsOf(family, target);
-      if (port === undefined || this.#asking.has(target)) continue;
+      if (port === undefined || this.#probing.has(target)) continue;
       const namespace = namespaceOf(port.service);
-      const ofNamespace = [...this.#asking.values()].filter((one) => one === namespace);
-      if (ofNamespace.length < MOST_ASKED_OF_NAMESPACE) void this.#ask(family, target, port);
+      const ofNamespace = [...this.#probing.values()].filter((one) => one === namespace);
+      if (ofNamespace.length < MOST_PROBED_OF_NAMESPACE) void this.#probe(family, target, port);
     }
   }
 
   /**
    * The endpoints that answered none of a sufficient number of new connections, and that may be ejected.
-   * Those that were asked longest ago come first, so that one tenant's suspects do not keep another's from
-   * being asked.
+   * Those that were probed longest ago come first, so that one tenant's suspects do not keep another's from
+   * being probed.
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#parts.nodeContext();
@@ -252,14 +252,14 @@ export class PassiveHealth implements SyncSubscriber {
         if (attempts === 0 || this.#ejections.has(target)) return [];
         const ports = this.#watched.portsOf(family, target).filter((port) => {
           const { failures, intervalMs, ejectMs } = port.check;
-          const isDue = now - known.askedAt >= intervalMs && now - known.keptSince >= ejectMs;
+          const isDue = now - known.probedAt >= intervalMs && now - known.keptSince >= ejectMs;
           return isDue && attempts >= failures && mayEject(port);
         });
-        if (ports.length === 0 || !mayAsk(family, target, nodeContext)) return [];
-        return [{ family, target, askedAt: known.askedAt }];
+        if (ports.length === 0 || !mayProbe(family, target, nodeContext)) return [];
+        return [{ family, target, probedAt: known.probedAt }];
       }),
     );
-    return found.sort((a, b) => Number(a.askedAt > b.askedAt) - Number(a.askedAt < b.askedAt));
+    return found.sort((a, b) => Number(a.probedAt > b.probedAt) - Number(a.probedAt < b.probedAt));
   }
 
   /** Whether another endpoint of a service port may be ejected. */
@@ -268,15 +268,15 @@ export class PassiveHealth implements SyncSubscriber {
     return ejected.length < mostEjected(targets.length, check.maxEjected);
   }
 
-  async #ask(family: Family, target: string, port: WatchedPort): Promise<void> {
-    const { clock, ask } = this.#parts;
+  async #probe(family: Family, target: string, port: WatchedPort): Promise<void> {
+    const { clock, probe } = this.#parts;
     const known = this.#known[family].get(target);
-    if (known !== undefined) known.askedAt = known.keptSince = clock.monotonic();
+    if (known !== undefined) known.probedAt = known.keptSince = clock.monotonic();
     const base = known?.observation.base;
-    this.#asking.set(target, namespaceOf(port.service));
+    this.#probing.set(target, namespaceOf(port.service));
     const [address = "", number] = splitParts(target);
-    const answer = await ask(address, Number(number));
-    this.#asking.delete(target);
+    const answer = await probe(address, Number(number));
+    this.#probing.delete(target);
     // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "unknown") return;
@@ -288,12 +288,12 @@ export class PassiveHealth implements SyncSubscriber {
   #isBack(family: Family, target: string): void {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
-    // If it fails again, it may be asked immediately.
+    // If it fails again, it may be probed immediately.
     if (known !== undefined && this.#ejections.has(target)) known.keptSince = Number.NEGATIVE_INFINITY;
     this.#return(family, target);
   }
 
-  /** Ejects an endpoint, unless it answered a client while it was asked. */
+  /** Ejects an endpoint, unless it answered a client while it was probed. */
   async #confirm(family: Family, target: string, port: WatchedPort): Promise<void> {
     const known = this.#known[family].get(target);
     const spec = this.#parts.state().families[family]?.table.sets.get(ANSWERS)?.spec;

@@ -9,7 +9,7 @@ import type { TableReader } from "../../kernel/table-reader.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { SetSpec } from "../../nft/ast/ruleset.ts";
 import type { Element } from "../../nft/elements.ts";
-import { forgetTransaction } from "../../nft/transaction.ts";
+import { deletionTransaction } from "../../nft/transaction.ts";
 import { excessEntries } from "../../ruleset/affinity-share.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -223,7 +223,7 @@ export class AffinityPoller implements SyncSubscriber {
       try {
         deleted += await loop.between(async () => {
           const wanted = chunk.filter(isWanted);
-          if (wanted.length > 0) await nft.apply(forgetTransaction(family, spec, wanted));
+          if (wanted.length > 0) await nft.apply(deletionTransaction(family, spec, wanted));
           return wanted.length;
         });
       } catch (error) {

@@ -66,7 +66,7 @@ export interface DaemonStatus {
   readonly memory: MemoryStatus;
   /** Entries of each family's affinity map, as last read. */
   readonly affinityEntries: Partial<ByFamily<number>>;
-  /** Clients of Services with limits of clients, as last read. */
+  /** Clients of Services with client limits, as last read. */
   readonly limitedClients: readonly LimitedClients[];
   readonly conntrack: ConntrackStatus;
 }
@@ -120,7 +120,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   return {
     toFrontend: (port, { address, ...ports }) =>
       frontends.get(`${keyOf(port)} ${frontendTarget({ address: address || undefined, ...ports })}`),
-    // Connections to a range of ports are counted by the address of the endpoint.
+    // Connections to a port range are counted by the address of the endpoint.
     toEndpoint: (port, address, number) =>
       endpoints &&
       (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0) +

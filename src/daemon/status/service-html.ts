@@ -26,7 +26,7 @@ export interface ServiceDetail {
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
   readonly defaultScheduler: Scheduler;
-  /** Whether ranges of ports are only served at addresses that are not the node's own. */
+  /** Whether port ranges are only served at addresses that are not the node's own. */
   readonly areRangesVirtual: boolean;
   /** Maximum timeout of session affinity. Seconds. */
   readonly maxAffinitySeconds: number;

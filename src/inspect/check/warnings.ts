@@ -337,8 +337,8 @@ function portRangeWarnings(
   }
   const effect =
     portRanges === "virtual"
-      ? "a range of ports is not served there on that node, but takes connections of other nodes to its programs"
-      : "a range of ports takes connections to the node's own programs";
+      ? "a port range is not served there on that node, but takes connections of other nodes to its programs"
+      : "a port range takes connections to the node's own programs";
   return addressesOfNodes(written, nodes).map(({ text, path }) =>
     fieldWarning("port-range-on-node", path, `${text}: ${effect}`),
   );

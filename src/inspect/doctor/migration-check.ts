@@ -90,7 +90,7 @@ interface RangedServices {
 }
 
 const rangedText = ({ ranged }: RangedServices) =>
-  `${counted(ranged.length, "Service")} with ranges of ports (${listText(ranged.map(({ name }) => name))})`;
+  `${counted(ranged.length, "Service")} with port ranges (${listText(ranged.map(({ name }) => name))})`;
 
 const RANGE_ROWS: readonly Row<RangedServices>[] = [
   {

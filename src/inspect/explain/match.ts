@@ -95,7 +95,7 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
 }
 
-/** Whether an address serves ranges of ports. */
+/** Whether an address serves port ranges. */
 export function servesRanges(address: string, { nodeContext, host }: ExplainInput): boolean {
   const portRanges = contextOf(nodeContext, familyOf(address))?.portRanges;
   return portRanges === "all" || (portRanges === "virtual" && !isLocal(host, address));

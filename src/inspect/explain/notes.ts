@@ -33,7 +33,7 @@ import { hasEffect, isKept } from "./endpoints.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
-import { chainText, isOtherTable, ruleAsItStands } from "./other-tables.ts";
+import { chainText, isOtherTable, originalRuleText } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
 import { portText } from "./words.ts";
 
@@ -105,7 +105,7 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
   const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
   const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
   if (by !== undefined && isOtherTable(by.table))
-    return `translated by ${chainText(by)}: ${ruleAsItStands(by)}`;
+    return `translated by ${chainText(by)}: ${originalRuleText(by)}`;
   return `masqueraded as this node's address: ${masqueradeReason(rules, input)}`;
 }
 

@@ -91,11 +91,11 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
 }
 
 function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
-  return step.kind === "policy" ? `policy ${step.policy}` : ruleAsItStands(step);
+  return step.kind === "policy" ? `policy ${step.policy}` : originalRuleText(step);
 }
 
 /** A rule of other software as `nft list` prints it, or as its JSON. */
-export function ruleAsItStands({ text, rule }: Pick<UndecidedRule, "text" | "rule">): string {
+export function originalRuleText({ text, rule }: Pick<UndecidedRule, "text" | "rule">): string {
   return text ?? JSON.stringify(rule);
 }
 
@@ -128,7 +128,7 @@ function notUnderstoodVerdict(
   return {
     result: "not-understood",
     cause: "not-understood",
-    message: `a rule of ${chainText(first)} may decide: ${ruleAsItStands(first)}${more}; ${otherwise}`,
+    message: `a rule of ${chainText(first)} may decide: ${originalRuleText(first)}${more}; ${otherwise}`,
     action: "follow real packets to see the rule that decides",
     commands: [...listingCommands(first), traceCommand(connection)],
   };
@@ -140,7 +140,7 @@ const IPTABLES_TABLE = /^(?:filter|nat|mangle|raw|security)$/;
 /** The command that prints a rule of iptables-nft in full, where nft prints only the name of an extension. */
 function listingCommands(rule: UndecidedRule): string[] {
   const { family, name } = rule.table;
-  if (!IPTABLES_TABLE.test(name) || !ruleAsItStands(rule).includes("xt ")) return [];
+  if (!IPTABLES_TABLE.test(name) || !originalRuleText(rule).includes("xt ")) return [];
   return [`${family === "ip6" ? "ip6tables" : "iptables"}-nft -t ${name} -S ${rule.chain}`];
 }
 

@@ -133,7 +133,7 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
   );
   const context = contextOf(input.nodeContext, familyOf(to));
   if (service === undefined || context === undefined) return undefined;
-  const range = `${port}/${protocol} is in a range of ports of Service ${service.name}`;
+  const range = `${port}/${protocol} is in a port range of Service ${service.name}`;
   if (context.portRanges === "off") {
     return {
       cause: "port-ranges",

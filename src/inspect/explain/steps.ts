@@ -33,7 +33,7 @@ import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
-import { isOtherTable, ruleAsItStands } from "./other-tables.ts";
+import { isOtherTable, originalRuleText } from "./other-tables.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -102,7 +102,7 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
 
 function textOf(step: PlacedStep): string {
   if (step.kind === "policy") return `policy ${step.policy}`;
-  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : ruleAsItStands(step);
+  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : originalRuleText(step);
 }
 
 function elementTexts(step: PlacedStep, table: Table | undefined): string[] {

@@ -19,7 +19,7 @@ export interface ComparedFrontend {
   readonly kind: "address" | "node-port" | "unserved" | "unallocated";
   /**
    * The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a
-   * NodePort. Of a range of ports, the first and the last are compared.
+   * NodePort. Of a port range, the first and the last are compared.
    */
   readonly key: string;
   readonly address: string;
@@ -66,7 +66,7 @@ export function comparedFrontends(
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => familyOf(address) === family);
     const addresses = nodePortAddresses(own, ofFamily);
-    // Of a range of ports, the first and the last.
+    // Of a port range, the first and the last.
     for (const key of keysOf(own, RANGE_FRONTEND_MAPS)) {
       const { address = "", port: first, lastPort: last = first, protocol } = parseFrontendKey(key);
       for (const port of [first, last]) {

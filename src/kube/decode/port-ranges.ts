@@ -58,7 +58,7 @@ function rangesByPort(
       return `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}`;
     const range = { first: Number(first), last: Number(last) };
     if (range.first < 1 || range.last < range.first || range.last > MOST_PORT) {
-      return `must have ranges of ports from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
+      return `must have port ranges from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
     }
     const port = ports.find((one) => one.name === name);
     if (port !== undefined) found.push({ ...range, name, protocol: port.protocol });

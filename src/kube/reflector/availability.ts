@@ -63,7 +63,7 @@ export class Availability {
   }
 
   /** Returns true if the last attempt was not answered. */
-  get isAway(): boolean {
+  get isUnavailable(): boolean {
     return this.#since !== undefined;
   }
 

@@ -10,7 +10,7 @@ import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
 import { ReflectorLog } from "./reflector-log.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
-import { AT_ONCE, type BackoffLimits, DEFAULT_BACKOFF, RetryPacing, type Wait } from "./retry-pacing.ts";
+import { type BackoffLimits, DEFAULT_BACKOFF, NO_WAIT, RetryPacing, type Wait } from "./retry-pacing.ts";
 import { type WatchEvent, type WatchTimings, watchEvents } from "./watch.ts";
 
 /** Times of a reflector, in milliseconds unless noted. */
@@ -138,9 +138,9 @@ export class Reflector<T> {
     try {
       if (!this.#isListDue) return await this.#watch(this.#version);
       await this.#list();
-      return AT_ONCE;
+      return NO_WAIT;
     } catch (error) {
-      return this.#stopped ? AT_ONCE : this.#recover(asApiFailure(error));
+      return this.#stopped ? NO_WAIT : this.#recover(asApiFailure(error));
     }
   }
 
@@ -218,7 +218,7 @@ export class Reflector<T> {
       stable = clock.monotonic() - openedAt >= timings.stableAfter;
       if (stable) this.#pacing.reset();
     }
-    if (stable) return AT_ONCE;
+    if (stable) return NO_WAIT;
     const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#report.status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
@@ -250,7 +250,7 @@ export class Reflector<T> {
     if (other !== undefined) {
       this.#resource = other;
       this.#report.unselective(failure);
-      return AT_ONCE;
+      return NO_WAIT;
     }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);

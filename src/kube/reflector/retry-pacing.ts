@@ -22,7 +22,7 @@ export type Wait =
   | { readonly kind: "turn" };
 
 /** No wait. */
-export const AT_ONCE: Wait = { kind: "time", milliseconds: 0 };
+export const NO_WAIT: Wait = { kind: "time", milliseconds: 0 };
 
 /**
  * Paces the attempts of one reflector. After answered failures it waits with exponential back-off and full
@@ -108,7 +108,7 @@ export class RetryPacing {
         return () => timer.cancel();
       });
     }
-    if (wait.kind === "turn" || this.#availability.isAway)
+    if (wait.kind === "turn" || this.#availability.isUnavailable)
       await this.#until((end) => this.#availability.onTurn(end));
   }
 

@@ -128,7 +128,7 @@ export interface AnyChain {
 export interface AnySet {
   /**
    * `dynamic`: packets add elements. `size`: maximum number of elements. `timeout`: of its elements, in
-   * seconds. `interval`: the keys are addresses, prefixes and ranges, or end in ranges of ports.
+   * seconds. `interval`: the keys are addresses, prefixes and ranges, or end in port ranges.
    */
   readonly spec: {
     readonly name: string;

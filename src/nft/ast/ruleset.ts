@@ -34,7 +34,7 @@ export interface SetSpec {
   readonly timeout?: number;
   /** Whether each element counts the packets that it matches. */
   readonly counter: boolean;
-  /** Elements are prefixes, ranges and addresses; in a concatenation, the last part is a range of ports. */
+  /** Elements are prefixes, ranges and addresses; in a concatenation, the last part is a port range. */
   readonly interval?: true;
 }
 
@@ -61,7 +61,7 @@ export interface Flowtable {
 }
 
 /**
- * An object of type `ct timeout`: the timeouts of connections to which a rule assigns it. The kernel cannot
+ * An object of type `ct timeout`: the connection timeouts to which a rule assigns it. The kernel cannot
  * change it, and does not delete it while a rule refers to it.
  */
 export interface TimeoutPolicy {
@@ -75,7 +75,7 @@ export interface TimeoutPolicy {
 export interface Table {
   readonly family: Family;
   readonly name: string;
-  /** No packet passes its chains. Only others make a table so. */
+  /** Whether another program has switched off the chains of the table. */
   readonly isDormant?: boolean;
   readonly flowtable?: Flowtable;
   readonly timeouts?: ReadonlyMap<string, TimeoutPolicy>;

@@ -5,13 +5,13 @@ import { readRule } from "./rule.ts";
 import { asFlags, asObject, asTagged, asText, type JsonObject } from "./shape.ts";
 import { hasExtension, translatedRule } from "./xt-rule.ts";
 
-interface DraftChain extends AnyChain {
+interface MutableChain extends AnyChain {
   readonly rules: AnyRule[];
   readonly texts?: string[];
 }
 
-interface DraftTable extends AnyTable {
-  readonly chains: Map<string, DraftChain>;
+interface MutableTable extends AnyTable {
+  readonly chains: Map<string, MutableChain>;
   readonly sets: Map<string, AnySet>;
   /** The flag of a disabled table, whose base chains see no packets. */
   isDormant?: true;
@@ -26,7 +26,7 @@ const FAMILIES: ReadonlySet<unknown> = new Set<TableFamily>(["ip", "ip6", "inet"
  * @throws AppError NFT_OUTPUT if it is no listing of nft
  */
 export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
-  const tables = new Map<string, DraftTable>();
+  const tables = new Map<string, MutableTable>();
   const ruleTexts = textsByHandle(texts);
   for (const object of objects) {
     const [kind, value] = asTagged(object, "listed object");
@@ -48,7 +48,12 @@ export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
   return [...tables.values()];
 }
 
-function place(table: DraftTable, kind: string, body: JsonObject, texts: ReadonlyMap<unknown, string>): void {
+function place(
+  table: MutableTable,
+  kind: string,
+  body: JsonObject,
+  texts: ReadonlyMap<unknown, string>,
+): void {
   if (kind === "table") {
     if (asFlags(body.flags ?? [], "flags").includes("dormant")) table.isDormant = true;
   } else if (kind === "chain") {

@@ -61,22 +61,22 @@ export function parseListing(listing: Listing): Ruleset {
 }
 
 /** A {@link Ruleset} under construction. */
-export type Draft = Partial<Record<Family, DraftTable>>;
+export type Draft = Partial<Record<Family, MutableTable>>;
 
 /** A table under construction. */
-export interface DraftTable extends Table {
-  readonly chains: Map<string, DraftChain>;
-  readonly sets: Map<string, DraftSet>;
+export interface MutableTable extends Table {
+  readonly chains: Map<string, MutableChain>;
+  readonly sets: Map<string, MutableSet>;
   isDormant?: boolean;
   flowtable?: Flowtable;
   timeouts?: Map<string, TimeoutPolicy>;
 }
 
-interface DraftChain extends Chain {
+interface MutableChain extends Chain {
   readonly rules: Rule[];
 }
 
-interface DraftSet extends ElementSet {
+interface MutableSet extends ElementSet {
   readonly elements: Map<string, string>;
 }
 
@@ -88,7 +88,7 @@ export function ownFamily(kind: string, object: JsonObject): Family | undefined 
 }
 
 /** The table of a family in a draft. @throws AppError NFT_OUTPUT when there is none */
-export function tableOf(draft: Draft, family: Family): DraftTable {
+export function tableOf(draft: Draft, family: Family): MutableTable {
   const table = draft[family];
   if (table === undefined) throw notUnderstood(`object of the missing table ${family} ${TABLE_NAME}`, family);
   return table;
@@ -110,7 +110,7 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   const family = ownFamily(kind, object);
   if (family === undefined) return;
   if (kind === "table") {
-    const table: DraftTable = draft[family] ?? {
+    const table: MutableTable = draft[family] ?? {
       family,
       name: TABLE_NAME,
       chains: new Map(),
@@ -133,26 +133,26 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   } else throw notUnderstood(`object "${kind}"`, body);
 }
 
-function placeChain(table: DraftTable, object: JsonObject): void {
+function placeChain(table: MutableTable, object: JsonObject): void {
   const name = asText(object.name, "chain");
   if (table.chains.has(name)) return;
   const base = parseBaseChain(object);
   table.chains.set(name, { name, ...(base !== undefined && { base }), rules: [] });
 }
 
-function placeSet(table: DraftTable, kind: "set" | "map", object: JsonObject): void {
+function placeSet(table: MutableTable, kind: "set" | "map", object: JsonObject): void {
   const spec = parseSetSpec(kind, object);
   const set = table.sets.get(spec.name) ?? { spec, elements: new Map() };
   table.sets.set(spec.name, set);
   if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
 }
 
-function placeTimeouts(table: DraftTable, policy: TimeoutPolicy): void {
+function placeTimeouts(table: MutableTable, policy: TimeoutPolicy): void {
   table.timeouts ??= new Map();
   if (!table.timeouts.has(policy.name)) table.timeouts.set(policy.name, policy);
 }
 
-function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): void {
+function placeElements({ spec, elements }: MutableSet, list: readonly unknown[]): void {
   if (spec.dynamic) return;
   for (const item of list) {
     const { key, value } = parseElement(spec, item);

@@ -21,7 +21,7 @@ const ALONE = 60;
 const CLOSE = 15;
 
 /** Flag without which the pause after the previous sync would be part of the measurement. */
-const AT_ONCE = ["--iptables-min-sync-period=1ms"];
+const NO_WAIT = ["--iptables-min-sync-period=1ms"];
 
 /** Measures the times of single changed endpoints to the kernel, one after the other. Milliseconds. */
 async function changeTimes(
@@ -64,14 +64,14 @@ function figuresOf(work: string, times: readonly number[], limits: Limits): Figu
 }
 
 async function measureAlone(size: ClusterSize, limits: Limits): Promise<Figure[]> {
-  const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, ALONE, ...all));
+  const times = await followClosely(size, NO_WAIT, (...all) => changeTimes(size, ALONE, ...all));
   return figuresOf(`one endpoint changed, event to kernel, ${sizeText(size)}`, times, limits);
 }
 
 /** Measures with the pause that shows the kernel's own wait, and compares with nft alone. */
 async function measureClose(size: ClusterSize): Promise<Figure> {
   const bare = await bareChangeTimes(size.services * size.endpoints, CHANGES, CLOSE);
-  const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, CLOSE, ...all));
+  const times = await followClosely(size, NO_WAIT, (...all) => changeTimes(size, CLOSE, ...all));
   return {
     work: `endpoints changed ${CLOSE} ms after one another, event to kernel, ${sizeText(size)}`,
     value: percentiles(times),
@@ -82,7 +82,7 @@ async function measureClose(size: ClusterSize): Promise<Figure> {
 
 /** Measures one changed endpoint without and with a table of other software. */
 async function measureBeside(size: ClusterSize): Promise<Figure> {
-  const [alone, beside] = await followClosely(size, AT_ONCE, async (...all) => [
+  const [alone, beside] = await followClosely(size, NO_WAIT, async (...all) => [
     await changeTimes(size, ALONE, ...all),
     await withOtherSets(() => changeTimes(size, ALONE, ...all)),
   ]);
@@ -117,7 +117,7 @@ export const change: Work = {
 async function growthOf(sizes: readonly ClusterSize[]): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const size of sizes) {
-    const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, ALONE, ...all));
+    const times = await followClosely(size, NO_WAIT, (...all) => changeTimes(size, ALONE, ...all));
     figures.push({
       work: `growth: one endpoint changed, ${sizeText(size)}`,
       value: percentiles(times),

@@ -15,7 +15,7 @@ export function answerJson(
 }
 
 /** The number of objects that are encoded at once. */
-const AT_ONCE = 100;
+const NO_WAIT = 100;
 
 /** Answers with a list, encoded while it is sent, as API servers do from Kubernetes 1.33 on (KEP-5116). */
 export function answerList(response: ServerResponse, frame: object, items: readonly unknown[]): void {
@@ -25,8 +25,8 @@ export function answerList(response: ServerResponse, frame: object, items: reado
 
 function* listText(frame: object, items: readonly unknown[]): Generator<string> {
   yield JSON.stringify({ ...frame, items: [] }).slice(0, -"]}".length);
-  for (let from = 0; from < items.length; from += AT_ONCE) {
-    const text = JSON.stringify(items.slice(from, from + AT_ONCE)).slice(1, -1);
+  for (let from = 0; from < items.length; from += NO_WAIT) {
+    const text = JSON.stringify(items.slice(from, from + NO_WAIT)).slice(1, -1);
     yield from === 0 ? text : `,${text}`;
   }
   yield "]}";

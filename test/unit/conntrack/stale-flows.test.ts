@@ -102,7 +102,7 @@ describe("a flow", () => {
       `${FORMER} . 30053`,
       `${FORMER} . 30053`,
     ],
-    ["of a range of ports, to an endpoint", "203.0.113.1 . 8472", "10.244.1.5 . 8472"],
+    ["of a port range, to an endpoint", "203.0.113.1 . 8472", "10.244.1.5 . 8472"],
     [
       "to a server of this host, at an address where ranges are not served",
       `${NODE} . 8472`,
@@ -128,9 +128,9 @@ describe("a flow", () => {
       "10.244.1.5 . 53",
     ],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.9.9 . 5300"],
-    ["of a range of ports that began before the rules", "203.0.113.1 . 8472", "203.0.113.1 . 8472"],
+    ["of a port range that began before the rules", "203.0.113.1 . 8472", "203.0.113.1 . 8472"],
     [
-      "of a range of ports, at an address where ranges are not served any more",
+      "of a port range, at an address where ranges are not served any more",
       `${NODE} . 8472`,
       "10.244.1.5 . 8472",
     ],
@@ -213,7 +213,7 @@ describe("flows are judged", () => {
     expect(staleOf(node, ...flows)).toEqual(flows);
   });
 
-  test("as those of removed frontends, once: a port, a range of ports, a NodePort, a Service", () => {
+  test("as those of removed frontends, once: a port, a port range, a NodePort, a Service", () => {
     const node = new UdpNode();
     node.sync(WANTED);
     const flows = [

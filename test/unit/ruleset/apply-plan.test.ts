@@ -26,7 +26,7 @@ const rules = (
 
 const MANY = Array.from({ length: 9 }, (_, n) => `10.244.1.${n}`);
 const NONE = renderAll({}).state.ruleset;
-/** Ranges of ports, each of one port. */
+/** Port ranges, each of one port. */
 const ranges = (...ports: readonly number[]) => ({
   ports: [
     {
@@ -123,7 +123,7 @@ describe("a plan", () => {
     ],
     [
       "of ranges that are cut anew",
-      ["second maps", "ranges of ports", "removed second maps"],
+      ["second maps", "port ranges", "removed second maps"],
       rules(MANY, ranges(1000, 1002)),
       rules(MANY, ranges(1000, 1003)),
     ],
@@ -215,7 +215,7 @@ describe("the elements of a plan", () => {
     );
     const steps = applyPlan(diffRuleset(before ?? {}, after ?? {}), { chunkSize: 2 });
     const sent = steps.map((step) => [step.name, [...transactionsOf(step, 2)].length]);
-    expect(sent).toContainEqual(["ranges of ports", 1]);
+    expect(sent).toContainEqual(["port ranges", 1]);
   });
 
   test("are tried in parts, each with the declarations that they need", () => {

@@ -20,7 +20,7 @@ const elementsIn = ({ state }: Renderer, set: string) => [
 const rulesOf = ({ state }: Renderer, chain: string) =>
   (state.families.ip?.table.chains.get(chain)?.rules ?? []).map((rule) => ruleText(rule as Rule));
 
-describe("the rules for limits of clients", () => {
+describe("the rules for client limits", () => {
   test("are there only while a Service has limits, and leave the bytes of the same objects without them", () => {
     const cache = cacheOf({ services: [limited(BOTH)], slices: [SLICE] });
     const renderer = new Renderer(cache, testNodeContext());

@@ -153,7 +153,7 @@ describe("the budget of timeouts", () => {
       new Set(["shop/s250"]),
     );
     expect(without[0]?.[1]).toBe(
-      "the Services of a namespace can have 500 different timeouts of connections in a family, and this one has 2, 2 more than older ones leave",
+      "the Services of a namespace can have 500 different connection timeouts in a family, and this one has 2, 2 more than older ones leave",
     );
   });
 

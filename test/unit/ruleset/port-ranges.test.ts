@@ -42,7 +42,7 @@ const slices = (...names: readonly string[]) =>
 const own = (number: number, ports: string) => `10.96.1.${number} . tcp . ${ports}`;
 const external = (ports: string) => `203.0.113.1 . tcp . ${ports}`;
 
-describe("the pieces of ranges of ports", () => {
+describe("the pieces of port ranges", () => {
   test("are the range at each address of the Service, but for NodePorts", () => {
     const ports = [port(80, { nodePort: 30_080, ranges: [range(8000, 8099)] })];
     expect(keysOf({ services: [ranged("a", 1, [], { ports })], slices: slices("a") })).toEqual([

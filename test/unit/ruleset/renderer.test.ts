@@ -200,7 +200,7 @@ describe("an update that may write so many elements", () => {
     expect(renderer.waiting.size).toBe(0);
   });
 
-  test("changes no ranges of ports right after others, and neighbours meanwhile", () => {
+  test("changes no port ranges right after others, and neighbours meanwhile", () => {
     const { cache, renderer, update, text } = setUp();
     const ranged = (name: string, first: number, clusterIP: string) =>
       service({
@@ -221,7 +221,7 @@ describe("an update that may write so many elements", () => {
     expect(text()).toContain("2000-2009");
   });
 
-  /** Services with ranges of ports, all at the same external address. */
+  /** Services with port ranges, all at the same external address. */
   const rangedServices = (count: number, rangeCount: number) =>
     Array.from({ length: count }, (_, i) => {
       const ranges = Array.from({ length: rangeCount }, (_, n) => ({
@@ -256,7 +256,7 @@ describe("an update that may write so many elements", () => {
     expect([...renderer.waiting]).toEqual(["default/ranged-3"]);
   });
 
-  test("gives the list id of a deleted Service with ranges of ports to another one", () => {
+  test("gives the list id of a deleted Service with port ranges to another one", () => {
     const ranged = (name: string, createdAt: number) =>
       service({
         name,
@@ -295,7 +295,7 @@ describe("an update that may write so many elements", () => {
     expect(ids.map((id) => parseId(Number(id))?.isSticky)).toEqual([true, true, false]);
   });
 
-  test("changes endpoints of a Service with ranges of ports right after other ranges", () => {
+  test("changes endpoints of a Service with port ranges right after other ranges", () => {
     const { cache, renderer, update } = setUp();
     const ranges = [{ first: 1000, last: 1009 }];
     const media = service({ name: "media", clusterIPs: ["10.96.0.21"], ports: [port(80, { ranges })] });

@@ -105,7 +105,7 @@ test("beside a Service without enough elements, another one's change costs no lo
   expect(countOperations(update)).toBeLessThan(1500);
 });
 
-test("without room for all ranges of ports, the newest Services are served without theirs, with the reason", () => {
+test("without room for all port ranges, the newest Services are served without theirs, with the reason", () => {
   const ranges = [1, 2].map((first) => ({ first: 1000 * first, last: 1000 * first + 9 }));
   const { renderer, update } = rendered(
     ["c/old", "b/mid", "a/new"],
@@ -122,7 +122,7 @@ test("without room for all ranges of ports, the newest Services are served witho
   expect(reasons()).toEqual([
     [
       "ip a/new/tcp",
-      "all Services together can have 4 ranges of ports at addresses of a family (--max-port-ranges), and this one has 2, 2 more than older ones leave",
+      "all Services together can have 4 port ranges at addresses of a family (--max-port-ranges), and this one has 2, 2 more than older ones leave",
     ],
   ]);
 });
@@ -131,7 +131,7 @@ test.each([
   ["session affinity", { maxStickyPorts: 1 }, { affinitySeconds: 60 }],
   ["passive health checks", { maxWatchedEndpoints: 1 }, { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
   [
-    "ranges of ports",
+    "port ranges",
     { maxPortRanges: 1 },
     {
       ports: [80, 81].map((number) =>

@@ -67,7 +67,7 @@ describe("committedChanges", () => {
     ]);
   });
 
-  test("finds ranges of ports", () => {
+  test("finds port ranges", () => {
     expect(
       found(
         message("delete", "ip", "range-lists", "10.96.1.1 . tcp . 1024-2047", LIST),

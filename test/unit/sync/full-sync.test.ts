@@ -123,7 +123,7 @@ test.each([
   ["with the map where many go", ranged(150), ranged(109), true],
   ["one by one where few are replaced", ranged(20), ranged(20, 3), false],
   ["with the map where many are replaced", ranged(21), ranged(21, 3), true],
-])("ranges of ports are deleted %s", async (_, before, after, isAnew) => {
+])("port ranges are deleted %s", async (_, before, after, isAnew) => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll(before).state.ruleset));
   const desired = renderAll(after).state.ruleset;
@@ -136,7 +136,7 @@ test.each([
   expect(text.includes('{"delete":{"element"')).toBe(!isAnew);
 });
 
-test("packets look into a second map while ranges of ports are replaced, and only then", async () => {
+test("packets look into a second map while port ranges are replaced, and only then", async () => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll(ranged(10)).state.ruleset));
   const desired = renderAll(ranged(10, 3)).state.ruleset;

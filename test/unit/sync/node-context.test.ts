@@ -91,7 +91,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
   });
 });
 
-test("the timeouts of connections are the kernel's, replaced by the conntrack options; none if they are off", () => {
+test("the connection timeouts are the kernel's, replaced by the conntrack options; none if they are off", () => {
   const { conntrack } = resolveOptions().options;
   const of = { ...conntrack, tcpEstablishedTimeoutMs: 0, udpTimeoutMs: 7999, udpStreamTimeoutMs: 8000 };
   expect(contextOf({ conntrack: of }).connectionTimeouts).toEqual({

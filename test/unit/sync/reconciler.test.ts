@@ -478,7 +478,7 @@ describe("quarantine", () => {
   });
 
   test.each(["at start", "later"])(
-    "takes out a service port whose ranges of ports are refused, %s, and serves the others in its family",
+    "takes out a service port whose port ranges are refused, %s, and serves the others in its family",
     async (when) => {
       const ports = [port(80, { ranges: [{ first: 1000, last: 1999 }] })];
       const ranged = service({ name: "ranged", clusterIPs: ["10.96.9.9"], ports });

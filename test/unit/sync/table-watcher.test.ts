@@ -16,12 +16,15 @@ function setUp() {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const missing: (readonly string[])[] = [];
-  const view: { given: Ruleset | undefined; isTold: boolean } = { given: ruleset, isTold: false };
+  const view: { given: Ruleset | undefined; hasNotifications: boolean } = {
+    given: ruleset,
+    hasNotifications: false,
+  };
   const watcher = new TableWatcher({
     nft: fake.nft,
     clock,
     logger,
-    isTold: () => view.isTold,
+    hasNotifications: () => view.hasNotifications,
     given: () => view.given,
     onMissing: (names) => missing.push(names),
   });
@@ -52,11 +55,11 @@ describe("TableWatcher", () => {
 
   test("lists nothing while the kernel reports changes, and lists again when it does not", async () => {
     const { fake, missing, view, pass } = setUp();
-    view.isTold = true;
+    view.hasNotifications = true;
     fake.kernel.ruleset = {};
     await pass(5);
     expect([missing, fake.runs]).toEqual([[], []]);
-    view.isTold = false;
+    view.hasNotifications = false;
     await pass(1);
     expect(missing).toEqual([["ip nft-proxy", "ip6 nft-proxy"]]);
   });

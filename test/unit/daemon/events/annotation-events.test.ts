@@ -60,7 +60,7 @@ test.each<[ServiceAnnotation, string]>([
   ]);
 });
 
-test("ranges of ports that this node does not serve are reported once for each Service, mode and version", async () => {
+test("port ranges that this node does not serve are reported once for each Service, mode and version", async () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const record = (note: EventNote) => void notes.push(note);

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import {
-  contestedEvent,
   driftRepairedEvent,
   type EventNote,
   eventObject,
   failedHealthPortEvent,
   failedServerEvent,
   failedSyncEvent,
+  frontendConflictEvent,
   invalidAnnotationEvent,
   quarantineEvent,
   refusedEvent,
@@ -80,7 +80,7 @@ describe("eventObject", () => {
     [
       "AddressConflict",
       "as ns/old:http/tcp has the same address and port",
-      contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"),
+      frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"),
     ],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
@@ -156,7 +156,7 @@ describe("EventRecorder", () => {
   });
 
   test.each([
-    [() => contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
+    [() => frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
     [() => invalidAnnotationEvent(WEB, INVALID), 1],
     [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
@@ -180,7 +180,7 @@ describe("EventRecorder", () => {
 
   test("sends Events that all nodes find alike within 15 s, without counting repetitions, and again if the API server has dropped them", async () => {
     const { recorder, clock, sent } = makeRecorder();
-    const found = contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp");
+    const found = frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp");
     recorder.record(found);
     await settle();
     expect(sent, "at random within 15 s").toEqual([]);

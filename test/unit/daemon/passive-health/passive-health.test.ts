@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Answer } from "../../../../src/daemon/passive-health/ask.ts";
 import { PassiveHealth } from "../../../../src/daemon/passive-health/passive-health.ts";
+import type { Answer } from "../../../../src/daemon/passive-health/probe.ts";
 import type { EndpointCounts } from "../../../../src/daemon/passive-health/suspicion.ts";
 import type { TableReader } from "../../../../src/kernel/table-reader.ts";
 import type { ServiceName } from "../../../../src/model/ids.ts";
@@ -34,7 +34,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   const renderer = new Renderer(cache, nodeContext);
   const counts = new Map<string, EndpointCounts>();
   const answers = new Map<string, Answer>();
-  const asked: string[] = [];
+  const probed: string[] = [];
   const ejections: EjectedEndpoint[] = [];
   const left: string[] = [];
   let answer: ((address: string) => Promise<Answer>) | undefined;
@@ -57,8 +57,8 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     cache,
     state: () => renderer.state,
     nodeContext: () => nodeContext,
-    ask: async (address) => {
-      asked.push(address);
+    probe: async (address) => {
+      probed.push(address);
       return (await answer?.(address)) ?? answers.get(address) ?? "answered";
     },
     request: () => {},
@@ -77,7 +77,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     cache,
     renderer,
     health,
-    asked,
+    probed,
     ejections,
     left,
     answers,
@@ -113,12 +113,12 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
 
 describe("an endpoint that answers no new connections", () => {
   test("is ejected when it does not answer the daemon either", async () => {
-    const { look, count, answers, asked, served, ejections, logger } = node();
+    const { look, count, answers, probed, served, ejections, logger } = node();
     answers.set("10.244.1.2", "refused");
     await look();
     count("10.244.1.2", 5, 0, 5);
     await look();
-    expect(asked).toEqual(["10.244.1.2"]);
+    expect(probed).toEqual(["10.244.1.2"]);
     expect(served()).toEqual(["10.244.1.1", "10.244.1.3", "10.244.1.4"]);
     expect(ejections).toMatchObject([
       { target: "10.244.1.2 . 8080", services: [WEB], attempts: 5, resets: 5 },
@@ -127,7 +127,7 @@ describe("an endpoint that answers no new connections", () => {
   });
 
   test("is not tried before enough connections have failed in a row", async () => {
-    const { look, count, asked } = node();
+    const { look, count, probed } = node();
     await look();
     count("10.244.1.2", 2);
     await look();
@@ -135,7 +135,7 @@ describe("an endpoint that answers no new connections", () => {
     await look();
     count("10.244.1.2", 2);
     await look();
-    expect(asked).toEqual([]);
+    expect(probed).toEqual([]);
   });
 
   test("is reported as removed after the first sync that began with its ejection", async () => {
@@ -170,25 +170,25 @@ describe("an endpoint that answers no new connections", () => {
   });
 
   test("stays if it answers the daemon, which tries it again only after a while", async () => {
-    const { look, count, asked, ejected } = node();
+    const { look, count, probed, ejected } = node();
     await look();
     for (let second = 0; second < 9; second++) {
       count("10.244.1.2", 3);
       await look();
     }
-    expect([asked.length, ejected()]).toEqual([1, []]);
+    expect([probed.length, ejected()]).toEqual([1, []]);
     count("10.244.1.2", 3);
     await look(5);
-    expect(asked).toHaveLength(2);
+    expect(probed).toHaveLength(2);
   });
 
   test("stays if the daemon itself cannot connect, and is tried again", async () => {
-    const { look, count, answers, asked, ejected } = node();
+    const { look, count, answers, probed, ejected } = node();
     await look();
     answers.set("10.244.1.2", "unknown");
     count("10.244.1.2", 3);
     await look();
-    expect([asked.length, ejected()]).toEqual([1, []]);
+    expect([probed.length, ejected()]).toEqual([1, []]);
     answers.set("10.244.1.2", "silent");
     await look(60);
     expect(ejected()).toEqual(["10.244.1.2"]);
@@ -238,11 +238,11 @@ describe("an endpoint that answers no new connections", () => {
 
   test("is not tried at the node's own kinds of addresses, or if it is the API server", async () => {
     const own = ["127.0.0.1", "169.254.169.254", "224.0.0.1", "10.244.1.2", "10.244.1.3"];
-    const { look, count, asked } = node(own, ["10.244.1.2 . tcp . 8080"]);
+    const { look, count, probed } = node(own, ["10.244.1.2 . tcp . 8080"]);
     await look();
     for (const address of own) count(address, 3);
     await look();
-    expect(asked).toEqual(["10.244.1.3"]);
+    expect(probed).toEqual(["10.244.1.3"]);
   });
 });
 
@@ -258,12 +258,12 @@ describe("an ejected endpoint", () => {
   }
 
   test("is tried again after growing pauses, and returns when it answers", async () => {
-    const { look, asked, answers, served } = await ejecting();
+    const { look, probed, answers, served } = await ejecting();
     const times: number[] = [];
     for (let second = 1; second <= 1000; second++) {
-      const before = asked.length;
+      const before = probed.length;
       await look();
-      if (asked.length > before) times.push(second);
+      if (probed.length > before) times.push(second);
     }
     expect(times).toEqual([10, 30, 70, 150, 310, 610, 910]);
     answers.set("10.244.1.2", "answered");
@@ -308,16 +308,16 @@ describe("an ejected endpoint", () => {
   });
 
   test("of an earlier process is tried at once, and again after growing pauses", async () => {
-    const { cache, sync, look, asked, answers, ejected, served } = node();
+    const { cache, sync, look, probed, answers, ejected, served } = node();
     cache.setEjected("ip", "10.244.1.2 . 8080", true, [WEB]);
     sync();
     expect(ejected()).toEqual(["10.244.1.2"]);
     answers.set("10.244.1.2", "silent");
     const times: number[] = [];
     for (let second = 1; second <= 100; second++) {
-      const before = asked.length;
+      const before = probed.length;
       await look();
-      if (asked.length > before) times.push(second);
+      if (probed.length > before) times.push(second);
     }
     expect(times).toEqual([1, 21, 61]);
     answers.set("10.244.1.2", "answered");
@@ -326,46 +326,46 @@ describe("an ejected endpoint", () => {
   });
 
   test("is followed by others up to the allowed share, but never by the last one", async () => {
-    const { look, count, answers, ejected, asked } = await ejecting();
+    const { look, count, answers, ejected, probed } = await ejecting();
     for (const address of ALL) answers.set(address, "silent");
     for (const address of ALL) count(address, 3);
     await look();
     await look();
     expect(ejected()).toHaveLength(2);
-    expect(asked.length).toBeLessThanOrEqual(4);
+    expect(probed.length).toBeLessThanOrEqual(4);
     const alone = node(["10.244.1.2"]);
     alone.answers.set("10.244.1.2", "silent");
     await alone.look();
     alone.count("10.244.1.2", 9);
     await alone.look();
-    expect([alone.ejected(), alone.asked]).toEqual([[], []]);
+    expect([alone.ejected(), alone.probed]).toEqual([[], []]);
   });
 });
 
 test("the connects after one reading are limited for each namespace", async () => {
   const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
-  const { health, count, asked } = node(addresses);
+  const { health, count, probed } = node(addresses);
   await health.look();
   for (const address of addresses) count(address, 3);
   await health.look();
-  expect(asked).toHaveLength(8);
+  expect(probed).toHaveLength(8);
   await health.look();
-  expect(new Set(asked), "the rest waits for the next reading only").toHaveLength(16);
+  expect(new Set(probed), "the rest waits for the next reading only").toHaveLength(16);
 });
 
 test("connects under way count for their namespace", async () => {
   const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
-  const { look, count, asked, answerBy } = node(addresses);
+  const { look, count, probed, answerBy } = node(addresses);
   await look();
   answerBy(() => new Promise(() => {}));
   for (const address of addresses) count(address, 3);
   await look();
   await look();
-  expect(asked).toHaveLength(8);
+  expect(probed).toHaveLength(8);
 });
 
 test("suspects of four namespaces that always answer the daemon do not prevent tests of another namespace's suspects", async () => {
-  const { cache, sync, look, count, asked } = node([], []);
+  const { cache, sync, look, count, probed } = node([], []);
   const names = ["a/web", "b/web", "c/web", "d/web", "last/web"];
   const addresses = names.map((_, n) =>
     Array.from({ length: 100 }, (_, index) => `10.244.${n}.${index + 1}`),
@@ -380,19 +380,19 @@ test("suspects of four namespaces that always answer the daemon do not prevent t
     for (const address of addresses.flat()) count(address, 5);
     await look();
   }
-  expect(asked).toContain("10.244.4.1");
+  expect(probed).toContain("10.244.4.1");
 });
 
 test("a suspect does not wait for all ejected endpoints that are due", async () => {
   const addresses = Array.from({ length: 40 }, (_, index) => `10.244.1.${index + 1}`);
-  const { cache, sync, look, count, asked } = node(addresses);
+  const { cache, sync, look, count, probed } = node(addresses);
   for (const address of addresses.slice(0, 18)) cache.setEjected("ip", `${address} . 8080`, true, [WEB]);
   sync();
   await look();
-  asked.length = 0;
+  probed.length = 0;
   count("10.244.1.40", 5);
   await look();
-  expect(asked).toContain("10.244.1.40");
+  expect(probed).toContain("10.244.1.40");
 });
 
 test("connections are counted by Service", async () => {

@@ -247,20 +247,20 @@ test.each([
   [
     "virtual",
     [
-      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a range of ports is not served there on that node, but takes connections of other nodes to its programs",
-      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a range of ports is not served there on that node, but takes connections of other nodes to its programs",
+      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a port range is not served there on that node, but takes connections of other nodes to its programs",
+      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a port range is not served there on that node, but takes connections of other nodes to its programs",
     ],
   ],
   [
     "all",
     [
-      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a range of ports takes connections to the node's own programs",
-      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a range of ports takes connections to the node's own programs",
+      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a port range takes connections to the node's own programs",
+      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a port range takes connections to the node's own programs",
     ],
   ],
   ["off", ['8 metadata.annotations["nft-proxy.io/port-ranges"] has no effect: --port-ranges is off']],
 ] as const)(
-  "check warns of ranges of ports at a Node's addresses with --port-ranges %s",
+  "check warns of port ranges at a Node's addresses with --port-ranges %s",
   async (portRanges, expected) => {
     expect(await warningsOf(RANGED, { portRanges })).toEqual(expected);
   },
@@ -278,7 +278,7 @@ test("check warns of timeouts with --fast-path alone", async () => {
   ]);
 });
 
-test("check does not warn of a Node's addresses without ranges of ports", async () => {
+test("check does not warn of a Node's addresses without port ranges", async () => {
   const text = RANGED.replace(/, annotations: .*?\}/, "");
   expect(await warningsOf(text)).toEqual([]);
 });

@@ -152,7 +152,7 @@ test("Services with port ranges are named, because kube-proxy does not serve ran
   const ports = [port(5060, { protocol: "udp", ranges: [{ first: 10_000, last: 10_999 }] })];
   const services = [...SERVICES.services, service({ name: "voice/sip", clusterIPs: ["10.96.0.4"], ports })];
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, services } });
-  expect(only(found, "migration-port-ranges")).toBe("warning: 1 Service with ranges of ports (voice/sip)");
+  expect(only(found, "migration-port-ranges")).toBe("warning: 1 Service with port ranges (voice/sip)");
   const meansWith = (portRanges: PortRangeAddresses) => {
     const nodeContext = testNodeContext({ portRanges });
     return judge({ traces: NFTABLES, objects: { ...SERVICES, services, nodeContext } }).find(

@@ -51,7 +51,7 @@ const HINTED = [
   endpoint("10.244.3.5", "node-3", ", zone: zone-b, hints: { forZones: [{ name: zone-b }] }"),
 ];
 const LOAD_BALANCER = `{ loadBalancer: { ingress: [{ ip: 203.0.113.9 }] } }`;
-/** A Service with a range of ports at the node's own address, at another one and at its cluster IP. */
+/** A Service with a port range at the node's own address, at another one and at its cluster IP. */
 const RANGED = service(
   ", externalIPs: [192.0.2.2, 203.0.113.7]",
   ", annotations: { nft-proxy.io/port-ranges: http=8000-8999 }",
@@ -197,7 +197,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     result: "not-handled",
     cause: "port-ranges",
     message: [
-      "8472/tcp is in a range of ports of Service shop/cart",
+      "8472/tcp is in a port range of Service shop/cart",
       "192.0.2.2 is an address of this node, which serves no ranges (see --port-ranges)",
       "connect to another address of the Service",
     ],
@@ -252,7 +252,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     result: "refused",
     cause: "port-ranges",
     message: [
-      "8472/tcp is in a range of ports of Service shop/cart",
+      "8472/tcp is in a port range of Service shop/cart",
       "--port-ranges off",
       "virtual to serve them",
     ],

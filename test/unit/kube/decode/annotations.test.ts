@@ -133,7 +133,7 @@ describe("connection timeouts", () => {
   });
 });
 
-describe("limits of clients", () => {
+describe("client limits", () => {
   const limited = (connections: string | null, rate: string | null) =>
     decoded({ "max-connections-per-client": connections, "new-connections-per-client": rate });
 

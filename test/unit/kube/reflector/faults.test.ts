@@ -263,10 +263,10 @@ describe("outages", () => {
   });
 
   test("an error without a message of its own, as of a name with two addresses, is a failure with a reason", async () => {
-    let isAway = true;
+    let isUnavailable = true;
     const refusals = ["::1", "127.0.0.1"].map((address) => new Error(`connect ECONNREFUSED ${address}:6443`));
     const token = () => {
-      if (isAway) throw new AggregateError(refusals);
+      if (isUnavailable) throw new AggregateError(refusals);
       return "";
     };
     follower = new Follower(api, { token }).start();
@@ -274,7 +274,7 @@ describe("outages", () => {
     expect(follower.reflector.state().failure).toBe(
       "connect ECONNREFUSED ::1:6443; connect ECONNREFUSED 127.0.0.1:6443",
     );
-    isAway = false;
+    isUnavailable = false;
     await follower.untilEqual();
   });
 

@@ -3,8 +3,8 @@ import { connect } from "node:net";
 /** The result of a TCP connect; `unknown`: this node lacked the resources to connect. */
 export type Answer = "answered" | "refused" | "silent" | "unknown";
 
-/** Asks an endpoint. Never rejects. */
-export type Ask = (address: string, port: number) => Promise<Answer>;
+/** Probes an endpoint. Never rejects. */
+export type Probe = (address: string, port: number) => Promise<Answer>;
 
 /** Time for an answer, milliseconds: the kernel sends a SYN again after one second. */
 const TIMEOUT = 1500;
@@ -15,7 +15,7 @@ const TIMEOUT = 1500;
 const OWN_ERRORS = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL", "EAGAIN"];
 
 /** Connects by TCP, sends nothing, and closes immediately. */
-export const askByConnecting: Ask = (address, port) =>
+export const probeByConnecting: Probe = (address, port) =>
   new Promise((resolve) => {
     const socket = connect({ host: address, port, timeout: TIMEOUT });
     const end = (answer: Answer) => {
