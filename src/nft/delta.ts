@@ -296,8 +296,8 @@ export function isEmptyDelta(delta: TableDelta): boolean {
 }
 
 /**
- * Whether the table is not dormant, no set's declaration changes, no object gets other timeouts, and no chain starts
- * or stops being a base chain.
+ * Whether the table is not dormant, no set's declaration changes, no object gets other timeouts, and no chain
+ * starts or stops being a base chain.
  */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   if (actual.isDormant) return false;
