@@ -23,7 +23,8 @@ export function noEndpointReason(match: Match, input: ExplainInput): Reason {
     return notLocal(match, input);
   if (view.endpoints.length > 0) return notReady(match);
   const slices = input.cache.slices(port.service.name).filter(({ family }) => family === port.family);
-  return slices.some(({ endpoints }) => endpoints.length > 0) ? otherPort(port, slices) : none(port, slices);
+  const hasEndpoints = slices.some(({ endpoints }) => endpoints.length > 0);
+  return hasEndpoints ? otherPort(port, slices, input) : none(port, slices);
 }
 
 function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]): Reason {
@@ -43,11 +44,31 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
   };
 }
 
-function otherPort({ service, spec }: ServicePort, slices: readonly EndpointSlice[]): Reason {
+/**
+ * Caches the ports of the last EndpointSlices as text: the ports of a Service are explained one after another,
+ * and may be thousands, like those of its slices.
+ */
+const lastPorts = new WeakMap<ExplainInput, { readonly of: string; readonly text: string }>();
+
+function portsOfSlices(
+  { service, family }: ServicePort,
+  slices: readonly EndpointSlice[],
+  input: ExplainInput,
+): string {
+  const of = `${family} ${service.name}`;
+  const last = lastPorts.get(input);
+  if (last?.of === of) return last.text;
   const names = new Set(
     slices.flatMap(({ ports }) => ports.map(({ name, protocol }) => named(name, protocol))),
   );
-  const theirs = names.size === 0 ? "no port at all" : `only ${listText([...names].sort())}`;
+  const text = names.size === 0 ? "no port at all" : `only ${listText([...names].sort())}`;
+  lastPorts.set(input, { of, text });
+  return text;
+}
+
+function otherPort(port: ServicePort, slices: readonly EndpointSlice[], input: ExplainInput): Reason {
+  const { service, spec } = port;
+  const theirs = portsOfSlices(port, slices, input);
   return {
     cause: "port-name",
     message: `the port of Service ${service.name} is named ${named(spec.name, spec.protocol)}, but its EndpointSlices have ${theirs}`,
