@@ -11,6 +11,8 @@ import {
   trialTransactions,
   withoutChainDeletions,
 } from "../../../src/ruleset/apply-plan.ts";
+import { evaluate } from "../../../src/trace/evaluate.ts";
+import type { Packet } from "../../../src/trace/packet.ts";
 import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
@@ -155,6 +157,25 @@ describe("a plan", () => {
     const places = names.map((name) => STEP_NAMES.indexOf(name));
     expect(places).toEqual([...places].sort((a, b) => a - b));
   });
+});
+
+test("no step drops a client of a range that both the earlier and the later source ranges allow", () => {
+  const guarded = (...sourceRanges: readonly string[]) =>
+    rules(["10.244.1.1"], { ...ranges(1000), loadBalancerIPs: ["203.0.113.1"], sourceRanges });
+  const packet: Packet = {
+    from: { address: "10.1.2.3", at: "outside", iifname: "eth0" },
+    ...{ to: "203.0.113.1", port: 1000, protocol: "tcp" },
+  };
+  const kernel = new FakeKernel();
+  const outcomes = () =>
+    evaluate(Object.values(kernel.ruleset), { localAddresses: new Set() }, packet).map(({ kind }) => kind);
+  kernel.apply(toTransaction(diffRuleset({}, guarded("10.0.0.0/8"))));
+  const steps = applyPlan(diffRuleset(kernel.ruleset, guarded("10.1.0.0/16")));
+  expect(namesOf(steps)).toContain("second maps");
+  for (const step of steps) {
+    for (const transaction of transactionsOf(step)) kernel.apply(transaction);
+    expect([step.name, ...outcomes()]).toEqual([step.name, "delivered"]);
+  }
 });
 
 describe("the elements of a plan", () => {
