@@ -7,7 +7,7 @@ const MOST_VALUES = 20_000;
  */
 const LONGEST_KEY = 4000;
 
-/** Maximum length of all keys together: values take about as much memory. 4 MB are enough for 20,000 values. */
+/** Maximum length of all keys together, enough for 20,000 values. Values take about as much memory. */
 const MOST_CHARACTERS = 4_000_000;
 
 /**

@@ -44,7 +44,7 @@ export interface ServiceHealthOptions {
  * Maximum number of open connections of all servers together, as tenants make thousands of Services, and each
  * pod can connect to their ports. Each connection takes 16 kB, and one of the open files of the process.
  */
-const MOST_CONNECTIONS = 4096;
+const MOST_CONNECTIONS_OF_ALL = 4096;
 
 /**
  * Tells load balancers whether this node has endpoints of a Service, by a server for each Service and
@@ -53,7 +53,7 @@ const MOST_CONNECTIONS = 4096;
 export class ServiceHealthServers {
   readonly #options: ServiceHealthOptions;
   readonly #servers = new ServerSet();
-  readonly #connections = new ConnectionLimit(MOST_CONNECTIONS);
+  readonly #connections = new ConnectionLimit(MOST_CONNECTIONS_OF_ALL);
   readonly #loggers: NamespaceLoggers;
   #wanted: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
 

@@ -158,8 +158,8 @@ function isLocalHost(header: string | undefined): boolean {
 
 /**
  * Limits the open connections of a server, or of several together. Closes a connection for each one over the
- * limit: the oldest of the client with the most. Every pod can reach the health port and must not displace the
- * kubelet's probes, so connections from this host are closed last.
+ * limit: the oldest of the client with the most. Every pod can reach the health port and must not displace
+ * the kubelet's probes, so connections from this host are closed last.
  */
 export class ConnectionLimit {
   readonly #most: number;

@@ -45,8 +45,8 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
 }
 
 /**
- * Caches the ports of the last EndpointSlices as text: the ports of a Service are explained one after another,
- * and may be thousands, like those of its slices.
+ * Caches the ports of the last EndpointSlices as text: the ports of a Service are explained one after
+ * another, and may be thousands, like those of its slices.
  */
 const lastPorts = new WeakMap<ExplainInput, { readonly of: string; readonly text: string }>();
 

@@ -202,7 +202,9 @@ test("beyond the budget of different limits, newer Services are served without, 
   const renderer = renderAll({ services, slices }, testNodeContext({ maxClientLimits: 2 }));
   expect(elementsIn(renderer, "client-limits")).toHaveLength(3);
   expect(Object.fromEntries(renderer.state.budgets.without("limits"))).toEqual({
-    "ip shop/late/tcp": expect.stringMatching(/^the Services of a namespace can have 1 different limits/),
-    "ip third/two/tcp": expect.stringMatching(/^all Services together can have 2 different limits/),
+    "ip shop/late/tcp": expect.stringMatching(
+      /^the Services of a namespace can have 1 different client limits/,
+    ),
+    "ip third/two/tcp": expect.stringMatching(/^all Services together can have 2 different client limits/),
   });
 });
