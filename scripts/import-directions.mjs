@@ -18,6 +18,10 @@ const LAYERS = {
   kube: { layers: ["model", "base"], packages: ["*"] },
   kernel: { layers: ["netlink", "nft", "model", "base"], packages: ["*"] },
   conntrack: { layers: ["kernel", "ruleset", "nft", "model", "base"], packages: ["*"] },
+  socket: {
+    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    packages: ["*"],
+  },
   sync: {
     layers: ["conntrack", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
     packages: ["*"],
@@ -26,6 +30,7 @@ const LAYERS = {
     layers: [
       "conntrack",
       "sync",
+      "socket",
       "config",
       "kube",
       "kernel",
@@ -39,7 +44,19 @@ const LAYERS = {
     packages: ["*"],
   },
   daemon: {
-    layers: ["conntrack", "sync", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    layers: [
+      "conntrack",
+      "sync",
+      "socket",
+      "config",
+      "kube",
+      "kernel",
+      "ruleset",
+      "netlink",
+      "nft",
+      "model",
+      "base",
+    ],
     packages: ["*"],
   },
   cli: { layers: ["*"], packages: ["*"] },

@@ -5,9 +5,9 @@ import { readFlags } from "../config/flags.ts";
 import type { ConfigWarning } from "../config/invalid-value.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
-import { isDenied, type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/daemon-client.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
+import { isDenied, type RunningDaemon, runningDaemon } from "../socket/daemon-client.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
 /** The options of a command, and their source. */

@@ -9,7 +9,12 @@ import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import { DAEMON_PATHS, type DaemonAnswers, type DaemonState, daemonTables } from "../sync/daemon-protocol.ts";
+import {
+  DAEMON_PATHS,
+  type DaemonAnswers,
+  type DaemonState,
+  daemonTables,
+} from "../socket/daemon-protocol.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";
@@ -18,7 +23,7 @@ import type { Proxier } from "./proxier.ts";
 import type { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
- * Returns the routes of the daemon socket, as sync/daemon-protocol.ts defines them. Answers hold 40 MB and
+ * Returns the routes of the daemon socket, as socket/daemon-protocol.ts defines them. Answers hold 40 MB and
  * more in large clusters, so they are sent in pieces: changes do not wait for a reader.
  * @param state returns the current state of the daemon
  * @param refusals undefined if refusals are not recorded

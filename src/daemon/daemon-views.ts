@@ -4,7 +4,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { shownVanished } from "../conntrack/vanished-endpoints.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import type { DaemonState } from "../sync/daemon-protocol.ts";
+import type { DaemonState } from "../socket/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";

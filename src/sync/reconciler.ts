@@ -200,12 +200,11 @@ export class Reconciler {
     const retried = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
     for (const key of retried) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
-    this.#parts.vanished?.update(dirty);
-    const isCurrent = this.isCurrent(nodeContext);
-    const pieces = isCurrent
-      ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
-      : this.#renderAll(this.#refused.programmed(nodeContext));
     try {
+      this.#parts.vanished?.update(dirty);
+      const pieces = this.isCurrent(nodeContext)
+        ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
+        : this.#renderAll(this.#refused.programmed(nodeContext));
       if (atOnce) for (const _ of pieces);
       else await inTurns(pieces);
     } catch (error) {

@@ -1,8 +1,8 @@
 import { ageText } from "../../base/duration.ts";
 import { messageOf } from "../../base/errors.ts";
-import { isDenied, type RunningDaemon, runningDaemon } from "../../inspect/daemon-socket/daemon-client.ts";
 import { NftProgram } from "../../kernel/nft.ts";
 import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
+import { isDenied, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
 import { commandOptions } from "../options.ts";

@@ -5,7 +5,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { DaemonState } from "../../sync/daemon-protocol.ts";
+import type { DaemonState } from "../../socket/daemon-protocol.ts";
 import type { Host } from "../../trace/packet.ts";
 
 /** The input of an explanation. */

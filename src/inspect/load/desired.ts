@@ -15,9 +15,9 @@ import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
+import type { RunningDaemon } from "../../socket/daemon-client.ts";
+import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
-import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
 import {
   type DesiredOrigin,

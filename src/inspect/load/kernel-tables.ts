@@ -8,8 +8,8 @@ import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { VANISHED } from "../../ruleset/sets.ts";
-import { type DaemonObjects, rulesetOf } from "../../sync/daemon-protocol.ts";
-import { askDaemon } from "../daemon-socket/daemon-client.ts";
+import { askDaemon } from "../../socket/daemon-client.ts";
+import { type DaemonObjects, rulesetOf } from "../../socket/daemon-protocol.ts";
 import type { Desired } from "./desired.ts";
 import type { LoadRequest } from "./load-request.ts";
 

@@ -12,8 +12,8 @@ import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
-import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
-import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
+import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import {

@@ -6,8 +6,8 @@ import { nodeNames } from "../../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
 import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
-import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
-import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
+import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
 import { type LoadRequest, type MissingNode, missingNode } from "./load-request.ts";
 
 /** The objects of a cluster, as one node needs them. */

@@ -1,6 +1,6 @@
 import { byNearness } from "../../base/nearest.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import type { RunningDaemon } from "../../socket/daemon-client.ts";
 
 /** The source of the objects to load, and the node to render them for. */
 export interface LoadRequest {

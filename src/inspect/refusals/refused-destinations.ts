@@ -22,8 +22,8 @@ import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts
 import { compareAddresses } from "../../model/ip.ts";
 import { AllowedClients, limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
+import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import type { Result } from "../connection-result.ts";
-import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Verdict } from "../explain/explanation.ts";

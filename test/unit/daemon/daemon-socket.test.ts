@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
-import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/sync/daemon-protocol.ts";
+import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/socket/daemon-protocol.ts";
 import { service, slice } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";

@@ -40,10 +40,10 @@ test("the code only connects to the daemon's socket, relayed NodePorts, this hos
     "daemon/daemon-socket.ts",
     "daemon/loopback/relay.ts",
     "daemon/passive-health/probe.ts",
-    "inspect/daemon-socket/daemon-client.ts",
     "inspect/http-answer.ts",
     "kube/client/agents.ts",
     "kube/client/client.ts",
+    "socket/daemon-client.ts",
   ]);
 });
 

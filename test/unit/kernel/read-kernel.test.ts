@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { actualTables, compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
-import { daemonTables, rulesetOf } from "../../../src/sync/daemon-protocol.ts";
+import { daemonTables, rulesetOf } from "../../../src/socket/daemon-protocol.ts";
 import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";

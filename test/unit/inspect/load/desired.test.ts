@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
-import type { RunningDaemon } from "../../../../src/inspect/daemon-socket/daemon-client.ts";
 import { loadDesired, loadDesiredIfAvailable } from "../../../../src/inspect/load/desired.ts";
 import type { LoadRequest } from "../../../../src/inspect/load/load-request.ts";
 import { initialState, type SourceState } from "../../../../src/kube/source.ts";
+import type { RunningDaemon } from "../../../../src/socket/daemon-client.ts";
 import { testNodeContext } from "../../../support/build.ts";
 
 const LISTED: SourceState = { ...initialState(), synced: true };

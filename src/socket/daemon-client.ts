@@ -1,11 +1,10 @@
 import { accessSync, constants } from "node:fs";
 import { request as socketRequest } from "node:http";
-import { AppError, messageOf } from "../../base/errors.ts";
-import { socketText } from "../../base/text.ts";
-import type { ListenAddress } from "../../config/addresses.ts";
-import { netNamespace, systemErrorCode } from "../../kernel/host.ts";
-import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
-import type { HttpAnswer } from "../http-answer.ts";
+import { AppError, messageOf } from "../base/errors.ts";
+import { socketText } from "../base/text.ts";
+import type { ListenAddress } from "../config/addresses.ts";
+import { netNamespace, systemErrorCode } from "../kernel/host.ts";
+import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "./daemon-protocol.ts";
 
 /** Maximum time until a daemon starts to answer. It may be in the middle of a sync. Milliseconds. */
 const ANSWER_WITHIN_MS = 10_000;
@@ -42,7 +41,11 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
   }
 }
 
-function get(socketPath: string, path: string, timeout: number): Promise<HttpAnswer> {
+function get(
+  socketPath: string,
+  path: string,
+  timeout: number,
+): Promise<{ readonly status: number; readonly body: string }> {
   return new Promise((resolve, reject) => {
     const asked = socketRequest({ socketPath, path, timeout }, (response) => {
       const chunks: Buffer[] = [];
