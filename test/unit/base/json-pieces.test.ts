@@ -16,6 +16,12 @@ describe("jsonPieces", () => {
     );
   });
 
+  test("writes other iterables as arrays", () => {
+    const pairs = new Map(numbers(150).map((number) => [number, "x"]));
+    const text = [...jsonPieces({ pairs, none: new Set() })].join("");
+    expect(JSON.parse(text)).toEqual({ pairs: [...pairs], none: [] });
+  });
+
   test.each([
     ["long arrays", { first: numbers(1000), second: "x" }],
     ["a long array within one of several short ones", [[1], { deep: [numbers(1000)] }, [2]]],

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { jsonPieces } from "../../../src/base/json-pieces.ts";
 import { actualTables, compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
@@ -61,6 +62,10 @@ describe("compareKernel", () => {
   });
 });
 
+function asJson<T>(value: T): T {
+  return JSON.parse([...jsonPieces(value)].join(""));
+}
+
 describe("actualTables", () => {
   test.each<[string, (fake: FakeNft) => void]>([
     [
@@ -79,9 +84,10 @@ describe("actualTables", () => {
       change(fake);
       const comparison = await compareKernel(fake.tables, desired);
       if (comparison.kind === "unreadable") throw new Error(comparison.reason);
-      const { tables, differences } = JSON.parse(
-        JSON.stringify({ tables: daemonTables(desired), differences: comparison.differences }),
-      );
+      const { tables, differences } = asJson({
+        tables: daemonTables(desired),
+        differences: comparison.differences,
+      });
       const actual = actualTables(rulesetOf(tables), differences);
       expect(actual && rulesetText(actual)).toBe(rulesetText(fake.kernel.ruleset));
     },
@@ -91,7 +97,7 @@ describe("actualTables", () => {
     const services = [service({ connectionTimeouts: { "tcp-established": 60 } })];
     const objects = { services, slices: [slice({ endpoints: ["10.244.2.11"] })] };
     const { ruleset } = renderAll(objects, testNodeContext({ fastPathAfter: 3 })).state;
-    const tables = () => JSON.parse(JSON.stringify(daemonTables(ruleset)));
+    const tables = () => asJson(daemonTables(ruleset));
     expect(actualTables(rulesetOf(tables()), [])).toEqual(ruleset);
     const fake = new FakeNft();
     fake.kernel.apply(toTransaction(diffRuleset({}, ruleset)));
