@@ -77,6 +77,16 @@ describe("the work for objects with many", () => {
   });
 });
 
+test("the work for invalid ports grows with their number", () => {
+  const decoding = (count: number) => {
+    const ports = Array.from({ length: count }, (_, i) => ({ name: "Not_A_Name", port: i + 1 }));
+    const object = { metadata: { namespace: "a", name: "b" }, spec: { clusterIP: "10.96.0.10", ports } };
+    return countOperations(() => expect(decodeService(object).kind).toBe("invalid"));
+  };
+  // Each invalid port is searched among the others, by halves.
+  expect(decoding(16 * SIZE) / decoding(4 * SIZE)).toBeLessThan(6);
+});
+
 test("the work to number endpoints whose hashes a tenant chose grows with their number", () => {
   const NONE = new Map<string, number>();
   /** Alone, an endpoint gets the id of its hash. */

@@ -1,4 +1,5 @@
 import type { ValidateFunction } from "ajv";
+import { lowerBound } from "../../base/first-sorted.ts";
 import { describeSchemaError, splitPath } from "../../base/schema-error.ts";
 import { type FieldDiagnostic, fieldError, type UsablePart } from "./decode.ts";
 import {
@@ -99,6 +100,11 @@ export function independent(
   { omitted }: Pick<UsablePart, "omitted">,
 ): readonly FieldDiagnostic[] {
   if (omitted.length === 0) return diagnostics;
-  const isRelated = (path: string) => omitted.some((one) => one.startsWith(path) || path.startsWith(one));
+  const paths = new Set(omitted);
+  const sorted = [...omitted].sort();
+  // Thousands of ports may be invalid, each with a path.
+  const isRelated = (path: string) =>
+    sorted[lowerBound(sorted, (one) => one < path)]?.startsWith(path) ||
+    Array.from(path, (_, index) => path.slice(0, index)).some((beginning) => paths.has(beginning));
   return diagnostics.filter(({ path }) => !isRelated(path));
 }
