@@ -1,12 +1,13 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
+import { addToGroup } from "../base/group-by.ts";
 import { MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { ServiceName } from "../model/ids.ts";
 import { hasFamily, type Service } from "../model/service.ts";
-import { servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { clientLimitName } from "./chain-names.ts";
 import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./element-count.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { AllPorts, PortReasons } from "./port-reasons.ts";
 
 /** Features with a budget. A Service is served without a feature if older Services leave too little of it. */
 export const FEATURES = ["affinity", "ranges", "watching", "limits", "timeouts"] as const;
@@ -80,14 +81,14 @@ interface ServiceClaim extends Claim {
 export class FeatureBudget {
   readonly #count: FeatureCount;
   readonly #budgets: ByFamily<AgeBudget<ServiceClaim>> = byFamily(() => new AgeBudget());
-  #reasons: ReadonlyMap<ServicePortKey, string> = new Map();
+  #reasons = new PortReasons(new Map());
 
   constructor(feature: Feature) {
     this.#count = COUNTS[feature];
   }
 
   /** The service ports served without the feature, each with the reason. A new map after each change. */
-  get reasons(): ReadonlyMap<ServicePortKey, string> {
+  get reasons(): PortReasons {
     return this.#reasons;
   }
 
@@ -151,18 +152,17 @@ export class FeatureBudget {
     return FAMILIES.map((family) => this.#budgets[family].shortfalls);
   }
 
-  #reasonsNow(): ReadonlyMap<ServicePortKey, string> {
-    const reasons = new Map<ServicePortKey, string>();
+  #reasonsNow(): PortReasons {
+    const reasons = new Map<ServiceName, AllPorts[]>();
     for (const family of FAMILIES) {
       const budget = this.#budgets[family];
       for (const [name, short] of budget.shortfalls) {
         const service = budget.claimOf(name)?.service;
-        const reason = this.#textOf(short);
-        for (const port of service ? servicePortsOf(service) : [])
-          if (port.family === family) reasons.set(port.key, reason);
+        if (service !== undefined)
+          addToGroup(reasons, name, new AllPorts(service, [family], this.#textOf(short)));
       }
     }
-    return reasons;
+    return new PortReasons(reasons);
   }
 
   #textOf({ of, budget, left, wanted }: Shortfall): string {

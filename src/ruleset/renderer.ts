@@ -1,3 +1,4 @@
+import { FAMILIES } from "../base/family.ts";
 import { endpointsOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
@@ -8,6 +9,7 @@ import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { ejectionFor } from "./passive-health.ts";
+import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
@@ -32,7 +34,7 @@ interface Progress {
 
 const NO_PORTS: readonly ServicePort[] = [];
 const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
-const NONE_OVER: ReadonlyMap<ServicePortKey, string> = new Map();
+const NONE_OVER: readonly ReasonsOfService[] = [];
 
 /** Keeps a ruleset up to date with an object cache: renders only changed Services. */
 export class Renderer {
@@ -42,9 +44,9 @@ export class Renderer {
   /** The service ports of each Service in the state, and its waiting ones. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
   /** By Service: its ports without rules, with the limit that they exceed. */
-  readonly #excessOf = new Map<ServiceName, ReadonlyMap<ServicePortKey, string>>();
+  readonly #excessOf = new Map<ServiceName, readonly ReasonsOfService[]>();
   /** The same for all Services; undefined after a change. */
-  #excess: ReadonlyMap<ServicePortKey, string> | undefined;
+  #excess: PortReasons | undefined;
   /** The Services for which older ones leave too little, as of the last update. */
   #short: ReadonlyMap<ServiceName, unknown> = new Map();
   #rendered = new Set<ServiceName>();
@@ -94,8 +96,8 @@ export class Renderer {
   }
 
   /** The service ports without rules, each with the limit that it exceeds. A new map after each change. */
-  get excess(): ReadonlyMap<ServicePortKey, string> {
-    this.#excess ??= new Map([...this.#excessOf.values()].flatMap((each) => [...each]));
+  get excess(): PortReasons {
+    this.#excess ??= new PortReasons(new Map(this.#excessOf));
     return this.#excess;
   }
 
@@ -232,7 +234,8 @@ export class Renderer {
       yield;
     }
     this.#setPorts(name, wanted);
-    this.#setExcess(name, joined(this.#overOf(name), progress?.over));
+    const over = this.#overOf(name);
+    this.#setExcess(name, progress?.over === undefined ? over : [...over, progress.over]);
     this.#waiting.delete(name);
     this.#rendered.add(name);
   }
@@ -302,25 +305,20 @@ export class Renderer {
   }
 
   /** The ports of a Service that is not served, each with the reason; otherwise none. */
-  #overOf(name: ServiceName): ReadonlyMap<ServicePortKey, string> {
+  #overOf(name: ServiceName): readonly ReasonsOfService[] {
     const { budgets, families } = this.state;
     const excess = budgets.excessOf(name);
-    if (excess === undefined) return NONE_OVER;
-    const reason = excessText(excess);
-    return new Map(
-      budgets.unserved(name).flatMap(({ family, key }) => (families[family] ? [[key, reason]] : [])),
-    );
+    const service = budgets.unserved(name);
+    if (excess === undefined || service === undefined) return NONE_OVER;
+    const programmed = FAMILIES.filter((family) => families[family] !== undefined);
+    return [new AllPorts(service, programmed, excessText(excess))];
   }
 
-  #setExcess(name: ServiceName, over: ReadonlyMap<ServicePortKey, string>): void {
-    if (over.size > 0) this.#excessOf.set(name, over);
+  #setExcess(name: ServiceName, over: readonly ReasonsOfService[]): void {
+    if (over.some(({ size }) => size > 0)) this.#excessOf.set(name, over);
     else if (!this.#excessOf.delete(name)) return;
     this.#excess = undefined;
   }
-}
-
-function joined<K, V>(a: ReadonlyMap<K, V>, b: ReadonlyMap<K, V> | undefined): ReadonlyMap<K, V> {
-  return b === undefined ? a : new Map([...a, ...b]);
 }
 
 function rulesFor(

@@ -1,6 +1,6 @@
 import { FAMILIES } from "../base/family.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { ServiceName } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import type { Excess } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
@@ -8,6 +8,7 @@ import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { elementCount, ownExcess, type ServedObjects } from "./element-count.ts";
 import { FEATURES, type Feature, FeatureBudget } from "./feature-budget.ts";
 import type { NodeContext } from "./node-context.ts";
+import type { PortReasons } from "./port-reasons.ts";
 
 /** A Service and its slices when their elements were counted. */
 type Counted = Claim & ServedObjects;
@@ -94,15 +95,14 @@ export class SharedBudgets {
   }
 
   /** The service ports served without a feature, each with the reason. A new map after each change. */
-  without(feature: Feature): ReadonlyMap<ServicePortKey, string> {
+  without(feature: Feature): PortReasons {
     return this.#features[feature].reasons;
   }
 
-  /** The ports of a Service that is not served; none if it is served. */
-  unserved(name: ServiceName): ServicePort[] {
+  /** A Service that is not served, as it was counted; undefined if it is served. */
+  unserved(name: ServiceName): Service | undefined {
     const isShort = this.#elements.shortfalls.has(name);
-    const service = isShort ? this.#elements.claimOf(name)?.service : this.#excessive.get(name)?.service;
-    return service === undefined ? [] : servicePortsOf(service);
+    return isShort ? this.#elements.claimOf(name)?.service : this.#excessive.get(name)?.service;
   }
 
   /** The ports of a Service as served, and the slices of their endpoints; undefined if it is not served. */

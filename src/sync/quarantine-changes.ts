@@ -1,6 +1,7 @@
 import { groupBy } from "../base/group-by.ts";
 import { counted } from "../base/text.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
+import { AllPorts, entriesOf, PortReasons, type ReasonsOfService } from "../ruleset/port-reasons.ts";
 
 /**
  * Service ports that have no rules because the kernel refuses these or they exceed a limit, each with the
@@ -38,26 +39,66 @@ export function quarantineChanges(): (
   now: Quarantine,
   refused?: readonly ServicePortKey[],
 ) => QuarantineChange {
-  let known: Quarantine = new Map();
-  return (now, refused = []) => {
-    if (now === known && refused.length === 0) return NO_CHANGE;
-    const before = known;
+  let known = new PortReasons(new Map());
+  return (given, refused = []) => {
+    if (given === known && refused.length === 0) return NO_CHANGE;
+    const now = PortReasons.of(given);
+    const { before, after } = changedServices(known, now);
     known = now;
-    const isNew = (key: ServicePortKey, reason: string) => {
+    const isNew = ([key, reason]: readonly [ServicePortKey, string]) => {
       const last = before.get(key);
-      return last !== reason && sameForAll(last ?? "") !== sameForAll(reason);
+      return last === undefined || !isSameReason(last, reason);
     };
-    const again = new Map(refused.map((key) => [key, now.get(key)]));
+    const begun = new Map([...after].filter(isNew));
+    const again = [...new Set(refused)].flatMap((key) => {
+      const reason = begun.has(key) ? undefined : now.get(key);
+      return reason === undefined ? [] : [[key, reason] as const];
+    });
     return {
-      begun: quarantinedServices([...now].filter(([key, reason]) => isNew(key, reason))),
-      again: quarantinedServices(
-        [...again].flatMap(([key, reason]) =>
-          reason === undefined || isNew(key, reason) ? [] : [[key, reason]],
-        ),
-      ),
-      ended: quarantinedServices([...before].filter(([key]) => !now.has(key))),
+      begun: quarantinedServices(begun),
+      again: quarantinedServices(again),
+      ended: quarantinedServices([...before].filter(([key]) => !after.has(key))),
     };
   };
+}
+
+/**
+ * Returns the entries of the Services that differ in more than the numbers of a reason. The cost grows with
+ * the number of Services, and with the service ports of those that differ.
+ */
+function changedServices(
+  before: PortReasons,
+  after: PortReasons,
+): { readonly before: Quarantine; readonly after: Quarantine } {
+  const changed = { before: new Map<ServicePortKey, string>(), after: new Map<ServicePortKey, string>() };
+  const add = (to: Map<ServicePortKey, string>, parts: readonly ReasonsOfService[]) => {
+    for (const [key, reason] of entriesOf(parts)) to.set(key, reason);
+  };
+  for (const [name, parts] of after.services) {
+    const known = before.services.get(name) ?? [];
+    if (areAlike(known, parts)) continue;
+    add(changed.before, known);
+    add(changed.after, parts);
+  }
+  for (const [name, parts] of before.services) if (!after.services.has(name)) add(changed.before, parts);
+  return changed;
+}
+
+/** Whether two lists have the same ports with the same reasons, except for numbers. */
+function areAlike(a: readonly ReasonsOfService[], b: readonly ReasonsOfService[]): boolean {
+  return (
+    a === b ||
+    (a.length === b.length &&
+      a.every((one, index) => {
+        const other = b[index];
+        if (!(one instanceof AllPorts && other instanceof AllPorts)) return one === other;
+        return one.hasSamePorts(other) && isSameReason(one.reason, other.reason);
+      }))
+  );
+}
+
+function isSameReason(a: string, b: string): boolean {
+  return a === b || sameForAll(a) === sameForAll(b);
 }
 
 /**

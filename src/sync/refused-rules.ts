@@ -2,6 +2,7 @@ import type { Family } from "../base/family.ts";
 import type { TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
+import type { PortReasons } from "../ruleset/port-reasons.ts";
 import type { Quarantine } from "./quarantine-changes.ts";
 
 /** Why a service port is quarantined, as the start of its reason. */
@@ -33,7 +34,7 @@ export class RefusedRules {
   #failures = NO_FAILURES;
   #probation: Quarantine = new Map();
   /** The last result of {@link RefusedRules.with}, and the quarantines that it joins. */
-  #joined: { readonly others: Quarantine; readonly own: Quarantine; readonly all: Quarantine } | undefined;
+  #joined: { readonly others: PortReasons; readonly own: Quarantine; readonly all: PortReasons } | undefined;
 
   /** Service ports without rules, in quarantine. */
   get servicePorts(): Quarantine {
@@ -54,11 +55,11 @@ export class RefusedRules {
   }
 
   /** Joins two quarantines. @returns the same map as long as neither changes */
-  with(others: Quarantine): Quarantine {
+  with(others: PortReasons): PortReasons {
     const own = this.#servicePorts;
     if (own.size === 0) return others;
     if (this.#joined?.others !== others || this.#joined.own !== own)
-      this.#joined = { others, own, all: new Map([...others, ...own]) };
+      this.#joined = { others, own, all: others.with(own) };
     return this.#joined.all;
   }
 

@@ -12,7 +12,8 @@ import { endpointIds } from "../../src/ruleset/endpoint-numbers.ts";
 import { FIRST_ENDPOINT } from "../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { viewService } from "../../src/ruleset/service-view.ts";
-import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
+import { quarantineChanges } from "../../src/sync/quarantine-changes.ts";
+import { cacheOf, port, service, slice, testNodeContext } from "../support/build.ts";
 import { HOSTILE, HOSTILE_NAMES, type HostileObjects } from "../support/hostile-objects.ts";
 import { countOperations } from "../support/operations.ts";
 
@@ -99,6 +100,42 @@ test("the work to number endpoints whose hashes a tenant chose grows with their 
   const numbering = (count: number) => countOperations(() => endpointIds(chosen.slice(0, count), NONE));
   expect(numbering(2000) / numbering(500)).toBeLessThan(FOUR_TIMES);
 });
+
+/** Shared budgets that are too small for Services with 60 ports. */
+const SCARCE = { maxElements: 40, maxStickyPorts: 4 };
+
+test.each([
+  ["without rules", {}, (renderer: Renderer) => renderer.excess],
+  [
+    "without session affinity",
+    { affinitySeconds: 60 },
+    (renderer: Renderer) => renderer.state.budgets.without("affinity"),
+  ],
+] as const)(
+  "a change of a Service %s costs the same however many ports others like it have",
+  (_, options, of) => {
+    const changeOne = (ports: number): number => {
+      const some = (count: number) => Array.from({ length: count }, (_, i) => port(1 + i, { name: `p${i}` }));
+      const maxElements = "affinitySeconds" in options ? Number.POSITIVE_INFINITY : SCARCE.maxElements;
+      const names = Array.from({ length: 20 }, (_, i) => `other-${i}`);
+      const services = names.map((name, i) =>
+        service({ name, clusterIPs: [`10.96.1.${i}`], ports: some(ports), ...options }),
+      );
+      const own = { name: "own", clusterIPs: ["10.96.0.1"], ports: some(60), ...options };
+      const cache = cacheOf({ services: [...services, service(own)] });
+      const renderer = new Renderer(cache, testNodeContext({ ...SCARCE, maxElements }));
+      const changes = quarantineChanges();
+      renderer.update(cache.takeDirty());
+      expect(changes(of(renderer)).begun).toHaveLength(21);
+      cache.putService(service(own));
+      return countOperations(() => {
+        renderer.update(cache.takeDirty());
+        expect(changes(of(renderer)).begun).toEqual([]);
+      });
+    };
+    expect(changeOne(400) / changeOne(100)).toBeLessThan(1.1);
+  },
+);
 
 function explainInput(cache: ObjectCache): ExplainInput {
   const nodeContext = testNodeContext();
