@@ -84,7 +84,8 @@ test("the work for invalid ports grows with their number", () => {
     const object = { metadata: { namespace: "a", name: "b" }, spec: { clusterIP: "10.96.0.10", ports } };
     return countOperations(() => expect(decodeService(object).kind).toBe("invalid"));
   };
-  // Each invalid port is searched among the others, by halves.
+  // The first call also prepares what later ones share.
+  decoding(1);
   expect(decoding(16 * SIZE) / decoding(4 * SIZE)).toBeLessThan(6);
 });
 
