@@ -1,5 +1,4 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
-import { addToGroup } from "../base/group-by.ts";
 import { MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { hasFamily, type Service } from "../model/service.ts";
@@ -122,10 +121,11 @@ export class FeatureBudget {
       const limits = { all, namespace: Math.ceil(all / 2) };
       for (const name of this.#budgets[context.family].decide(limits)) changed.add(name);
     }
-    const isOther = this.#shortfalls().some(
-      (each, index) => each !== before[index] || replaced.some((name) => each.has(name)),
-    );
-    if (isOther) this.#reasons = this.#reasonsNow();
+    const after = this.#shortfalls();
+    if (after.some((each, index) => each !== before[index]))
+      this.#reasons = this.#reasonsOf(after.flatMap((each) => [...each.keys()]));
+    else if (replaced.some((name) => after.some((each) => each.has(name))))
+      this.#reasons = this.#reasonsOf(replaced, this.#reasons.services);
     return changed;
   }
 
@@ -152,17 +152,20 @@ export class FeatureBudget {
     return FAMILIES.map((family) => this.#budgets[family].shortfalls);
   }
 
-  #reasonsNow(): PortReasons {
-    const reasons = new Map<ServiceName, AllPorts[]>();
-    for (const family of FAMILIES) {
-      const budget = this.#budgets[family];
-      for (const [name, short] of budget.shortfalls) {
-        const service = budget.claimOf(name)?.service;
-        if (service !== undefined)
-          addToGroup(reasons, name, new AllPorts(service, [family], this.#textOf(short)));
-      }
+  /** @param others the reasons of other Services */
+  #reasonsOf(names: Iterable<ServiceName>, others: PortReasons["services"] = new Map()): PortReasons {
+    const services = new Map(others);
+    for (const name of names) {
+      const parts = FAMILIES.flatMap((family) => {
+        const short = this.#budgets[family].shortfalls.get(name);
+        const service = this.#budgets[family].claimOf(name)?.service;
+        const isServed = short === undefined || service === undefined;
+        return isServed ? [] : [new AllPorts(service, [family], this.#textOf(short))];
+      });
+      if (parts.length === 0) services.delete(name);
+      else services.set(name, parts);
     }
-    return new PortReasons(reasons);
+    return new PortReasons(services);
   }
 
   #textOf({ of, budget, left, wanted }: Shortfall): string {
