@@ -13,6 +13,7 @@ import { FIRST_ENDPOINT } from "../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { viewService } from "../../src/ruleset/service-view.ts";
 import { quarantineChanges } from "../../src/sync/quarantine-changes.ts";
+import { apiService } from "../support/api-objects.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../support/build.ts";
 import { HOSTILE, HOSTILE_NAMES, type HostileObjects } from "../support/hostile-objects.ts";
 import { countOperations } from "../support/operations.ts";
@@ -100,6 +101,19 @@ test("the work to number endpoints whose hashes a tenant chose grows with their 
   }
   const numbering = (count: number) => countOperations(() => endpointIds(chosen.slice(0, count), NONE));
   expect(numbering(2000) / numbering(500)).toBeLessThan(FOUR_TIMES);
+});
+
+test("the work to decode a Service with many invalid ports grows with their number", () => {
+  const decoding = (count: number): number => {
+    const ports = Array.from({ length: count }, (_, i) => [
+      { name: `valid-${i}`, port: 1 + i },
+      { name: `invalid-${i}`, port: 70_000 },
+    ]).flat();
+    const service = apiService("web", { clusterIP: "10.96.0.1", ports });
+    return countOperations(() => expect(decodeService(service).kind).toBe("invalid"));
+  };
+  const few = decoding(250);
+  expect(decoding(1000) / few).toBeLessThan(FOUR_TIMES);
 });
 
 /** Shared budgets that are too small for Services with 60 ports. */

@@ -96,7 +96,8 @@ function invalidPortNames(object: unknown, ports: readonly ServicePortSpec[]): s
   if (!Array.isArray(written) || written.length === 0) return undefined;
   const names = written.map((port: { readonly name?: unknown } | null) => port?.name ?? "");
   const areKnown = names.every((name) => typeof name === "string");
-  return areKnown ? names.filter((name) => ports.every((port) => port.name !== name)) : undefined;
+  const valid = new Set(ports.map((port) => port.name));
+  return areKnown ? names.filter((name) => !valid.has(name)) : undefined;
 }
 
 /** Returns the budget that the lists of a Service exceed, undefined for none. */
