@@ -147,8 +147,18 @@ function suspectsOf(family: FamilyState): Suspect[] {
     .map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) }));
 }
 
+/**
+ * Whether the kernel would accept these tables in place of its own, whatever it has now: another program may
+ * have made tables of our name with other sets.
+ * @throws as {@link Nft.check} for anything but refusals
+ */
+export function areTablesAccepted(nft: Nft, ruleset: Ruleset): Promise<boolean> {
+  const anew = Object.values(ruleset).map((table) => creation(table, "recreate"));
+  return everyStep(anew, (step) => isAccepted(nft, step));
+}
+
 /** Whether the kernel would accept a transaction. @throws as {@link Nft.check} for anything but refusals */
-export async function isAccepted(nft: Nft, transaction: Transaction): Promise<boolean> {
+async function isAccepted(nft: Nft, transaction: Transaction): Promise<boolean> {
   if (transaction.nftables.length === 0) return true;
   try {
     await nft.check(transaction);

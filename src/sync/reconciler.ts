@@ -9,7 +9,7 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
-import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import { toTransaction } from "../nft/transaction.ts";
 import { withoutChainDeletions } from "../ruleset/apply-plan.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
@@ -18,7 +18,7 @@ import { setSpecs } from "../ruleset/sets.ts";
 import { adoptEjected } from "./adopt-ejected.ts";
 import { applyDeltas } from "./apply-deltas.ts";
 import { fullSync } from "./full-sync.ts";
-import { failingServicePorts, isAccepted, refusedFamily, refusedServicePorts } from "./quarantine.ts";
+import { areTablesAccepted, failingServicePorts, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { Quarantine } from "./quarantine-changes.ts";
 import { RefusedRules } from "./refused-rules.ts";
 import { creations, type RepairOptions, Repairs } from "./repairs.ts";
@@ -336,9 +336,7 @@ export class Reconciler {
    */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
     const { nft } = this.#parts;
-    const family = await refusedFamily(this.state.ruleset, (ruleset) =>
-      isAccepted(nft, rebuildTransaction(ruleset)),
-    );
+    const family = await refusedFamily(this.state.ruleset, (ruleset) => areTablesAccepted(nft, ruleset));
     if (family === undefined) return false;
     this.#refused.exclude(family, message);
     await inTurns(this.#renderAll(this.#refused.programmed(this.#nodeContext)));

@@ -681,6 +681,42 @@ describe("a family whose tables the kernel refuses", () => {
     expect([parts.reconciler.excludedFamilies.size, missing(parts)]).toEqual([0, []]);
   });
 
+  test("is not excluded for a refusal while another program's table has a set of ours with another type", async () => {
+    const parts = setUp();
+    await parts.sync();
+    const table = { family: "ip6", name: "nft-proxy" } as const;
+    const foreign: Transaction = {
+      nftables: [
+        { add: { table } },
+        { delete: { table } },
+        { add: { table } },
+        {
+          add: {
+            set: {
+              family: "ip6",
+              table: "nft-proxy",
+              name: "cluster-ips",
+              type: { typeof: { payload: { protocol: "tcp", field: "dport" } } },
+            },
+          },
+        },
+      ],
+    };
+    // The other program replaces the table before each of the first changes and checks.
+    let left = 20;
+    parts.fake.before = (run) => {
+      if (run !== "list" && left-- > 0) parts.fake.kernel.apply(foreign);
+    };
+    parts.reconciler.requestFullSync("periodic");
+    parts.cache.putService(service({ name: "six", clusterIPs: ["fd00:10:96::66"] }));
+    while (left > 0) {
+      await parts.sync().catch(() => {});
+      expect(parts.reconciler.excludedFamilies.size).toBe(0);
+    }
+    await parts.sync();
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("is not excluded when both are refused", async () => {
     const parts = setUp();
     parts.fake.refuses = "nft-proxy";
