@@ -66,15 +66,21 @@ export async function refusedServicePorts(
   nodeContext: NodeContext,
   state: RulesetState,
 ): Promise<ServicePortKey[]> {
-  const kernel = await readKernel(tables, Object.keys(state.ruleset) as Family[]);
+  const families = Object.keys(state.ruleset) as Family[];
+  const areChangesAccepted = (kernel: KernelState, trial: Ruleset) =>
+    everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step));
+  const kernel = await readKernel(tables, families);
   const { suspects, accepted } = suspectsIn(state);
   const found = await findRefused({
     nodeContext,
     idsOf: state,
     accepted,
     suspects,
-    accepts: (trial) => everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step)),
+    accepts: (trial) => areChangesAccepted(kernel, trial),
   });
+  if (found.length === 0) return [];
+  // Another program may have changed the tables after they were read: then the kernel refuses any change.
+  if (await areChangesAccepted(await readKernel(tables, families), state.ruleset)) return [];
   // A service port whose removal is refused has no rules to quarantine. Without this filter, every retry
   // would find it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));

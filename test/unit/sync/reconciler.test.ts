@@ -641,6 +641,25 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test("contains nothing for refusals while another program deletes and restores the tables", async () => {
+    const parts = setUp();
+    await parts.sync();
+    const { kernel } = parts.fake;
+    const whole = kernel.ruleset;
+    // They are there when they are read, and gone when something is sent or checked, up to the first check.
+    let isChecked = false;
+    parts.fake.before = (run) => {
+      kernel.ruleset = run === "list" || isChecked ? whole : {};
+      isChecked ||= run === "check";
+    };
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
+    await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_REFUSED" });
+    expect(parts.reconciler.quarantined.size).toBe(0);
+    parts.fake.before = () => {};
+    await parts.sync();
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("takes nothing out for a refusal that no service port explains, and the sync fails", async () => {
     const parts = setUp();
     parts.fake.refuses = "masquerade";
