@@ -81,6 +81,9 @@ export async function refusedServicePorts(
   if (found.length === 0) return [];
   // Another program may have changed the tables after they were read: then the kernel refuses any change.
   if (await areChangesAccepted(await readKernel(tables, families), state.ruleset)) return [];
+  const bare = Object.values(state.ruleset).map(({ family, name }) => ({ add: { table: { family, name } } }));
+  // The kernel, or nft, may refuse whatever it gets.
+  if (!(await isAccepted(nft, { nftables: bare }))) return [];
   // A service port whose removal is refused has no rules to quarantine. Without this filter, every retry
   // would find it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));

@@ -634,9 +634,9 @@ describe("quarantine", () => {
     parts.fake.before = () => expect(parts.fake.count("check"), "the search ends").toBeLessThan(20);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
     await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_REFUSED" });
+    expect(parts.reconciler.quarantined.size).toBe(0);
     expect(rulesetText(parts.fake.kernel.ruleset)).toBe(before);
     parts.fake.refuses = undefined;
-    parts.reconciler.retryRefused();
     await parts.sync();
     expect(missing(parts)).toEqual([]);
   });
