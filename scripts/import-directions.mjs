@@ -19,13 +19,14 @@ const LAYERS = {
   kernel: { layers: ["netlink", "nft", "model", "base"], packages: ["*"] },
   conntrack: { layers: ["kernel", "ruleset", "nft", "model", "base"], packages: ["*"] },
   socket: {
-    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "nft", "model", "base"],
     packages: ["*"],
   },
   sync: {
-    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "netlink", "nft", "model", "base"],
+    layers: ["conntrack", "config", "kube", "kernel", "ruleset", "nft", "model", "base"],
     packages: ["*"],
   },
+  drift: { layers: ["sync", "kernel", "netlink", "nft", "base"], packages: ["*"] },
   inspect: {
     layers: [
       "conntrack",
@@ -47,6 +48,7 @@ const LAYERS = {
     layers: [
       "conntrack",
       "sync",
+      "drift",
       "socket",
       "config",
       "kube",

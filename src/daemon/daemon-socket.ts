@@ -5,6 +5,7 @@ import { type Clock, wallTime } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
 import { firstOf } from "../base/signals.ts";
+import type { Verifier } from "../drift/verifier.ts";
 import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -16,7 +17,6 @@ import {
   daemonTables,
 } from "../socket/daemon-protocol.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
-import type { Verifier } from "../sync/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
 import type { Proxier } from "./proxier.ts";

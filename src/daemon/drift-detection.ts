@@ -1,9 +1,9 @@
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { DriftRepair } from "../sync/drift-repair.ts";
-import { KernelEvents } from "../sync/kernel-events.ts";
-import { TableWatcher } from "../sync/table-watcher.ts";
-import { Verifier } from "../sync/verifier.ts";
+import { DriftRepair } from "../drift/drift-repair.ts";
+import { KernelEvents } from "../drift/kernel-events.ts";
+import { TableWatcher } from "../drift/table-watcher.ts";
+import { Verifier } from "../drift/verifier.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 

@@ -1,5 +1,5 @@
+import type { TableMessage } from "../../src/drift/kernel-events.ts";
 import type { NetlinkHandlers, StartNetlinkListener } from "../../src/kernel/netlink-listener.ts";
-import type { TableMessage } from "../../src/sync/kernel-events.ts";
 
 /** A change of a table in a test. The default table is `ip nft-proxy`. */
 export type Told = TableMessage extends infer Each

@@ -4,8 +4,8 @@ import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { inBoth, type TableDelta, unexplained } from "../nft/delta.ts";
-import type { Reconciler } from "./reconciler.ts";
-import type { SyncReport } from "./sync-report.ts";
+import type { Reconciler } from "../sync/reconciler.ts";
+import type { SyncReport } from "../sync/sync-report.ts";
 
 /** Parts of a {@link KernelComparer}. */
 export interface KernelComparerParts {

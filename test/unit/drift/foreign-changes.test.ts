@@ -1,10 +1,10 @@
 import { endianness } from "node:os";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
+import { committedChanges, ForeignCommits } from "../../../src/drift/foreign-changes.ts";
+import type { TableMessage } from "../../../src/drift/kernel-events.ts";
 import type { RawElement } from "../../../src/netlink/raw-element.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
-import { committedChanges, ForeignCommits } from "../../../src/sync/foreign-changes.ts";
-import type { TableMessage } from "../../../src/sync/kernel-events.ts";
 import { encodedElement } from "../../support/encoded-elements.ts";
 import { everyRule } from "../../support/every-rule.ts";
 

@@ -1,10 +1,10 @@
 import { endianness } from "node:os";
 import { describe, expect, test } from "vitest";
+import { DriftRepair } from "../../../src/drift/drift-repair.ts";
+import type { Commit, TableMessage } from "../../../src/drift/kernel-events.ts";
 import type { ComparisonScope } from "../../../src/kernel/read-kernel.ts";
 import type { TableDelta } from "../../../src/nft/delta.ts";
 import { onlyElements } from "../../../src/nft/transaction.ts";
-import { DriftRepair } from "../../../src/sync/drift-repair.ts";
-import type { Commit, TableMessage } from "../../../src/sync/kernel-events.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { encodedElement } from "../../support/encoded-elements.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { type TimedComparison, Verifier } from "../../../src/drift/verifier.ts";
 import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { type TimedComparison, Verifier } from "../../../src/sync/verifier.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

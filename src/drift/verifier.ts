@@ -4,9 +4,9 @@ import { PeriodicTask } from "../base/periodic-task.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { ComparisonScope, KernelComparison } from "../kernel/read-kernel.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { type Compared, KernelComparer, type KernelComparerParts, TRIES } from "./kernel-comparer.ts";
 import type { KernelEvents } from "./kernel-events.ts";
-import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link Verifier}. */
 export interface VerifierParts extends KernelComparerParts {

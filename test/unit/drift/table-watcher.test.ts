@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { TableWatcher } from "../../../src/drift/table-watcher.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction, removalTransaction } from "../../../src/nft/transaction.ts";
-import { TableWatcher } from "../../../src/sync/table-watcher.ts";
 import { renderAll, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

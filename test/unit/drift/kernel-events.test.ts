@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Commit, KernelEvents } from "../../../src/sync/kernel-events.ts";
+import { type Commit, KernelEvents } from "../../../src/drift/kernel-events.ts";
 import { FakeListener, STRANGER, type Told } from "../../support/fake-listener.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";

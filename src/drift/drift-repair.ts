@@ -5,12 +5,12 @@ import type { LogFields, Logger } from "../base/logger.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
+import type { Reconciler } from "../sync/reconciler.ts";
+import type { RepairOptions } from "../sync/repairs.ts";
+import type { SyncLoop } from "../sync/sync-loop.ts";
+import { driftText, type FullSyncReason } from "../sync/sync-report.ts";
 import { ForeignCommits } from "./foreign-changes.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
-import type { Reconciler } from "./reconciler.ts";
-import type { RepairOptions } from "./repairs.ts";
-import type { SyncLoop } from "./sync-loop.ts";
-import { driftText, type FullSyncReason } from "./sync-report.ts";
 import type { Verifier } from "./verifier.ts";
 
 /** A change of our tables by another program. */
