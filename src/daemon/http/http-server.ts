@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { isIP, type Server as NetServer, type Socket } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
@@ -282,11 +283,19 @@ async function respond(request: IncomingMessage, response: ServerResponse, find:
   });
   if (request.method === "HEAD") response.end();
   else if (pieces === undefined) response.end(body);
-  else await pipeline(Readable.from(joined(pieces)), response).catch(noteFailure(request, logger));
+  else await pipeline(Readable.from(inTurns(joined(pieces))), response).catch(noteFailure(request, logger));
 }
 
 /** Number of characters from which on pieces are sent: each takes a call of the kernel. */
-const LEAST_SENT = 65_536;
+const LEAST_SENT = 262_144;
+
+/** Lets the event loop do other work after each text: a stream would send all of them before that. */
+async function* inTurns(texts: Iterable<string>): AsyncGenerator<string> {
+  for (const text of texts) {
+    yield text;
+    await nextTurn();
+  }
+}
 
 function* joined(pieces: Iterable<string>): Generator<string> {
   let text = "";
