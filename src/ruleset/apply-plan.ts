@@ -4,7 +4,8 @@ import { deltaSize, type ElementsDelta, hasIntervals, isEmptyDelta, type TableDe
 import { verdictTarget } from "../nft/elements.ts";
 import { onlyElements, removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
-import { LISTS, RANGES } from "./sets.ts";
+import { parseId } from "./list-ids.ts";
+import { AFFINITY_IDS, LISTS, RANGES } from "./sets.ts";
 
 /**
  * The possible steps of a plan, in order. docs/design.md ("The order of commands") has the reason and the
@@ -23,6 +24,7 @@ export const STEP_NAMES = [
   "new entries",
   "other values",
   "port ranges",
+  "values kept for ranges",
   "removed entries",
   "removed elements",
   "removed chains",
@@ -283,15 +285,45 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
   });
   const rangesOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervals(spec));
   const ranges = deltas.map((delta) => onlyElements(delta, rangesOf(delta)));
+  const isNeeded = neededByRanges(ranges.flatMap(({ elements }) => elements));
+  const values = (name: Step["name"], areNeeded: boolean): Step => ({
+    name,
+    deltas: parts.map(({ delta, replaced }) =>
+      onlyElements(delta, [withKeys(replaced, (key) => isNeeded(replaced, key) === areNeeded)]),
+    ),
+    divided: "in order",
+  });
   return [
     step("room in limited sets", others.filter(isLimited), "deleted"),
     step("new elements", others, "added"),
     step("new entries", entries, "added"),
-    step("other values", parts, "replaced"),
+    values("other values", false),
     { name: "port ranges", deltas: ranges },
+    values("values kept for ranges", true),
     step("removed entries", entries.toReversed(), "deleted"),
     step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
   ];
+}
+
+/**
+ * Returns a function that tells whether ranges need the earlier value of an element until they have moved.
+ * The numbers of sticky endpoints lead connections of ports and of ranges to the same ids, but the new ids of
+ * a service port without ranges lead those of ranges nowhere.
+ * @param ranges the changes of all maps of intervals
+ */
+function neededByRanges(ranges: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
+  const idOf = (text: string) => parseId(Number.parseInt(text, 10))?.servicePort;
+  const lists = ranges.filter(({ spec }) => spec.name === RANGES.lists);
+  const areMoved = lists.some(({ deleted }) => deleted.length > 0);
+  const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
+  return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
+}
+
+function withKeys(
+  { spec, deleted, added }: ElementsDelta,
+  isWanted: (key: string) => boolean,
+): ElementsDelta {
+  return { spec, deleted: deleted.filter(isWanted), added: added.filter(({ key }) => isWanted(key)) };
 }
 
 /** The elements of one set that are added, get another value, and are deleted. */

@@ -13,7 +13,7 @@ import {
 } from "../../../src/ruleset/apply-plan.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
-import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
@@ -175,6 +175,47 @@ test("no step drops a client of a range that both the earlier and the later sour
   for (const step of steps) {
     for (const transaction of transactionsOf(step)) kernel.apply(transaction);
     expect([step.name, ...outcomes()]).toEqual([step.name, "delivered"]);
+  }
+});
+
+test("no step loses a range that moves from a sticky Service whose endpoints change", () => {
+  const ADDRESS = "203.0.113.1";
+  const both = (owner: "a" | "b", endpoint: string) => {
+    const withRange = (name: string) => (name === owner ? { ranges: [{ first: 1000, last: 1009 }] } : {});
+    const one = (name: string, number: number, affinitySeconds: number) =>
+      service({
+        name,
+        clusterIPs: [`10.96.0.${number}`],
+        loadBalancerIPs: [ADDRESS],
+        affinitySeconds,
+        ports: [port(number, withRange(name))],
+      });
+    return renderAll(
+      {
+        services: [one("a", 80, 60), one("b", 81, 0)],
+        slices: [
+          slice({ service: "a", endpoints: [endpoint] }),
+          slice({ service: "b", endpoints: ["10.244.2.1"] }),
+        ],
+      },
+      testNodeContext(),
+    ).state.ruleset;
+  };
+  const packet: Packet = {
+    from: { address: "10.1.2.3", at: "outside", iifname: "eth0" },
+    ...{ to: ADDRESS, port: 1000, protocol: "tcp" },
+  };
+  const kernel = new FakeKernel();
+  kernel.apply(toTransaction(diffRuleset({}, both("a", "10.244.1.1"))));
+  const steps = applyPlan(diffRuleset(kernel.ruleset, both("b", "10.244.1.2")));
+  expect(namesOf(steps)).toContain("values kept for ranges");
+  for (const step of steps) {
+    for (const transaction of transactionsOf(step)) kernel.apply(transaction);
+    const outcomes = evaluate(Object.values(kernel.ruleset), { localAddresses: new Set() }, packet);
+    expect([step.name, ...outcomes]).toEqual([
+      step.name,
+      expect.objectContaining({ kind: "delivered", translated: true }),
+    ]);
   }
 });
 
