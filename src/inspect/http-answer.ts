@@ -1,4 +1,4 @@
-import { parsedJson } from "../base/text.ts";
+import { isRecord, parsedJson } from "../base/text.ts";
 /** A complete HTTP answer. */
 export interface HttpAnswer {
   readonly status: number;
@@ -40,15 +40,11 @@ export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined 
   if (typeof body?.currentTime !== "string") return undefined;
   const { status = {}, reasons = [], unfollowed = [], quarantinedServicePorts = 0 } = body;
   const isWhole =
-    isObject(status) &&
-    Object.values(status).every(isObject) &&
+    isRecord(status) &&
+    Object.values(status).every(isRecord) &&
     [reasons, unfollowed].every(isListOfText) &&
     typeof quarantinedServicePorts === "number";
   return isWhole ? (body as ProxyHealth) : undefined;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null;
 }
 
 function isListOfText(value: unknown): boolean {

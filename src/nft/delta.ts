@@ -229,7 +229,7 @@ function keysOf({ deleted, added }: ElementsDelta): string[] {
 }
 
 /** The changes of some keys; none if nothing is left. */
-function partOf(elements: ElementsDelta, isWanted: (key: string) => boolean): ElementsDelta[] {
+export function partOf(elements: ElementsDelta, isWanted: (key: string) => boolean): ElementsDelta[] {
   const deleted = elements.deleted.filter(isWanted);
   const added = elements.added.filter(({ key }) => isWanted(key));
   return deleted.length + added.length === 0 ? [] : [{ ...elements, deleted, added }];

@@ -1,6 +1,13 @@
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { deltaSize, type ElementsDelta, hasIntervals, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
+import {
+  deltaSize,
+  type ElementsDelta,
+  hasIntervals,
+  isEmptyDelta,
+  partOf,
+  type TableDelta,
+} from "../nft/delta.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { onlyElements, removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
@@ -289,7 +296,10 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
   const values = (name: Step["name"], areNeeded: boolean): Step => ({
     name,
     deltas: parts.map(({ delta, replaced }) =>
-      onlyElements(delta, [withKeys(replaced, (key) => isNeeded(replaced, key) === areNeeded)]),
+      onlyElements(
+        delta,
+        partOf(replaced, (key) => isNeeded(replaced, key) === areNeeded),
+      ),
     ),
     divided: "in order",
   });
@@ -317,13 +327,6 @@ function neededByRanges(ranges: readonly ElementsDelta[]): (of: ElementsDelta, k
   const areMoved = lists.some(({ deleted }) => deleted.length > 0);
   const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
   return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
-}
-
-function withKeys(
-  { spec, deleted, added }: ElementsDelta,
-  isWanted: (key: string) => boolean,
-): ElementsDelta {
-  return { spec, deleted: deleted.filter(isWanted), added: added.filter(({ key }) => isWanted(key)) };
 }
 
 /** The elements of one set that are added, get another value, and are deleted. */

@@ -283,27 +283,21 @@ async function respond(request: IncomingMessage, response: ServerResponse, find:
   });
   if (request.method === "HEAD") response.end();
   else if (pieces === undefined) response.end(body);
-  else await pipeline(Readable.from(inTurns(joined(pieces))), response).catch(noteFailure(request, logger));
+  else await pipeline(Readable.from(joined(pieces)), response).catch(noteFailure(request, logger));
 }
 
 /** Number of characters from which on pieces are sent: each takes a call of the kernel. */
 const LEAST_SENT = 262_144;
 
-/** Lets the event loop do other work after each text: a stream would send all of them before that. */
-async function* inTurns(texts: Iterable<string>): AsyncGenerator<string> {
-  for (const text of texts) {
-    yield text;
-    await nextTurn();
-  }
-}
-
-function* joined(pieces: Iterable<string>): Generator<string> {
+/** Joins pieces, and yields to other work after each text: a stream would send all of them before that. */
+async function* joined(pieces: Iterable<string>): AsyncGenerator<string> {
   let text = "";
   for (const piece of pieces) {
     text += piece;
     if (text.length < LEAST_SENT) continue;
     yield text;
     text = "";
+    await nextTurn();
   }
   yield text;
 }
