@@ -69,7 +69,7 @@ function columnsOf({ isTTY, columns }: MaybeTerminal, { COLUMNS = "" }: NodeJS.P
   return isTTY === true && columns ? columns : PLAIN.columns;
 }
 
-/** The width of each column of a table: that of its widest cell. */
+/** Returns the width of the widest cell of each column. */
 export function columnWidths(rows: readonly (readonly string[])[]): number[] {
   return (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
 }

@@ -195,8 +195,8 @@ interface Receiving {
 }
 
 /**
- * They stay until the Service is rendered again: every sync asks for those that drain an endpoint, and each
- * may have 150,000 targets.
+ * Kept until the Service is rendered again, because a Service may have 150,000 targets, and every sync needs
+ * those of each Service that drains an endpoint.
  */
 const receiving = new WeakMap<Service, Receiving>();
 

@@ -110,7 +110,7 @@ function allowedAddress(question: Question, input: ExplainInput): string | undef
   return range === undefined ? undefined : firstHost(range);
 }
 
-/** The first address of a CIDR that a host has, which is not that of the network. */
+/** The first address of a CIDR that a host can have: the network itself has the one before. */
 function firstHost(cidr: string): string {
   const { first, last } = boundsOf(cidr);
   return addressText(familyOf(cidr), last - first > 1n ? first + 1n : first);
