@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# get-release.sh [cut-ranges]: builds the bundle of an earlier version in .cache/releases and prints its path.
-# Tests upgrade from this version. The packages are those of its own lock file. Needs this repository's
-# history. If the build fails, prints the reason and exits with 1.
+# get-release.sh [cut-ranges|many-chains]: builds the bundle of an earlier version in .cache/releases and
+# prints its path. Tests upgrade from this version. The packages are those of its own lock file. Needs this
+# repository's history. If the build fails, prints the reason and exits with 1.
 set -euo pipefail
 
 case ${1-} in
@@ -10,7 +10,10 @@ case ${1-} in
   # The last version in which explicit ports split port ranges, and which had a map of its own for ranges
   # without endpoints.
   cut-ranges) commit=ee93bc4 ;;
-  *) echo "usage: get-release.sh [cut-ranges]" >&2; exit 1 ;;
+  # The last version with chains for each number of endpoints and timeout of session affinity, and with a chain
+  # and a set for each list of source ranges.
+  many-chains) commit=9cfb006 ;;
+  *) echo "usage: get-release.sh [cut-ranges|many-chains]" >&2; exit 1 ;;
 esac
 
 cd "${BASH_SOURCE[0]%/*}/.."

@@ -14,6 +14,7 @@ in_background() {
 
 in_background ./get-release.sh
 in_background ./get-release.sh cut-ranges
+in_background ./get-release.sh many-chains
 for program in "bookworm nftables nft" "sid nftables nft" "bookworm conntrack conntrack" \
   "sid conntrack conntrack" "trixie iptables xtables-nft-multi" "trixie iptables xtables-legacy-multi" \
   "trixie prometheus prometheus" "sid kubectl kubectl"; do

@@ -78,3 +78,30 @@ export function joinIntervals(intervals: readonly AddressInterval[]): AddressInt
   }
   return joined;
 }
+
+/** The addresses whose first `length` bits are those of `first`. */
+export interface Prefix {
+  readonly first: bigint;
+  readonly length: number;
+}
+
+/**
+ * Divides an interval into as few prefixes of some lengths as possible, ascending.
+ * @param width number of bits of an address
+ * @param lengths ascending; the last one is the width
+ */
+export function prefixesOf(
+  width: number,
+  lengths: readonly number[],
+  { first, last }: AddressInterval,
+): Prefix[] {
+  const prefixes: Prefix[] = [];
+  for (let next = first; next <= last; ) {
+    const sizeOf = (length: number) => 1n << BigInt(width - length);
+    const fits = (length: number) => next % sizeOf(length) === 0n && next + sizeOf(length) - 1n <= last;
+    const length = lengths.find(fits) ?? width;
+    prefixes.push({ first: next, length });
+    next += sizeOf(length);
+  }
+  return prefixes;
+}

@@ -1,3 +1,4 @@
+import type { Transaction } from "../nft/ast/json.ts";
 import type { HostFiles } from "./host.ts";
 import { containerMemoryLimit } from "./memory-usage.ts";
 import type { ProcessLimits, RunProcess } from "./process.ts";
@@ -23,14 +24,38 @@ export const DAEMON_LIMITS: ProcessLimits = { ...NFT_LIMITS, maxOutputBytes: 30_
 const TIMEOUT_PER_MEGABYTE = 10_000;
 
 /**
+ * Additional time for each lookup in a map that a new rule of an existing table makes: 20 times the time in
+ * which the kernel walks a map of 1,000,000 elements (nf_tables_bind_set). Milliseconds.
+ */
+const TIMEOUT_PER_LOOKUP = 5000;
+
+/**
  * Returns the limits of a transaction. Transactions of similar size get the same time, so that their failures
  * are alike.
  * @param text the transaction as nft reads it
  * @param limits those of any call
  */
-export function transactionLimits(text: string, limits: ProcessLimits): ProcessLimits {
-  const timeoutMs = TIMEOUT_PER_MEGABYTE * (1 + Math.floor(text.length / 1_000_000));
+export function transactionLimits(
+  transaction: Transaction,
+  text: string,
+  limits: ProcessLimits,
+): ProcessLimits {
+  const timeoutMs =
+    TIMEOUT_PER_MEGABYTE * (1 + Math.floor(text.length / 1_000_000)) +
+    TIMEOUT_PER_LOOKUP * lookupsIn(transaction);
   return { ...limits, timeoutMs: Math.min(limits.timeoutMs, timeoutMs) };
+}
+
+/** Counts lookups in maps by new rules; none in a new table, whose maps are empty. */
+function lookupsIn({ nftables }: Transaction): number {
+  const [first] = nftables;
+  if (first !== undefined && "add" in first && "table" in first.add) return 0;
+  let count = 0;
+  for (const command of nftables) {
+    if (!("add" in command && "rule" in command.add)) continue;
+    count += JSON.stringify(command.add.rule).split('"data":"@').length - 1;
+  }
+  return count;
 }
 
 /**

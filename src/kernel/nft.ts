@@ -160,7 +160,7 @@ export class NftProgram implements Nft {
     most: ProcessLimits,
   ): Promise<AppliedTransaction> {
     const { text, narrow } = transactionText(transaction);
-    const limits = transactionLimits(text, most);
+    const limits = transactionLimits(transaction, text, most);
     const send = (input: string) =>
       this.#execute(args, input, limits).catch((error: unknown) => {
         throw ofTransaction(error);

@@ -55,7 +55,7 @@ const LONGEST_REFILL = 3600;
  * Maximum number of different limits of a family, each of which has a chain; half of it is for the Services
  * of one namespace.
  */
-export const MOST_CLIENT_LIMITS = 256;
+export const MOST_CLIENT_LIMITS = 64;
 
 /**
  * Parses a limit of connections.

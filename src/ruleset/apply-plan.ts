@@ -12,7 +12,7 @@ import { verdictTarget } from "../nft/elements.ts";
 import { onlyElements, removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
 import { parseId } from "./list-ids.ts";
-import { AFFINITY_IDS, LISTS, RANGES } from "./sets.ts";
+import { AFFINITY_IDS, LISTS, RANGES, SOURCE_RANGES } from "./sets.ts";
 
 /**
  * The possible steps of a plan, in order. docs/design.md ("The order of commands") has the reason and the
@@ -22,7 +22,9 @@ export const STEP_NAMES = [
   "new tables",
   "elements of new tables",
   "base chains of new tables",
-  "new chains",
+  "new sets and chains",
+  "elements of new sets",
+  "changed chains",
   "second maps",
   "everything at once",
   "declarations",
@@ -35,6 +37,7 @@ export const STEP_NAMES = [
   "removed entries",
   "removed elements",
   "removed chains",
+  "removed source ranges",
   "removed handover chains",
   "removed second maps",
 ] as const;
@@ -85,14 +88,15 @@ export function applyPlan(
   { chunkSize = CHUNK_SIZE, stale = [] }: PlanOptions = {},
 ): readonly Step[] {
   const missing = deltas.filter(({ mode }) => mode === "create");
-  const { chains, others } = newChainsFirst(
+  const { first, others } = newFirst(
     deltas.filter(({ mode }) => mode !== "create"),
     stale,
+    chunkSize,
   );
   const { begin, main, end } = mapHandover(others);
   const steps: Step[] = [
     ...creation(missing, chunkSize),
-    { name: "new chains", deltas: chains },
+    ...first,
     { name: "second maps", deltas: begin },
     ...changes(main, chunkSize),
     { name: "removed second maps", deltas: end },
@@ -183,68 +187,127 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 }
 
 /**
- * Splits changes of existing tables in two if verdicts lead to new chains. A packet in flight sees the newest
- * verdicts, but the previous rules of a chain, and a new chain has no previous rules.
- * @returns no chains if one transaction suffices
+ * Separates what packets in flight need before other changes take effect. These see the newest elements, but
+ * the previous rules of a chain, and a new chain has no previous rules. So these come first, each before what
+ * leads to it: new chains; new sets with their elements, and source ranges; changed chains, if they look into
+ * new sets.
+ * @returns no steps if one transaction suffices
  */
-function newChainsFirst(
+function newFirst(
   deltas: readonly TableDelta[],
   stale: readonly TableDelta[],
-): { readonly chains: readonly TableDelta[]; readonly others: readonly TableDelta[] } {
-  const parts = deltas.map((delta) => {
-    if (delta.mode !== "change") return { chains: onlyElements(delta, []), others: delta, isNeeded: false };
-    const there = stale.flatMap(({ family, deletedChains }) =>
-      family === delta.family ? deletedChains : [],
-    );
-    const known = new Set([...delta.changedChains, ...there]);
-    const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
-    const writtenChains = delta.writtenChains.filter(isNew);
-    const names = new Set(writtenChains.map(({ name }) => name));
-    const { addedSets, addedTimeouts } = delta;
-    return {
-      chains: { ...onlyElements(delta, []), addedSets, addedTimeouts, writtenChains },
-      others: {
-        ...delta,
-        addedSets: [],
-        addedTimeouts: undefined,
-        writtenChains: delta.writtenChains.filter((chain) => !isNew(chain)),
-      },
-      isNeeded: delta.elements.some(({ added }) =>
-        added.some(({ value }) => names.has(verdictTarget(value) ?? "")),
-      ),
-    };
-  });
-  if (!parts.some(({ isNeeded }) => isNeeded)) return { chains: [], others: deltas };
+  size: number,
+): { readonly first: readonly Step[]; readonly others: readonly TableDelta[] } {
+  const parts = deltas.map((delta) => partsOf(delta, stale));
+  if (!parts.some(({ isNeeded }) => isNeeded)) return { first: [], others: deltas };
+  const declared = parts.map(({ declarations }) => declarations);
+  const filled = parts.map(({ elements }) => elements);
+  const isLarge = deltaSize(filled).elements > size;
+  const joined = declared.map((delta, index) => ({ ...delta, elements: filled[index]?.elements ?? [] }));
   return {
-    chains: parts.map(({ chains }) => chains).filter((delta) => !isEmptyDelta(delta)),
+    first: [
+      { name: "new sets and chains", deltas: isLarge ? declared : joined },
+      { name: "elements of new sets", deltas: isLarge ? filled : [], divided: "in order" },
+      { name: "changed chains", deltas: parts.map(({ changed }) => changed) },
+    ],
     others: parts.map(({ others }) => others).filter((delta) => !isEmptyDelta(delta)),
   };
+}
+
+function partsOf(delta: TableDelta, stale: readonly TableDelta[]) {
+  const none = onlyElements(delta, []);
+  if (delta.mode !== "change")
+    return { declarations: none, elements: none, changed: none, others: delta, isNeeded: false };
+  const { addedSets, addedTimeouts } = delta;
+  const there = stale.flatMap(({ family, deletedChains }) => (family === delta.family ? deletedChains : []));
+  const known = new Set([...delta.changedChains, ...there]);
+  const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
+  const writtenChains = delta.writtenChains.filter(isNew);
+  const names = new Set(writtenChains.map(({ name }) => name));
+  const newSets = new Set(addedSets.map(({ name }) => name));
+  const isFirst = ({ spec }: ElementsDelta) => newSets.has(spec.name) || spec.name === SOURCE_RANGES;
+  const elements = delta.elements.filter(isFirst).map((one) => ({ ...one, deleted: [] }));
+  const others = delta.elements.map((one) => (isFirst(one) ? { ...one, added: [] } : one));
+  const rest = delta.writtenChains.filter((chain) => !isNew(chain));
+  // Chains with another hook are replaced with everything else.
+  const isChangedFirst = addedSets.length > 0 && delta.replacedChains.length === 0;
+  const changed = isChangedFirst ? rest : [];
+  return {
+    declarations: { ...none, addedSets, addedTimeouts, writtenChains },
+    elements: onlyElements(delta, elements.filter(hasChanges)),
+    changed: { ...none, writtenChains: changed, changedChains: delta.changedChains.filter(isAmong(changed)) },
+    others: {
+      ...delta,
+      addedSets: [],
+      addedTimeouts: undefined,
+      writtenChains: isChangedFirst ? [] : rest,
+      changedChains: isChangedFirst ? [] : delta.changedChains,
+      elements: others.filter(hasChanges),
+    },
+    isNeeded:
+      changed.length > 0 ||
+      elements.some(({ spec, added }) => spec.name === SOURCE_RANGES && added.length > 0) ||
+      delta.elements.some(({ added }) => added.some(({ value }) => names.has(verdictTarget(value) ?? ""))),
+  };
+}
+
+function isAmong(chains: readonly Chain[]): (name: string) => boolean {
+  const names = new Set(chains.map(({ name }) => name));
+  return (name) => names.has(name);
+}
+
+function hasChanges({ added, deleted }: ElementsDelta): boolean {
+  return added.length + deleted.length > 0;
 }
 
 /**
  * Steps for changes whose new chains exist: one by one if there are many or frontends get other lists, else
  * all at once.
  */
-function changes(deltas: readonly TableDelta[], size: number): Step[] {
+function changes(all: readonly TableDelta[], size: number): Step[] {
+  const { deltas, ranges } = withoutRemovedRanges(all);
   const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
+  const lastRanges: Step = { name: "removed source ranges", deltas: ranges, divided: "in order" };
   const last: Step = { name: "removed chains", deltas: deletions };
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
     const declarations = main.map(withoutElements).filter((delta) => !isEmptyDelta(delta));
-    return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas), last];
+    return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas), last, lastRanges];
   }
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
   // nft's JSON cannot delete timeouts: see transaction-text.ts.
-  if (deletions.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0)) return [...ifBusy, end];
+  if (deletions.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0))
+    return [...ifBusy, lastRanges, end];
   return [
     {
       name: "everything at once",
       deltas: deltas.map(withHandover),
       ...(deletions.length > 0 && { ifBusy }),
     },
+    lastRanges,
     end,
   ];
+}
+
+/** Separates deleted source ranges: packets in flight may still have the number of their list. */
+function withoutRemovedRanges(deltas: readonly TableDelta[]) {
+  const removedOf = ({ mode, deletedSets, elements }: TableDelta) =>
+    // Without the set, no packet can have a number.
+    mode === "change" && !deletedSets.some(({ name }) => name === SOURCE_RANGES)
+      ? elements.filter(({ spec, deleted }) => spec.name === SOURCE_RANGES && deleted.length > 0)
+      : [];
+  return {
+    deltas: deltas.map((delta) => {
+      const removed = removedOf(delta);
+      if (removed.length === 0) return delta;
+      return { ...delta, elements: delta.elements.filter((one) => !removed.includes(one)) };
+    }),
+    ranges: deltas.flatMap((delta) => {
+      const removed = removedOf(delta);
+      return removed.length === 0 ? [] : [onlyElements(delta, removed)];
+    }),
+  };
 }
 
 /**

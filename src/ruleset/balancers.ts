@@ -18,23 +18,25 @@ import {
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { type Balancer, balancerName } from "./chain-names.ts";
+import { type Balancer, balancerName, chooserName, type Draw, rememberName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
-import {
-  CLIENTS_OF,
-  FIRST_STICKY_NUMBER,
-  type ListName,
-  MEMBERSHIP,
-  STICKY_MASK,
-  TO_CLUSTER_LIST,
-} from "./list-ids.ts";
+import { type ListName, LOCAL_BIT, MEMBERSHIP, STICKY_MASK, TO_CLUSTER_LIST } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
-import { AFFINITY, AFFINITY_IDS, ENDPOINTS, type FrontendKind, RANGES } from "./sets.ts";
+import {
+  AFFINITY,
+  AFFINITY_CHOOSERS,
+  AFFINITY_IDS,
+  AFFINITY_TIMEOUTS,
+  ENDPOINTS,
+  type FrontendKind,
+  RANGES,
+} from "./sets.ts";
+import { drawsOf } from "./setting-grids.ts";
 
 /** The chain of a balancer. Packets enter it with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
   const rules =
-    balancer.affinitySeconds === 0 ? balanceRules(family, balancer) : affinityRules(family, balancer);
+    balancer.affinitySeconds === 0 ? drawRules(family, balancer) : affinityRules(family, balancer);
   return { name: balancerName(balancer), rules };
 }
 
@@ -66,88 +68,135 @@ export function hasBit(bit: number): Statement {
 }
 
 /**
- * The second rule is for packets in flight when their list shrank. Lookups see the newest elements even in
- * older rules, so they find nothing at the last numbers. The first number exists as long as the list.
+ * Draws a number of a list and translates to its endpoint. A list that is shorter than the number of the
+ * chain has no endpoint at the last numbers: then the next rule draws again.
+ *
+ * Packets in flight when their list shrank may find nothing either: lookups see the newest elements even in
+ * older rules. All chains share the one with the first number, which exists as long as the list.
  */
-function balanceRules(family: Family, balancer: Balancer): Rule[] {
-  const numbers = [chooseNumber(family, balancer, 0), ...(balancer.count > 1 ? [randomNumber(1, 0)] : [])];
+function drawRules(family: Family, balancer: Balancer): Rule[] {
   // nft requires a match of the transport protocol in rules that translate the port.
-  return numbers.map((number) => [HAS_PORTS, toEndpoint(family, balancer, number)]);
+  const rules = numbersOf(family, balancer).map((number) => [
+    HAS_PORTS,
+    toEndpoint(family, balancer, number),
+  ]);
+  return balancer.count === 1 ? rules : [...rules, gotoChain(balancerName({ ...balancer, ...FIRST }))];
+}
+
+/** Draws the first endpoint of any list. */
+const FIRST: Draw = { scheduler: "random", slots: false, count: 1 };
+
+function gotoChain(target: string): Rule {
+  return [{ goto: { target } }];
 }
 
 /** @param number the endpoint's number in the list; with session affinity, the list that it is in */
-function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression): Statement {
+function toEndpoint(
+  family: Family,
+  { keepsPort }: Pick<Balancer, "keepsPort">,
+  number: Expression,
+): Statement {
   const key = concat(REGISTER, number);
   return keepsPort ? dnatToAddress(lookup(key, RANGES.endpoints)) : dnatTo(family, lookup(key, ENDPOINTS));
 }
 
 /**
- * 1. A client keeps its endpoint if that is still in the list.
- * 2. Other clients reach this rule: it deletes their stale entry.
- * 3. Chooses an endpoint and remembers it.
- * 4. Balances without remembering: the map is full, so the update ended rule 3.
- * 5. Serves packets in flight when their endpoint left, as in {@link balanceRules}.
+ * The chain that draws an endpoint of the list in the register, and puts its id there. One for all timeouts,
+ * as {@link affinityRules} are for all numbers of endpoints.
+ */
+export function chooserChain(family: Family, draw: Draw): Chain {
+  const take = (number: Expression) => assign(REGISTER, lookup(concat(REGISTER, number), AFFINITY_IDS));
+  const rules: Rule[] = numbersOf(family, draw).map((number) => [take(number), { return: null }]);
+  return {
+    name: chooserName(draw),
+    rules: draw.count === 1 ? rules : [...rules, gotoChain(chooserName(FIRST))],
+  };
+}
+
+/**
+ * The chain that remembers the endpoint in the register for the packet's client. Does nothing if the map is
+ * full.
+ * @param isLocal whether the client has another entry for the list of the whole cluster
+ */
+export function rememberChain(family: Family, seconds: number, isLocal: boolean): Chain {
+  const elem = { elem: { val: clientKey(family, isLocal ? "local" : "cluster"), timeout: seconds } };
+  return {
+    name: rememberName(seconds, isLocal),
+    rules: [[{ map: { op: "update", elem, data: REGISTER, map: `@${AFFINITY}` } }]],
+  };
+}
+
+/**
+ * 1. Finds the client's endpoint, and remembers it for another timeout.
+ * 2. The client keeps its endpoint if that is still in the list.
+ * 3. Other clients reach this rule: it deletes their stale entry.
+ * 4. Chooses an endpoint.
+ * 5. Remembers it.
+ * 6. Translates to it.
+ * 7. Serves packets in flight when their endpoint left, as in {@link drawRules}.
  *
  * If connections use both lists of a service port, a client has an entry for each. Then these rules are
- * between 2 and 3:
- * - Chooses the client's endpoint of the other list, if this list has it. The other entry stays.
- * - Does the same if the map is full.
- * - Deletes the entry of the first of these rules: this list does not have that endpoint.
+ * between 3 and 4:
+ * - Finds the client's endpoint of the other list, and remembers it for this one. The other entry stays.
+ * - The client gets this endpoint if it is in the list.
+ * - Otherwise, deletes the entry of the first of these rules.
  */
 function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const list = balancer.local ? "local" : "cluster";
-  const own = clientKey(family, balancer.both ? list : "cluster");
-  const remember: Statement = {
-    map: {
-      op: "update",
-      elem: { elem: { val: own, timeout: balancer.affinitySeconds } },
-      data: REGISTER,
-      map: `@${AFFINITY}`,
-    },
-  };
-  const forget: Rule = [{ map: { op: "delete", elem: own, data: 0, map: `@${AFFINITY}` } }];
-  const translate = toEndpoint(family, balancer, randomNumber(1, MEMBERSHIP[list]));
-  const keep = (client: Expression): Rule => [
-    HAS_PORTS,
-    assign(REGISTER, lookup(client, AFFINITY)),
-    remember,
-    translate,
+  const own = balancer.both ? list : "cluster";
+  const find = (client: Expression) => assign(REGISTER, lookup(client, AFFINITY));
+  const remember = verdictMap(clientsId(own), AFFINITY_TIMEOUTS);
+  const forget: Rule = [
+    { map: { op: "delete", elem: clientKey(family, own), data: 0, map: `@${AFFINITY}` } },
   ];
-  const draw = (number: Expression) => assign(REGISTER, lookup(concat(SERVICE_PORT, number), AFFINITY_IDS));
-  const number = chooseNumber(family, balancer, FIRST_STICKY_NUMBER[list]);
-  const first = randomNumber(1, FIRST_STICKY_NUMBER[list]);
+  const translate: Rule = [HAS_PORTS, toEndpoint(family, balancer, randomNumber(1, MEMBERSHIP[list]))];
+  const first = lookup(concat(listOf(list), randomNumber(1, 0)), AFFINITY_IDS);
   const other = clientKey(family, balancer.local ? "cluster" : "local");
   return [
-    keep(own),
+    [find(clientKey(family, own)), remember],
+    translate,
     forget,
-    ...(balancer.both ? [keep(other), [HAS_PORTS, translate], forget] : []),
-    [HAS_PORTS, draw(number), remember, translate],
-    [HAS_PORTS, translate],
-    [HAS_PORTS, draw(first), translate],
+    ...(balancer.both ? [[find(other), remember], translate, forget] : []),
+    [assign(REGISTER, listOf(list)), verdictMap(REGISTER, AFFINITY_CHOOSERS)],
+    [remember],
+    translate,
+    [HAS_PORTS, assign(REGISTER, first), ...translate.slice(1)],
   ];
 }
 
 const SERVICE_PORT = masked(REGISTER, STICKY_MASK);
 
+/** The id of a list of the service port in the register, where the id of an endpoint may be. */
+const listOf = (list: ListName): Expression =>
+  list === "cluster" ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, LOCAL_BIT);
+
+/** The first part of the keys of clients with an endpoint of a list. */
+const clientsId = listOf;
+
 /** The key of the packet's client in the affinity map. nft accepts a mask only in the first part of a key. */
 function clientKey(family: Family, list: ListName): Expression {
-  const bit = CLIENTS_OF[list];
-  return concat(bit === 0 ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, bit), sourceAddress(family));
+  return concat(clientsId(list), sourceAddress(family));
+}
+
+/** The numbers that a chain draws, one after another until one exists. */
+function numbersOf(family: Family, draw: Draw): readonly Expression[] {
+  const counts = draw.slots ? [draw.count] : drawsOf(draw.count);
+  return counts.map((count) => drawn(family, { ...draw, count }));
 }
 
 /** An arbitrary number that is the same on every node and after every restart. */
 const HASH_SEED = 0x6e667470;
 
-function chooseNumber(family: Family, { scheduler, count }: Balancer, offset: number): Expression {
+function drawn(family: Family, { scheduler, count }: Draw): Expression {
   switch (scheduler) {
     case "random":
-      return randomNumber(count, offset);
+      return randomNumber(count, 0);
     case "round-robin":
-      return nextNumber(count, offset);
+      return nextNumber(count, 0);
     case "source-hash":
-      return hash(sourceAddress(family), count, HASH_SEED, offset);
+      return hash(sourceAddress(family), count, HASH_SEED, 0);
     case "flow-hash":
-      return hash(flow(family), count, HASH_SEED, offset);
+      return hash(flow(family), count, HASH_SEED, 0);
     default:
       return assertNever(scheduler);
   }

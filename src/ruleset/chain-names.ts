@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type { Branded } from "../base/text.ts";
-import type { ClientLimits, RateUnit } from "../model/client-limits.ts";
-import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
+import type { ClientLimits } from "../model/client-limits.ts";
+import type { Scheduler } from "../model/scheduler.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 
 /** The chains whose names do not depend on Services. Hooked chains have kube-proxy's names. */
-const STATIC_CHAINS = [
+export const STATIC_CHAINS = [
   "filter-prerouting-pre-dnat",
   "filter-output-pre-dnat",
   "filter-input",
@@ -18,11 +18,18 @@ const STATIC_CHAINS = [
   "balancing",
   "external",
   "external-local",
+  "source-ranges-check",
+  "source-ranges-allowed",
   "range-balancing",
   "range-external",
   "range-external-local",
+  "range-source-ranges-check",
+  "range-source-ranges-allowed",
   "answer-ping",
   "answer-ping-inside",
+  "answer-ping-allowed",
+  "answer-ping-check",
+  "answer-ping-inside-check",
   "reject-chain",
   "drop-chain",
   "service-endpoints-check",
@@ -64,19 +71,20 @@ export function refusalOf(verdict: string | undefined): Refusal | undefined {
 export const BALANCING = "balancing" satisfies StaticChainName;
 export const EXTERNAL = "external" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = "external-local" satisfies StaticChainName;
+export const SOURCE_RANGES_CHECK = "source-ranges-check" satisfies StaticChainName;
 export const MASQUERADING = "masquerading" satisfies StaticChainName;
 
 /** The chain that refuses packets to cluster IPs that no rule has handled. */
 export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
 
-/** The name of a chain that chooses an endpoint: see {@link balancerName}. */
+/** The name of a chain that balances over a list: see {@link balancerName}. */
 export type BalancerName = Branded<"BalancerName">;
 
-/** The name of a chain that drops packets from outside some source ranges: `firewall-` and their hash. */
-export type FirewallName = Branded<"FirewallName">;
+/** The name of a chain that draws an endpoint for session affinity: see {@link chooserName}. */
+export type ChooserName = Branded<"ChooserName">;
 
-/** The name of a chain that answers echo requests of some clients: `ping-` and a hash of its rules. */
-export type PingName = Branded<"PingName">;
+/** The name of a chain that remembers a client's endpoint: see {@link rememberName}. */
+export type RememberName = Branded<"RememberName">;
 
 /** The name of a chain that limits clients: see {@link clientLimitName}. */
 export type ClientLimitName = Branded<"ClientLimitName">;
@@ -87,19 +95,23 @@ export type TimeoutsName = Branded<"TimeoutsName">;
 export type ChainName =
   | StaticChainName
   | BalancerName
-  | FirewallName
-  | PingName
+  | ChooserName
+  | RememberName
   | ClientLimitName
   | TimeoutsName;
 
-/** How to choose an endpoint. Lists of equal length that choose in the same way share one. */
-export interface Balancer {
+/** How to draw an endpoint of a list. */
+export interface Draw {
   readonly scheduler: Scheduler;
-  /** Chooses a slot instead of an endpoint. Slots implement weights and hashes: see slot-table.ts. */
+  /** Draws a slot instead of an endpoint. Slots implement weights and hashes: see slot-table.ts. */
   readonly slots: boolean;
-  /** Number of endpoints or slots, at least 1. */
+  /** Number of slots, or the one of `DRAW_COUNTS` for the number of endpoints. At least 1. */
   readonly count: number;
-  /** Time that a client keeps its endpoint, in seconds; 0 for no affinity. */
+}
+
+/** How to choose an endpoint. */
+export interface Balancer extends Draw {
+  /** Time that a client keeps its endpoint, in seconds, one of `AFFINITY_SECONDS`; 0 for no affinity. */
   readonly affinitySeconds: number;
   /** With affinity: chooses among the node's own endpoints, and clients may stay only with those. */
   readonly local: boolean;
@@ -109,59 +121,41 @@ export interface Balancer {
   readonly keepsPort?: true;
 }
 
-/** The purpose of one of our chains, read from its name. */
-export type ChainRole =
-  | { readonly kind: "static"; readonly name: StaticChainName }
-  | { readonly kind: "balancer"; readonly balancer: Balancer }
-  | { readonly kind: "firewall" }
-  | { readonly kind: "ping" }
-  | { readonly kind: "client-limit"; readonly limits: ClientLimits }
-  | { readonly kind: "timeouts" };
-
 /** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
-const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
+const DRAWS: Readonly<Record<Scheduler, readonly [string, string]>> = {
   random: ["balance", "slots"],
   "round-robin": ["round-robin", "round-robin-slots"],
   "source-hash": ["source-hash", "source-hash"],
   "flow-hash": ["flow-hash", "flow-hash"],
 };
 
+function drawText({ scheduler, slots, count }: Draw): string {
+  return `${DRAWS[scheduler][slots ? 1 : 0]}-${count}`;
+}
+
 /**
- * The name of a balancer's chain: `balance-2`, `slots-251`, `range-affinity-both-local-round-robin-3-600`.
+ * The name of the chain that verdicts of lists lead to: `balance-2`, `slots-251`, `range-round-robin-3`. With
+ * session affinity, it depends on neither the number of endpoints nor the timeout: `affinity`,
+ * `range-affinity-both-local`.
  */
-export function balancerName({
-  scheduler,
-  slots,
-  count,
-  affinitySeconds,
-  local,
-  both,
-  keepsPort,
-}: Balancer): BalancerName {
-  const choice = CHOICES[scheduler][slots ? 1 : 0];
+export function balancerName(balancer: Balancer): BalancerName {
+  const { affinitySeconds, local, both, keepsPort } = balancer;
   const range = keepsPort ? "range-" : "";
-  if (affinitySeconds === 0) return `${range}${choice}-${count}` as BalancerName;
-  const words = [
-    "affinity",
-    ...(both ? ["both"] : []),
-    ...(local ? ["local"] : []),
-    ...(choice === "balance" ? [] : [choice]),
-  ];
-  return `${range}${[...words, count, affinitySeconds].join("-")}` as BalancerName;
+  if (affinitySeconds === 0) return `${range}${drawText(balancer)}` as BalancerName;
+  return `${range}affinity${both ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
 }
 
-/** The names of the chain that enforces source ranges and of their set. @param ranges as text */
-export function firewallNames(ranges: string): {
-  readonly chain: FirewallName;
-  readonly set: `source-ranges-${string}`;
-} {
-  const hash = digest(ranges);
-  return { chain: `firewall-${hash}` as FirewallName, set: `source-ranges-${hash}` };
+/** The name of the chain that draws an endpoint for session affinity: `choose-balance-2`. */
+export function chooserName(draw: Draw): ChooserName {
+  return `choose-${drawText(draw)}` as ChooserName;
 }
 
-/** The name of the chain that answers echo requests of some clients. @param rules as text */
-export function pingName(rules: string): PingName {
-  return `ping-${digest(rules)}` as PingName;
+/**
+ * The name of the chain that remembers a client's endpoint: `remember-600`, `remember-local-600`.
+ * @param isLocal whether the client has another entry for the list of the whole cluster
+ */
+export function rememberName(seconds: number, isLocal: boolean): RememberName {
+  return `remember-${isLocal ? "local-" : ""}${seconds}` as RememberName;
 }
 
 /**
@@ -182,57 +176,6 @@ export function timeoutsName(timeouts: string): TimeoutsName {
 }
 
 /** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */
-function digest(text: string): string {
+export function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 20);
-}
-
-const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
-const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
-/** At most six digits: no list has a million endpoints. */
-const NUMBER = "([1-9]\\d{0,5})";
-const BALANCER = new RegExp(
-  `^(range-)?(?:balance|(affinity)(-both)?(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
-);
-const CLIENT_LIMIT = new RegExp(
-  `^client-limit(?=-\\d)(?:-${NUMBER})?(?:-${NUMBER}-(second|minute|hour)-${NUMBER})?$`,
-);
-const HASHED = /^(firewall|ping|timeouts)-[\da-f]{20}$/;
-
-/** Reads a chain's name; undefined for a name that is not ours. */
-export function parseChainName(name: string): ChainRole | undefined {
-  if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
-  const [, hashed] = HASHED.exec(name) ?? [];
-  if (hashed !== undefined) return { kind: hashed as "firewall" | "ping" | "timeouts" };
-  const limits = parseClientLimit(name);
-  if (limits !== undefined) return { kind: "client-limit", limits };
-  const [match, range, affinity, both, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
-  if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
-  return {
-    kind: "balancer",
-    balancer: {
-      ...choiceOf(sticky ?? plain),
-      count: Number(count),
-      affinitySeconds: Number(seconds ?? 0),
-      local: local !== undefined,
-      ...(both !== undefined && { both: true }),
-      ...(range !== undefined && { keepsPort: true }),
-    },
-  };
-}
-
-function parseClientLimit(name: string): ClientLimits | undefined {
-  const [match, connections, amount, per, burst] = CLIENT_LIMIT.exec(name) ?? [];
-  if (match === undefined) return undefined;
-  return {
-    ...(connections !== undefined && { connections: Number(connections) }),
-    ...(per !== undefined && {
-      rate: { amount: Number(amount), per: per as RateUnit, burst: Number(burst) },
-    }),
-  };
-}
-
-function choiceOf(word: string | undefined): Pick<Balancer, "scheduler" | "slots"> {
-  if (word === undefined) return { scheduler: "random", slots: false };
-  const scheduler = SCHEDULERS.find((candidate) => CHOICES[candidate].includes(word)) ?? "random";
-  return { scheduler, slots: CHOICES[scheduler][1] === word };
 }

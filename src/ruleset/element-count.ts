@@ -10,6 +10,7 @@ import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { servedRanges } from "./service-port-rules.ts";
 import { WATCH_SETS } from "./sets.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
+import { mostElements } from "./source-ranges.ts";
 
 /** Counts the endpoints of some slices, whatever their conditions: they may become ready at any time. */
 interface Endpoints extends Weights {
@@ -51,8 +52,7 @@ export function elementCount(
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
     count += timedCount(service);
-    count +=
-      1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[family].length + addresses.guarded : 0);
+    count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
     for (const spec of service.ports) {
       const port = { family, service, spec };
       count +=
@@ -61,6 +61,12 @@ export function elementCount(
     }
   }
   return count;
+}
+
+/** Counts source ranges, and what leads from addresses to them for echo replies. */
+function guardElements(service: Service, guarded: number, { family, answerPing }: FamilyContext): number {
+  const ranges = mostElements(family, service.loadBalancerSourceRanges[family]) + guarded;
+  return answerPing ? ranges + 2 * guarded : ranges;
 }
 
 interface FrontendAddresses {
@@ -153,7 +159,8 @@ function ofList(
 ): number {
   const numbers = 1 + numbersOf(service, list, context);
   if (service.affinitySeconds === 0) return isRanged ? 2 * numbers : numbers;
-  return numbers + list.count + (isRanged ? 1 + list.count : 0);
+  // One element for how to choose, and one for how long to remember.
+  return numbers + 2 + list.count + (isRanged ? 1 + list.count : 0);
 }
 
 /** Number of elements that lead to the endpoints of a list: its slots, or one for each endpoint. */

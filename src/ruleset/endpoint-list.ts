@@ -2,9 +2,10 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { ClientLimits } from "../model/client-limits.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import { type Balancer, balancerName, type Refusal } from "./chain-names.ts";
+import type { Balancer, Refusal } from "./chain-names.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { Way } from "./list-ids.ts";
+import { drawCount } from "./setting-grids.ts";
 import { slotTable } from "./slot-table.ts";
 
 /** A list of endpoints among which connections are balanced. */
@@ -72,12 +73,12 @@ function listOf(
     // A single endpoint needs no choice: all schedulers share its chain.
     scheduler: endpoints.length === 1 ? "random" : scheduler,
     slots: slots !== undefined,
-    count: slots?.length ?? endpoints.length,
+    count: slots?.length ?? drawCount(endpoints.length),
     affinitySeconds,
     local: isLocal && affinitySeconds > 0,
     ...(both && affinitySeconds > 0 && { both }),
   };
-  const shared = balancers.share(balancerName(balancer), balancer);
+  const shared = balancers.share(Object.values(balancer).join(), balancer);
   const targets = endpoints.map(({ target }) => target);
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };
 }

@@ -7,9 +7,12 @@ import {
   type Balancer,
   balancerName,
   type ClientLimitName,
+  chooserName,
   clientLimitName,
   REFUSALS,
+  rememberName,
 } from "./chain-names.ts";
+import { keepChain } from "./chain-roles.ts";
 import { clientLimitChain } from "./client-limits.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
@@ -22,6 +25,7 @@ import {
 } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import {
+  CLIENTS_OF,
   LIST_NAMES,
   type ListIds,
   type ListName,
@@ -33,7 +37,16 @@ import {
   type Way,
 } from "./list-ids.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
-import { CLIENT_LIMITS, FRONTEND_KINDS, type FrontendKind, PORTS, RANGES, TIMEOUTS } from "./sets.ts";
+import {
+  AFFINITY_CHOOSERS,
+  AFFINITY_TIMEOUTS,
+  CLIENT_LIMITS,
+  FRONTEND_KINDS,
+  type FrontendKind,
+  PORTS,
+  RANGES,
+  TIMEOUTS,
+} from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that at least one frontend leads to. */
@@ -243,6 +256,7 @@ export class EndpointLists {
     const isUsed = port.users.some((users) => users > 0);
     this.#writeLimits(port, isUsed ? port.wanted.limits : undefined);
     this.#writeTimeouts(port, isUsed ? port.wanted.timeouts : undefined);
+    if (lists.isSticky) this.#writeAffinity(port.id, before.lists, lists);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
       if (from === to && before.kinds === port.kinds) continue;
@@ -265,10 +279,7 @@ export class EndpointLists {
   #writeList(port: KnownPort, written: WrittenList, kind: FrontendKind): void {
     const { from, to, fromOrder, toOrder, fromIds, name } = written;
     const { isSticky } = port.programmed;
-    const chain = to && balancerName(balancerOf(to, kind));
-    if (to !== undefined) this.#shared.addBalancer(balancerOf(to, kind));
-    const verdict = chain && verdicts.share(chain, `goto ${chain}`);
-    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
+    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), to && this.#toBalancer(to, kind));
     // With session affinity, numbers lead to ids of endpoints, which ports and ranges share.
     if (!isSticky || kind.kind === "port") {
       const numbers = [
@@ -278,7 +289,24 @@ export class EndpointLists {
       this.#writeNumbers(port, name, ...numbers, kind);
     }
     if (isSticky) this.#writeMembers(port, written, kind);
-    if (from !== undefined) this.#shared.dropChain(balancerName(balancerOf(from, kind)));
+  }
+
+  /** The verdict that leads to the chain of a list's balancer, which the table then has. */
+  #toBalancer(list: EndpointList, kind: FrontendKind): string {
+    const name = balancerName(balancerOf(list, kind));
+    keepChain(this.#tracker, name);
+    return verdicts.share(name, `goto ${name}`);
+  }
+
+  /** With session affinity: writes how to choose among the endpoints of lists, and how long clients stay. */
+  #writeAffinity(id: number, from: ServicePortLists, to: ServicePortLists): void {
+    const [before, after] = [affinityElements(id, from), affinityElements(id, to)];
+    for (const { set, key } of before)
+      if (!after.some((one) => one.set === set && one.key === key)) this.#tracker.deleteElement(set, key);
+    for (const { set, key, chain } of after) {
+      keepChain(this.#tracker, chain);
+      this.#tracker.putElement(set, key, verdicts.share(chain, `jump ${chain}`));
+    }
   }
 
   #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
@@ -363,6 +391,22 @@ const PORTS_ALONE: readonly FrontendKind[] = [PORTS];
 /** The kinds of frontends for which to write lists: always for ports, even with ranges alone. */
 function usedKinds({ rangeUsers }: KnownPort): readonly FrontendKind[] {
   return rangeUsers > 0 ? FRONTEND_KINDS : PORTS_ALONE;
+}
+
+/** The elements of a service port with session affinity for each list, and the chains that they lead to. */
+function affinityElements(id: number, lists: ServicePortLists) {
+  return LIST_NAMES.flatMap((name) => {
+    const balancer = lists[name]?.balancer;
+    if (balancer === undefined) return [];
+    const clients = CLIENTS_OF[balancer.both ? name : "cluster"];
+    return [
+      { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer) },
+      {
+        ...{ set: AFFINITY_TIMEOUTS, key: String(id + clients) },
+        chain: rememberName(balancer.affinitySeconds, clients > 0),
+      },
+    ];
+  });
 }
 
 function balancerOf({ balancer }: EndpointList, { keepsPort }: FrontendKind): Balancer {

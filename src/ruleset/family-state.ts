@@ -8,6 +8,7 @@ import type { TableDelta } from "../nft/delta.ts";
 import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
+import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
@@ -28,6 +29,7 @@ import {
   kindOf,
   NO_ENDPOINTS,
   NODEPORT_IPS,
+  PORT_PROTOCOLS,
   PORTS,
   RANGES,
   type SetName,
@@ -36,6 +38,7 @@ import {
   WATCH_SETS,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
+import { SourceRangeLists } from "./source-range-lists.ts";
 import { staticChains, TABLE_PARTS, type TablePart } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
@@ -60,12 +63,17 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The service ports with client limits, and those with timeouts, even those without a frontend. */
-  readonly #users = { limits: new Set<ServicePortKey>(), timeouts: new Set<ServicePortKey>() };
+  /** The service ports that need each of these parts, even those without a frontend. */
+  readonly #users = {
+    limits: new Set<ServicePortKey>(),
+    timeouts: new Set<ServicePortKey>(),
+    sourceRanges: new Set<ServicePortKey>(),
+  };
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
+  readonly #sourceRanges: SourceRangeLists;
   /** Undefined if no echo request is answered. */
   readonly #pings: PingAnswers | undefined;
   readonly #ranges = new PortRanges(
@@ -80,7 +88,8 @@ export class FamilyState {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
-    this.#pings = context.answerPing ? new PingAnswers(this.#tracker, this.#shared) : undefined;
+    this.#sourceRanges = new SourceRangeLists(this.#tracker);
+    this.#pings = context.answerPing ? new PingAnswers(this.#tracker, this.#sourceRanges) : undefined;
     this.#context = context;
     this.setContext(context);
   }
@@ -101,6 +110,7 @@ export class FamilyState {
     this.#context = context;
     for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
     this.#putStaticChains();
+    this.#setKeys(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS);
     const addresses = context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : [];
     this.#setKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
   }
@@ -123,9 +133,9 @@ export class FamilyState {
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declare("ranges", true);
     if (rules.watched.length > 0) this.#declare("watching", true);
-    for (const part of PARTS_OF_LISTS) {
-      if (rules.lists[part] === undefined) this.#users[part].delete(key);
-      else this.#users[part].add(key);
+    for (const part of PARTS_OF_SERVICES) {
+      if (needs(rules, part)) this.#users[part].add(key);
+      else this.#users[part].delete(key);
       if (this.#users[part].size > 0) this.#declare(part, true);
     }
     this.#remember(key, before);
@@ -143,7 +153,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
-    for (const part of PARTS_OF_LISTS) this.#users[part].delete(key);
+    for (const part of PARTS_OF_SERVICES) this.#users[part].delete(key);
     this.#release(rules, new Set());
     this.#ranges.replace(rules, undefined);
   }
@@ -159,7 +169,11 @@ export class FamilyState {
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declare("ranges", false);
     if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declare("watching", false);
-    for (const part of PARTS_OF_LISTS) this.#declare(part, this.#users[part].size > 0);
+    for (const part of PARTS_OF_SERVICES) {
+      // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
+      const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
+      this.#declare(part, isUsed || this.#users[part].size > 0);
+    }
     return pieces.length > 0;
   }
 
@@ -274,8 +288,28 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /** Gives service ports the ids that another table has for them. */
+  /** Whether lists of source ranges wait to be deleted. */
+  get areSourceRangesStale(): boolean {
+    return this.#sourceRanges.areStale;
+  }
+
+  /** Deletes some of the lists of source ranges that no frontend uses. */
+  deleteStaleSourceRanges(): void {
+    this.#sourceRanges.deleteStale();
+  }
+
+  /** The number of the source ranges of a frontend, as in elements; undefined for none. */
+  sourceRangeListOf({ guard }: FrontendRules): string | undefined {
+    return guard && this.#sourceRanges.numberOf(guard.id);
+  }
+
+  /**
+   * Keeps the chains of another table that would be kept if this were its state, and gives service ports and
+   * lists of source ranges the numbers that it has for them.
+   */
   adoptIds(actual: Table): void {
+    for (const name of actual.chains.keys())
+      if (this.#parts.has("ranges") || !isRangeBalancer(name)) keepChain(this.#tracker, name);
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#candidates.owners) {
       if (frontendOf(rules, frontend).way !== undefined) addToGroup(frontends, rules.port.key, frontend);
@@ -286,6 +320,16 @@ export class FamilyState {
     for (const key of this.#lists.adoptIds(actual, frontends)) {
       for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
     }
+    if (!this.#sourceRanges.adopt(actual)) return;
+    for (const [frontend, rules] of this.#candidates.owners)
+      this.#putSourceRangeList(frontendOf(rules, frontend));
+    for (const { rules } of this.#ranges.pieces()) this.#putSourceRangeList(rules);
+    this.#pings?.rewrite();
+  }
+
+  #putSourceRangeList(rules: FrontendRules): void {
+    const number = this.sourceRangeListOf(rules);
+    if (number !== undefined) this.#tracker.putElement(kindOf(rules.key).sourceRangeLists, rules.key, number);
   }
 
   /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
@@ -298,15 +342,16 @@ export class FamilyState {
     return this.#tracker.pending();
   }
 
-  /** As {@link DeltaTracker.writtenElements}, with one for each range that waits to be divided. */
-  get writtenElements(): number {
-    return this.#tracker.writtenElements + this.#ranges.changed;
+  /** As {@link DeltaTracker.work}, with one for each range that waits to be divided. */
+  get work(): number {
+    return this.#tracker.work + this.#ranges.changed;
   }
 
   /** Records that the kernel has the whole table. */
   committed(): void {
     this.#tracker.committed();
     this.ids.committed();
+    this.#sourceRanges.committed();
     this.#before.clear();
   }
 
@@ -352,16 +397,17 @@ export class FamilyState {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
     const kind = kindOf(key);
-    if (to?.guard !== undefined) this.#shared.addSourceRanges(to.guard);
+    const guard = to?.guard && this.#sourceRanges.add(to.guard);
     this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
-    this.#tracker.setElement(kind.firewallIPs, key, to?.guard && `jump ${to.guard.chain.name}`);
+    if (guard !== undefined || from?.guard !== undefined)
+      this.#tracker.setElement(kind.sourceRangeLists, key, guard);
     const lists = after && this.#rules.get(after.port.key)?.lists;
     if (after === undefined || to?.way === undefined || lists === undefined)
       this.#tracker.deleteElement(kind.lists, key);
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
     if (kind === PORTS) this.#pings?.replace(from, to);
-    if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
+    if (from?.guard !== undefined) this.#sourceRanges.remove(from.guard);
   }
 
   #putList(key: string, id: number): void {
@@ -387,7 +433,12 @@ export class FamilyState {
       else this.#tracker.deleteSet(spec.name);
     }
     this.#putStaticChains();
-    if (!isNeeded) for (const name of chains) this.#tracker.deleteChain(name);
+    if (isNeeded) return;
+    for (const name of chains) this.#tracker.deleteChain(name);
+    // They look into the maps of this part.
+    if (part === "ranges")
+      for (const name of [...this.table.chains.keys()].filter(isRangeBalancer))
+        this.#tracker.deleteChain(name);
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
@@ -403,8 +454,20 @@ export class FamilyState {
   }
 }
 
-/** The parts of the table that belong to lists of endpoints. */
-const PARTS_OF_LISTS = ["limits", "timeouts"] as const satisfies readonly TablePart[];
+/** Whether a chain balances over the endpoints of port ranges, or leads there. */
+function isRangeBalancer(chain: string): boolean {
+  return chain.startsWith("range-");
+}
+
+const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]);
+
+/** The parts of the table that single service ports need. */
+const PARTS_OF_SERVICES = ["limits", "timeouts", "sourceRanges"] as const satisfies readonly TablePart[];
+
+function needs({ lists, frontends }: ServicePortRules, part: (typeof PARTS_OF_SERVICES)[number]): boolean {
+  if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
+  return lists[part] !== undefined;
+}
 
 /** The elements of a service port that others may share, including those of its watched endpoints. */
 function* sharedElements({ shared, watched }: ServicePortRules): Generator<DesiredElement> {

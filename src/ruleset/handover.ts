@@ -3,7 +3,6 @@ import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
 import { type ElementsDelta, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
 import { elementsOf } from "../nft/elements.ts";
 import { onlyElements } from "../nft/transaction.ts";
-import { isOfSourceRanges } from "./sets.ts";
 
 /** Suffix of the names of temporary chains and maps: they translate while a table or a map is recreated. */
 const HANDOVER = "-handover";
@@ -58,27 +57,21 @@ export function mapHandover(deltas: readonly TableDelta[]): {
   });
   return {
     begin: parts.map(({ delta, maps, twice }) => ({
-      ...onlyElements(delta, [
-        ...delta.elements.filter(fillsSourceRanges),
-        ...maps.map(({ spec, added, intervals }) => ({
+      ...onlyElements(
+        delta,
+        maps.map(({ spec, added, intervals }) => ({
           spec: secondMap(spec),
           deleted: [],
           added: intervals?.anew === undefined ? added : elementsOf(intervals.anew),
         })),
-      ]),
-      addedSets: [...delta.addedSets.filter(isSourceRanges), ...maps.map(({ spec }) => secondMap(spec))],
+      ),
+      addedSets: maps.map(({ spec }) => secondMap(spec)),
       writtenChains: twice,
       changedChains: twice.map(({ name }) => name),
     })),
     main: deltas.map((delta) => {
       const part = parts.find((one) => one.delta === delta);
-      if (part === undefined) return delta;
-      const rest = delta.elements.filter((elements) => !fillsSourceRanges(elements));
-      return {
-        ...delta,
-        addedSets: delta.addedSets.filter((spec) => !isSourceRanges(spec)),
-        elements: rest.map(withUsers(part.twice)),
-      };
+      return part === undefined ? delta : { ...delta, elements: delta.elements.map(withUsers(part.twice)) };
     }),
     end: parts.map(({ delta, maps, once }) => ({
       ...onlyElements(delta, []),
@@ -87,15 +80,6 @@ export function mapHandover(deltas: readonly TableDelta[]): {
       changedChains: once.map(({ name }) => name),
     })),
   };
-}
-
-function isSourceRanges({ name }: SetSpec): boolean {
-  return isOfSourceRanges(name);
-}
-
-/** Whether a change only adds source ranges. The second maps lead to their chain, which drops all others. */
-function fillsSourceRanges({ spec, deleted }: ElementsDelta): boolean {
-  return isSourceRanges(spec) && deleted.length === 0;
 }
 
 /** Whether packets could miss intervals while a change takes effect. */

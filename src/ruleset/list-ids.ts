@@ -59,9 +59,6 @@ export function listId(servicePortId: number, way: Way): number {
   return servicePortId + WAYS.indexOf(way);
 }
 
-/** The first number of each list in `affinity-ids`, where both lists of a service port share its id. */
-export const FIRST_STICKY_NUMBER: Readonly<Record<ListName, number>> = { cluster: 0, local: 0x1_0000 };
-
 /** The second part of keys in `endpoints`, for each list that has the endpoint. */
 export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
 
@@ -79,9 +76,8 @@ export function numberElement(
   isSticky: boolean,
   { endpoints }: Pick<FrontendKind, "endpoints">,
 ): { readonly set: FrontendKind["endpoints"] | typeof AFFINITY_IDS; readonly key: string } {
-  return isSticky
-    ? { set: AFFINITY_IDS, key: joinParts(servicePortId, FIRST_STICKY_NUMBER[list] + number) }
-    : { set: endpoints, key: joinParts(listId(servicePortId, list), number) };
+  const key = joinParts(listId(servicePortId, list), number);
+  return { set: isSticky ? AFFINITY_IDS : endpoints, key };
 }
 
 /** The key in `endpoints` of an endpoint of a list with affinity. */
@@ -120,7 +116,7 @@ export function listNumber(servicePortId: number): number {
  * Ids of one kind. An id is used again only after the transaction that deletes it from the kernel. Memory
  * grows with the number of ids, not with their size, because the kernel may have any id.
  */
-class IdPool {
+export class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;

@@ -5,6 +5,7 @@ import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
+import { roundedAffinitySeconds } from "./setting-grids.ts";
 
 /** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
 export type LocalTraffic =
@@ -77,12 +78,15 @@ export interface FamilyContext {
 /** Everything else that rules depend on: one entry for each programmed family. */
 export type NodeContext = readonly FamilyContext[];
 
-/** Time that clients of a Service keep their endpoint, in seconds; 0 for no affinity. */
+/**
+ * Time that clients of a Service keep their endpoint, in seconds; 0 for no affinity. Rounded up to one of
+ * `AFFINITY_SECONDS`.
+ */
 export function affinitySecondsOf(
   { affinitySeconds }: Pick<Service, "affinitySeconds">,
   { maxAffinitySeconds }: Pick<FamilyContext, "maxAffinitySeconds">,
 ): number {
-  return Math.min(affinitySeconds, maxAffinitySeconds);
+  return affinitySeconds === 0 ? 0 : roundedAffinitySeconds(affinitySeconds, maxAffinitySeconds);
 }
 
 /** The context of a family; undefined if it is not programmed. */

@@ -2,9 +2,11 @@ import { assertNever } from "../base/errors.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
-import { type Balancer, balancerName, parseChainName, type Refusal, refusalOf } from "./chain-names.ts";
+import { chooserName, type Draw, type Refusal, refusalOf } from "./chain-names.ts";
+import { chainRole } from "./chain-roles.ts";
 import { frontendKey, nodePortKey, parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
+  CLIENTS_OF,
   LIST_NAMES,
   type ListName,
   listId,
@@ -14,11 +16,20 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import { FRONTEND_KINDS, type FrontendKind, kindOf, RANGES } from "./sets.ts";
+import {
+  AFFINITY_CHOOSERS,
+  AFFINITY_TIMEOUTS,
+  FRONTEND_KINDS,
+  type FrontendKind,
+  kindOf,
+  RANGES,
+} from "./sets.ts";
 
 /** A list of endpoints, read from a table. */
 export interface ProgrammedList {
-  readonly balancer: Balancer;
+  readonly draw: Draw;
+  /** Time that a client keeps its endpoint, in seconds; 0 for no affinity. */
+  readonly affinitySeconds: number;
   /** Endpoints as `address . port`; for a range, only addresses. */
   readonly targets: ReadonlySet<string>;
 }
@@ -39,7 +50,7 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
   const maps = kindOf(key);
   const id = listIdOf({ sets }, key);
   const refusal = refusalAt({ sets }, key);
-  const isGuarded = sets.get(maps.firewallIPs)?.elements.has(key) ?? false;
+  const isGuarded = sets.get(maps.sourceRangeLists)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
   const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
     const list = id && programmedList({ sets }, id, name, maps);
@@ -103,7 +114,7 @@ function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
   const found = new Set<string>();
-  for (const map of [RANGES.lists, RANGES.firewallIPs]) {
+  for (const map of [RANGES.lists, RANGES.sourceRangeLists]) {
     for (const key of sets.get(map)?.elements.keys() ?? []) {
       if (!key.startsWith(place)) continue;
       const { port: first, lastPort: last = first } = parseFrontendKey(key);
@@ -126,7 +137,9 @@ export function isSameFrontend(a: ProgrammedFrontend, b: ProgrammedFrontend): bo
 function isSameList(a: ProgrammedList | undefined, b: ProgrammedList | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   const isSameChoice =
-    balancerName(a.balancer) === balancerName(b.balancer) && a.targets.size === b.targets.size;
+    chooserName(a.draw) === chooserName(b.draw) &&
+    a.affinitySeconds === b.affinitySeconds &&
+    a.targets.size === b.targets.size;
   return isSameChoice && [...a.targets].every((target) => b.targets.has(target));
 }
 
@@ -142,15 +155,24 @@ function programmedList(
   name: ListName,
   maps: FrontendKind,
 ): ProgrammedList | undefined {
-  const verdict = sets.get(maps.balancers)?.elements.get(String(listId(servicePort, name)));
-  const role = parseChainName(verdictTarget(verdict ?? "") ?? "");
-  if (role?.kind !== "balancer") return undefined;
+  const roleAt = (map: string, id: number) => {
+    const verdict = sets.get(map)?.elements.get(String(id)) ?? "";
+    return chainRole(verdictTarget(verdict) ?? "");
+  };
+  const list = listId(servicePort, name);
+  const balancer = roleAt(maps.balancers, list);
+  const role = balancer?.kind === "affinity" ? roleAt(AFFINITY_CHOOSERS, list) : balancer;
+  if (role?.kind !== "draw" && role?.kind !== "choose") return undefined;
+  // A client has an entry for each list only if connections use both.
+  const timeout =
+    roleAt(AFFINITY_TIMEOUTS, servicePort + CLIENTS_OF[name]) ?? roleAt(AFFINITY_TIMEOUTS, servicePort);
   const targets = new Set<string>();
-  for (let number = 0; number < role.balancer.count; number++) {
+  for (let number = 0; number < role.draw.count; number++) {
     const { set, key } = numberElement(servicePort, name, number, isSticky, maps);
     const value = sets.get(set)?.elements.get(key);
     const target = isSticky ? sets.get(maps.endpoints)?.elements.get(memberKey(Number(value), name)) : value;
     if (target !== undefined) targets.add(target);
   }
-  return { balancer: role.balancer, targets };
+  const affinitySeconds = isSticky && timeout?.kind === "remember" ? timeout.seconds : 0;
+  return { draw: role.draw, affinitySeconds, targets };
 }

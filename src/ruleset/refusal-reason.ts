@@ -86,7 +86,7 @@ export function reasonAt(
 ): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
   const refusal = refusalAt(state.table, key);
   if (refusal !== undefined) return refusal === "refused" ? "no-endpoints" : "no-local-endpoints";
-  return has(state, kindOf(key).firewallIPs, key) ? "source-ranges" : "served";
+  return has(state, kindOf(key).sourceRangeLists, key) ? "source-ranges" : "served";
 }
 
 /** If every address of the node serves NodePorts, any address but a cluster IP may be one. */

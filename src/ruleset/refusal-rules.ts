@@ -2,7 +2,7 @@ import { concat, matches, meta } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import { packetFrontend, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { REFUSED } from "./sets.ts";
+import { PORT_PROTOCOLS, REFUSED } from "./sets.ts";
 
 /** The set that records refusals, and for how long after the client's last packet. Seconds. */
 export const REFUSAL_RECORD = { set: REFUSED, timeout: 3600 } as const;
@@ -29,5 +29,8 @@ export function recordingRules(
   return [[...conditions, record]];
 }
 
-/** Excludes other protocols: they have no ports, so their bytes would fill the set. */
-export const HAS_PORTS: Statement = matches(meta("l4proto"), { set: ["sctp", "tcp", "udp"] });
+/**
+ * Excludes protocols without ports. A named set, because each anonymous one is a set of the table, and the
+ * kernel looks at all sets of a table for each change.
+ */
+export const HAS_PORTS: Statement = matches(meta("l4proto"), `@${PORT_PROTOCOLS}`);

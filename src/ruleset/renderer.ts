@@ -79,8 +79,8 @@ export class Renderer {
    * hundred ports.
    * @param dirty the Services that changed, themselves or in their slices
    * @param excluded service ports that get no rules
-   * @param most maximum number of elements to write, exceeded by at most one service port; the rest waits for
-   * the next call
+   * @param most maximum work, as a number of elements (see {@link RulesetState.work}), exceeded by at most
+   * one service port; the rest waits for the next call
    */
   *updating(
     dirty: Iterable<ServiceName>,
@@ -113,6 +113,7 @@ export class Renderer {
 
   *#rendering(dirty: readonly ServiceName[], excluded: Excluded, most: number): Generator<undefined> {
     const { budgets } = this.state;
+    this.state.deleteStaleSourceRanges();
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       budgets.count(name, this.#cache.service(name), this.#cache.slices(name), this.#nodeContext);
@@ -149,10 +150,10 @@ export class Renderer {
   }
 
   /**
-   * Renders until `most` elements are written. Half of them are for the Services with the fewest elements, so
-   * that they do not wait for large ones. The rest are for the Service that waits longest, so that it is
-   * completed. A change of ranges may cost as much as all ranges, so two such changes never follow each other
-   * directly.
+   * Renders until there is work for `most` elements. Half of them are for the Services with the fewest
+   * elements, so that they do not wait for large ones. The rest are for the Service that waits longest, so
+   * that it is completed. A change of ranges may cost as much as all ranges, so two such changes never
+   * follow each other directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
     const isPause = this.#hasChangedRanges;
@@ -167,7 +168,7 @@ export class Renderer {
       [oldestFirst, most],
     ] as const) {
       for (const name of names) {
-        if (this.state.writtenElements >= limit) break;
+        if (this.state.work >= limit) break;
         if (!this.#waiting.has(name)) continue;
         yield* this.#renderService(name, excluded, limit);
       }
@@ -241,7 +242,7 @@ export class Renderer {
   }
 
   #isFull(most: number): boolean {
-    return most !== Number.POSITIVE_INFINITY && this.state.writtenElements >= most;
+    return most !== Number.POSITIVE_INFINITY && this.state.work >= most;
   }
 
   /** @returns false if it has to wait for the list id of a Service that waits, too */

@@ -5,14 +5,14 @@ import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
-import { balancerChain } from "./balancers.ts";
+import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
 import { clientLimitChain, clientLimitRefusal } from "./client-limits.ts";
 import { timeoutsFor } from "./connection-timeouts.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { LISTS, limitSpecs, setSpecs, sourceRangesSpec } from "./sets.ts";
+import { LISTS, limitSpecs, setSpecs, sourceRangesSpecs } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** A feature of nft and the kernel that our transactions need. */
@@ -73,6 +73,7 @@ const CONTEXT: FamilyContext = {
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
+const FIRST: Balancer = { ...PLAIN, count: 1 };
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
 
 /**
@@ -171,13 +172,14 @@ export function clientLimitFeatures(): RequiredFeatures {
   return { whole, features: [{ name: "limits of connections in sets", hint, transaction: whole }] };
 }
 
-/** A table with everything that Services can need. A set of source ranges needs only its declaration. */
+/** A table with everything that Services can need. */
 function sampleTable(context: FamilyContext): Table {
   const chains = [
-    ...staticChains(context),
-    ...[PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
+    ...staticChains(context, new Set(["sourceRanges"])),
+    ...[FIRST, PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
+    rememberChain(context.family, 60, true),
   ];
-  const specs = [...setSpecs(context), sourceRangesSpec("source-ranges-probe", context)];
+  const specs = [...setSpecs(context), ...sourceRangesSpecs(context)];
   const sets = specs.map((spec): [string, ElementSet] => [spec.name, { spec, elements: new Map() }]);
   return {
     family: context.family,

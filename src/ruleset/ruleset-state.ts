@@ -3,11 +3,12 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { splitParts } from "../nft/elements.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
-import { AFFINITY_IDS, ENDPOINTS, PING_IPS } from "./sets.ts";
+import { AFFINITY_IDS, ENDPOINTS, PING_IPS, PING_SOURCE_RANGE_LISTS, SOURCE_RANGES } from "./sets.ts";
 import { SharedBudgets } from "./shared-budgets.ts";
 
 /** How a state adopts the kernel's: see {@link RulesetState.adopt}. */
@@ -77,9 +78,24 @@ export class RulesetState {
     return this.#states().flatMap((state) => state.pending() ?? []);
   }
 
-  /** Number of elements written since the last commit. */
-  get writtenElements(): number {
-    return this.#states().reduce((sum, state) => sum + state.writtenElements, 0);
+  /** As {@link FamilyState.work}, of both families. */
+  get work(): number {
+    return this.#states().reduce((sum, state) => sum + state.work, 0);
+  }
+
+  /** Whether lists of source ranges wait to be deleted. */
+  get areSourceRangesStale(): boolean {
+    return this.#states().some((state) => state.areSourceRangesStale);
+  }
+
+  /** Does {@link FamilyState.deleteStaleSourceRanges} for both families. */
+  deleteStaleSourceRanges(): void {
+    for (const state of this.#states()) state.deleteStaleSourceRanges();
+  }
+
+  /** Deletes all of these lists: the kernel may refuse them. */
+  deleteAllStaleSourceRanges(): void {
+    while (this.areSourceRangesStale) this.deleteStaleSourceRanges();
   }
 
   /** Records that the kernel has the whole ruleset. */
@@ -142,7 +158,7 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
 export interface ElementOwners {
   /** The owners of an element: one, several of a shared one, none of the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
-  /** The service ports with these source ranges (chain or set) or timeouts (chain); none for other names. */
+  /** The service ports with these timeouts (chain or object); none for other names. */
   ofPart(name: string): readonly ServicePort[];
 }
 
@@ -151,6 +167,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const parts = new Map<string, ServicePort[]>();
   const pings = state.table.sets.get(PING_IPS)?.elements;
+  const ranges = new Map<string, ServicePort[]>();
   for (const { port, frontends, lists, shared: elements } of state.allServicePortRules()) {
     if (lists.timeouts !== undefined) addOwner(parts, lists.timeouts.chain.name, port);
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
@@ -158,12 +175,13 @@ export function elementOwners(state: FamilyState): ElementOwners {
       const { address = "" } = parseFrontendKey(key);
       if (pings?.has(address)) addOwner(shared, `${PING_IPS} ${address}`, port);
       if (guard === undefined) continue;
-      addOwner(parts, guard.chain.name, port);
-      addOwner(parts, guard.set.name, port);
+      addOwner(ranges, state.sourceRangeListOf({ key, guard }) ?? "", port);
     }
   }
   return {
     ofElement: (set, key) => {
+      if (set === SOURCE_RANGES) return ranges.get(splitParts(key)[1] ?? "") ?? [];
+      if (set === PING_SOURCE_RANGE_LISTS) return shared.get(`${PING_IPS} ${splitParts(key)[0]}`) ?? [];
       const owner = state.ownerOfElement(set, key);
       return owner === undefined ? (shared.get(`${set} ${key}`) ?? parts.get(set) ?? []) : [owner];
     },

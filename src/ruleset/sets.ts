@@ -1,5 +1,5 @@
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
-import { BALANCING, EXTERNAL, EXTERNAL_LOCAL } from "./chain-names.ts";
+import { BALANCING, EXTERNAL, EXTERNAL_LOCAL, SOURCE_RANGES_CHECK } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 
 /**
@@ -14,12 +14,22 @@ export const BALANCERS = "balancers";
 export const ENDPOINTS = "endpoints";
 /** With session affinity: list id and number to endpoint id. */
 export const AFFINITY_IDS = "affinity-ids";
+/** With session affinity: list id to the chain that draws one of its numbers. */
+export const AFFINITY_CHOOSERS = "affinity-choosers";
+/** With session affinity: the id of clients' entries to the chain that remembers clients for a time. */
+export const AFFINITY_TIMEOUTS = "affinity-timeouts";
 /** Service port id and client to endpoint id; filled by packets. */
 export const AFFINITY = "affinity-clients";
 /** Frontend to reject or drop. */
 export const NO_ENDPOINTS = "no-endpoint-services";
-/** Frontend to the chain that checks the source ranges of its Service. */
-export const FIREWALL_IPS = "firewall-ips";
+/** Frontend to the number of the list of source ranges that restricts it. */
+export const SOURCE_RANGE_LISTS = "source-range-lists";
+/** Prefixes of sources that a list allows: address, number of the list and length. */
+export const SOURCE_RANGES = "source-ranges";
+/** Address of a Service, and 0 to 15, to the number of a list of sources that get an answer to pings. */
+export const PING_SOURCE_RANGE_LISTS = "ping-source-range-lists";
+/** The protocols that have ports: constant. */
+export const PORT_PROTOCOLS = "port-protocols";
 /** Address of a Service with endpoints to the chain that answers echo requests; only if enabled. */
 export const PING_IPS = "ping-ips";
 /** Every cluster IP. */
@@ -63,16 +73,21 @@ export const VANISHED_SECONDS = 900;
 /** Extra time before the kernel deletes an endpoint, in case the daemon exited before doing so. Seconds. */
 export const VANISHED_MARGIN = 60;
 
-/** The name of one of our sets or maps. Each distinct list of source ranges has its own set. */
+/** The name of one of our sets or maps. */
 export type SetName =
   | typeof LISTS
   | typeof BALANCERS
   | typeof ENDPOINTS
   | typeof AFFINITY_IDS
+  | typeof AFFINITY_CHOOSERS
+  | typeof AFFINITY_TIMEOUTS
   | typeof AFFINITY
   | typeof NO_ENDPOINTS
-  | typeof FIREWALL_IPS
+  | typeof SOURCE_RANGE_LISTS
+  | typeof SOURCE_RANGES
   | typeof PING_IPS
+  | typeof PING_SOURCE_RANGE_LISTS
+  | typeof PORT_PROTOCOLS
   | typeof CLUSTER_IPS
   | typeof NODEPORT_IPS
   | typeof HAIRPIN_CONNECTIONS
@@ -83,8 +98,7 @@ export type SetName =
   | typeof CLIENT_LIMITS
   | typeof CLIENT_CONNECTIONS
   | typeof CLIENT_RATES
-  | typeof TIMEOUTS
-  | `source-ranges-${string}`;
+  | typeof TIMEOUTS;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
 export const PORTS = {
@@ -93,10 +107,16 @@ export const PORTS = {
   lists: LISTS,
   balancers: BALANCERS,
   endpoints: ENDPOINTS,
-  firewallIPs: FIREWALL_IPS,
+  sourceRangeLists: SOURCE_RANGE_LISTS,
   refusals: NO_ENDPOINTS,
   hairpins: HAIRPIN_CONNECTIONS,
-  chains: { balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL },
+  chains: {
+    balancing: BALANCING,
+    external: EXTERNAL,
+    externalLocal: EXTERNAL_LOCAL,
+    sourceRangesCheck: SOURCE_RANGES_CHECK,
+    sourceRangesAllowed: "source-ranges-allowed",
+  },
 } as const;
 
 /** The same for port ranges: interval maps, which a table has only while a Service has ranges. */
@@ -107,7 +127,7 @@ export const RANGES = {
   lists: "range-lists",
   balancers: "range-balancers",
   endpoints: "range-endpoints",
-  firewallIPs: "range-firewall-ips",
+  sourceRangeLists: "range-source-range-lists",
   /** Keyed by list id, so that a change of readiness changes one element, however many ranges there are. */
   refusals: "range-empty-lists",
   /** Connections of an endpoint to itself at any port: its address twice. */
@@ -118,6 +138,8 @@ export const RANGES = {
     balancing: "range-balancing",
     external: "range-external",
     externalLocal: "range-external-local",
+    sourceRangesCheck: "range-source-ranges-check",
+    sourceRangesAllowed: "range-source-ranges-allowed",
   },
 } as const;
 
@@ -136,8 +158,16 @@ const PORT_NAMES: ReadonlyMap<string, string> = new Map(
   namesOf(RANGES).map((name, index) => [name, namesOf(PORTS)[index] ?? name] as const),
 );
 
-function namesOf({ lists, balancers, endpoints, firewallIPs, refusals, hairpins, chains }: FrontendKind) {
-  return [lists, balancers, endpoints, firewallIPs, refusals, hairpins, ...Object.values(chains)];
+function namesOf({
+  lists,
+  balancers,
+  endpoints,
+  sourceRangeLists,
+  refusals,
+  hairpins,
+  chains,
+}: FrontendKind) {
+  return [lists, balancers, endpoints, sourceRangeLists, refusals, hairpins, ...Object.values(chains)];
 }
 
 /** The equivalent for ports of a set or chain for ranges; every other name is returned unchanged. */
@@ -146,13 +176,15 @@ export function portEquivalent(name: string): string {
 }
 
 const FRONTEND_SETS: ReadonlySet<string> = new Set([
-  ...FRONTEND_KINDS.flatMap(({ lists, firewallIPs }) => [lists, firewallIPs]),
+  ...FRONTEND_KINDS.flatMap(({ lists, sourceRangeLists }) => [lists, sourceRangeLists]),
   NO_ENDPOINTS,
   RANGES.explicitPorts,
 ]);
 const LIST_SETS: ReadonlySet<string> = new Set([
   ...FRONTEND_KINDS.flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
   AFFINITY_IDS,
+  AFFINITY_CHOOSERS,
+  AFFINITY_TIMEOUTS,
   AFFINITY,
   RANGES.refusals,
   CLIENT_LIMITS,
@@ -191,10 +223,10 @@ export function setSpecs({
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
   return [
+    { ...PLAIN, name: PORT_PROTOCOLS, key: ["inet_proto"] },
     { ...PLAIN, name: CLUSTER_IPS, key: [address] },
     { ...PLAIN, name: NODEPORT_IPS, key: [address] },
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
-    { ...PLAIN, name: FIREWALL_IPS, key: frontend, value: "verdict" },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
     ...(answerPing ? [{ ...PLAIN, name: PING_IPS, key: [address], value: "verdict" } as const] : []),
     ...(refusalLogSize === 0
@@ -221,6 +253,8 @@ export function setSpecs({
       counter: counters === "endpoints",
     },
     { ...PLAIN, name: AFFINITY_IDS, key: listEntry, value: ["classid"] },
+    { ...PLAIN, name: AFFINITY_CHOOSERS, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: AFFINITY_TIMEOUTS, key: ["classid"], value: "verdict" },
     {
       ...PLAIN,
       name: AFFINITY,
@@ -238,7 +272,7 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
   const key: DataType[] = [address, "inet_proto", "inet_service"];
   return [
     { ...PLAIN, name: RANGES.hairpins, key: [address, address] },
-    { ...PLAIN, name: RANGES.firewallIPs, key, value: "verdict", interval: true },
+    { ...PLAIN, name: RANGES.sourceRangeLists, key, value: ["classid"], interval: true },
     { ...PLAIN, name: RANGES.refusals, key: ["classid"], value: "verdict" },
     { ...PLAIN, name: RANGES.explicitPorts, key },
     { ...PLAIN, name: RANGES.lists, key, value: ["classid"], interval: true, counter: counters !== "off" },
@@ -279,15 +313,27 @@ export function limitSpecs({
 /** The map of one family that exists while a service port has timeouts. */
 export const TIMEOUTS_SPEC: NamedSetSpec = { ...PLAIN, name: TIMEOUTS, key: ["classid"], value: "verdict" };
 
-export function isOfSourceRanges(set: string): boolean {
-  return set.startsWith("source-ranges-");
-}
-
-export function sourceRangesSpec(
-  name: Extract<SetName, `source-ranges-${string}`>,
-  { family }: Pick<FamilyContext, "family">,
-): NamedSetSpec {
-  return { ...PLAIN, name, key: [family === "ip" ? "ipv4_addr" : "ipv6_addr"], interval: true };
+/** The sets and maps of one family that exist while a Service has source ranges. */
+export function sourceRangesSpecs({
+  family,
+  answerPing,
+}: Pick<FamilyContext, "family" | "answerPing">): NamedSetSpec[] {
+  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const frontend: DataType[] = [address, "inet_proto", "inet_service"];
+  return [
+    { ...PLAIN, name: SOURCE_RANGES, key: [address, "classid", "integer"] },
+    { ...PLAIN, name: SOURCE_RANGE_LISTS, key: frontend, value: ["classid"] },
+    ...(answerPing
+      ? [
+          {
+            ...PLAIN,
+            name: PING_SOURCE_RANGE_LISTS,
+            key: [address, "integer"] as DataType[],
+            value: ["classid"] as DataType[],
+          } as const,
+        ]
+      : []),
+  ];
 }
 
 /**

@@ -1,14 +1,10 @@
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { balancerChain } from "./balancers.ts";
-import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
+import type { ChainName } from "./chain-names.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
-import type { SourceRanges } from "./source-ranges.ts";
 
-/**
- * The chains, sets, timeouts and elements that service ports share. Each exists while a service port uses it.
- */
+/** The chains, timeouts and elements that service ports share. Each exists while a service port uses it. */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
   /** Number of users of a chain or element besides the first; only for those with several. */
@@ -19,29 +15,10 @@ export class SharedObjects {
     this.#tracker = tracker;
   }
 
-  /** Adds a user of a balancer's chain. */
-  addBalancer(balancer: Balancer): void {
-    this.addChain(balancerName(balancer), () => balancerChain(this.#tracker.table.family, balancer));
-  }
-
   /** Adds a user of a chain. @param made returns the chain, for the first user */
   addChain(name: ChainName, made: () => Chain): void {
     if (this.#tracker.table.chains.has(name)) this.#addUser(`chain ${name}`);
     else this.#tracker.putChain(made());
-  }
-
-  /** Adds a frontend with source ranges, and writes the rules of their chain. */
-  addSourceRanges({ chain, set, ranges }: SourceRanges): void {
-    if (this.#tracker.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
-    else this.#tracker.putSet(set, ranges);
-    this.#tracker.putChain(chain);
-  }
-
-  /** Removes a frontend with source ranges, and their chain and set with the last one. */
-  dropSourceRanges({ chain, set }: SourceRanges): void {
-    if (this.#dropUser(`chain ${chain.name}`)) return;
-    this.#tracker.deleteChain(chain.name);
-    this.#tracker.deleteSet(set.name);
   }
 
   /** Adds a service port with timeouts. */

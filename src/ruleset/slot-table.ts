@@ -1,8 +1,8 @@
 import { jhash, scaleHash, scatter } from "../base/jhash.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 
-/** Sizes of slot tables: primes below powers of two. The list of this node has the numbers from 65,536 on. */
-const SIZES = [251, 1021, 4093, 16381, 32749, 65521] as const;
+/** Sizes of slot tables: primes below powers of two. */
+export const SLOT_TABLE_SIZES = [251, 1021, 4093, 16381, 32749, 65521] as const;
 
 /** Minimum number of slots for each endpoint, or for the lightest, in tables up to {@link MOST_FOR_TEN}. */
 const SLOTS_EACH = 10;
@@ -56,7 +56,7 @@ export function slotCount(owners: readonly SlotOwner[]): number {
 export function slotCountOf({ count, sum, lightest }: Weights): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
   const least = Math.max(Math.min(SLOTS_EACH * count, MOST_FOR_TEN), LEAST_SLOTS_EACH * count, byWeight);
-  return SIZES.find((size) => size >= least) ?? 65521;
+  return SLOT_TABLE_SIZES.find((size) => size >= least) ?? 65521;
 }
 
 /** The tables in use, by their inputs: two ports of a Service have the same, and two Services may. */

@@ -1,22 +1,66 @@
-import { intervalText, joinIntervals, parseInterval } from "../base/address-interval.ts";
-import type { Family } from "../base/family.ts";
+import {
+  type AddressInterval,
+  addressText,
+  addressWidth,
+  joinIntervals,
+  parseInterval,
+  prefixesOf,
+} from "../base/address-interval.ts";
+import { type ByFamily, byFamily, type Family } from "../base/family.ts";
 import { cidrContains } from "../model/ip.ts";
 import type { Service } from "../model/service.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import { differs } from "../nft/ast/expression.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
-import { type FirewallName, firewallNames } from "./chain-names.ts";
-import { sourceAddress } from "./keys.ts";
+import { assign, concat, lookup, masked, matches, randomNumber } from "../nft/ast/expression.ts";
+import type { Rule, Statement } from "../nft/ast/json.ts";
+import { joinParts } from "../nft/elements.ts";
+import { REGISTER } from "./balancers.ts";
+import { digest, type StaticChain } from "./chain-names.ts";
+import { packetFrontendKey, sourceAddress } from "./keys.ts";
+import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { recordingRules } from "./refusal-rules.ts";
-import { type NamedSetSpec, sourceRangesSpec } from "./sets.ts";
+import { type FrontendKind, SOURCE_RANGES } from "./sets.ts";
 
-/** The chain that enforces source ranges, and the set with these: one pair for each distinct list. */
+/**
+ * The source ranges of frontends. All lists share one set; a frontend leads to the number of its list. A list
+ * never changes: a Service with other ranges gets the number of another list.
+ */
 export interface SourceRanges {
-  readonly chain: Chain & { readonly name: FirewallName };
-  readonly set: NamedSetSpec;
-  /** The keys of the set's elements: ascending, with overlapping and adjacent ranges joined. */
-  readonly ranges: readonly string[];
+  /** Identifies the list: equal ranges have equal ids. */
+  readonly id: string;
+  /** The allowed addresses as `10.0.0.0/8`, with lengths of {@link PREFIX_LENGTHS}; none overlap. */
+  readonly prefixes: readonly string[];
+}
+
+/**
+ * The lengths of prefixes in the set. A rule looks up each, in this order, the most common first. Other
+ * prefixes are divided into those of the next longer length: 2 in IPv4, up to 8 in IPv6.
+ *
+ * A set of intervals would need one lookup, but the kernel compares each element that it deletes with all
+ * others: 64 of 96,000 take 1 to 2 s (6.18), in a hash table 6 ms.
+ */
+const PREFIX_LENGTHS: ByFamily<readonly number[]> = {
+  ip: [32, 24, 16, 8, 28, 22, 20, 30, 26, 18, 12, 14, 10, 6, 4, 2],
+  ip6: [
+    128, 64, 48, 32, 56, 60, 40, 44, 36, 52, 28, 24, 20, 16, 12, 8, 4, 124, 120, 116, 112, 108, 104, 100, 96,
+    92, 88, 84, 80, 76, 72, 68,
+  ],
+};
+
+/** The same, ascending. */
+const ASCENDING_LENGTHS = byFamily((family) => PREFIX_LENGTHS[family].toSorted((a, b) => a - b));
+
+/** The numbers of lists, in the register: no id of a list of endpoints is one of them. */
+export const FIRST_SOURCE_RANGE_LIST = 0x8100_0000;
+/** Maximum number of lists. */
+export const MOST_SOURCE_RANGE_LISTS = 0x00ff_ffff;
+
+/** In place of the number of a list: all sources are allowed. */
+export const ALLOWS_ALL = LEAST_REGISTER_VALUE;
+
+/** Whether a value is the number of a list. */
+export function isListNumber(value: number): boolean {
+  return value > FIRST_SOURCE_RANGE_LIST && value <= FIRST_SOURCE_RANGE_LIST + MOST_SOURCE_RANGE_LISTS;
 }
 
 /** The source ranges of Services, by context. All ports of a Service share them. */
@@ -32,7 +76,7 @@ const known = new WeakMap<FamilyContext, WeakMap<Service, SourceRanges | undefin
  * @param before the Service before a change
  */
 export function sourceRanges(
-  { service }: ServicePort,
+  { service }: Pick<ServicePort, "service">,
   context: FamilyContext,
   before?: Service,
 ): SourceRanges | undefined {
@@ -44,7 +88,7 @@ export function sourceRanges(
   known.set(context, ofContext);
   if (!ofContext.has(service)) {
     const isSame = before !== undefined && ofContext.has(before) && haveSameRanges(before, service, family);
-    ofContext.set(service, isSame ? ofContext.get(before) : guardOf(service, context));
+    ofContext.set(service, isSame ? ofContext.get(before) : rangesOf(service, context));
   }
   return ofContext.get(service);
 }
@@ -56,26 +100,104 @@ function haveSameRanges(a: Service, b: Service, family: Family): boolean {
   });
 }
 
-function guardOf(service: Service, context: FamilyContext): SourceRanges | undefined {
-  const { family, nodeAddress } = context;
+function rangesOf(service: Service, { family, nodeAddress }: FamilyContext): SourceRanges | undefined {
   const cidrs = service.loadBalancerSourceRanges[family];
   const allowsNode = nodeAddress !== "" && cidrs.some((cidr) => cidrContains(cidr, nodeAddress));
-  const ranges = joinedRanges(family, allowsNode ? [...cidrs, ...service.loadBalancerIPs[family]] : cidrs);
-  if (ranges.length === 1 && ranges[0]?.endsWith("/0")) return undefined;
-  const names = firewallNames(ranges.join());
-  const isForbidden = differs(sourceAddress(family), `@${names.set}`);
-  return {
-    chain: {
-      name: names.chain,
-      rules: [...recordingRules(context, isForbidden), [isForbidden, { drop: null }]],
-    },
-    set: sourceRangesSpec(names.set, context),
-    ranges,
-  };
+  const ranges = allowsNode ? [...cidrs, ...service.loadBalancerIPs[family]] : cidrs;
+  const joined = joinIntervals(ranges.map((range) => parseInterval(family, range)));
+  const [first] = joined;
+  const most = (1n << BigInt(addressWidth(family))) - 1n;
+  if (first !== undefined && first.first === 0n && first.last === most) return undefined;
+  const prefixes = joined.flatMap((interval) => dividedPrefixes(family, interval));
+  return { id: listIdentity(prefixes), prefixes };
 }
 
-function joinedRanges(family: Family, ranges: readonly string[]): readonly string[] {
-  return joinIntervals(ranges.map((range) => parseInterval(family, range))).map((one) =>
-    intervalText(family, one),
-  );
+/** Divides an interval into prefixes that the set can have. */
+function dividedPrefixes(family: Family, interval: AddressInterval): string[] {
+  const prefixes = prefixesOf(addressWidth(family), ASCENDING_LENGTHS[family], interval);
+  return prefixes.map(({ first, length }) => `${addressText(family, first)}/${length}`);
+}
+
+/** The number of elements for some ranges at the most, which joining may reduce. @param ranges CIDRs */
+export function mostElements(family: Family, ranges: readonly string[]): number {
+  let count = counted.get(ranges);
+  if (count !== undefined) return count;
+  count = 0;
+  for (const range of ranges) {
+    const length = Number(range.slice(range.indexOf("/") + 1));
+    const divided = ASCENDING_LENGTHS[family].find((one) => one >= length) ?? length;
+    count += 2 ** (divided - length);
+  }
+  counted.set(ranges, count);
+  return count;
+}
+
+const counted = new WeakMap<readonly string[], number>();
+
+/** Identifies a list by its prefixes, in any order. */
+export function listIdentity(prefixes: readonly string[]): string {
+  return digest(prefixes.toSorted().join());
+}
+
+/** The key of an element of {@link SOURCE_RANGES}: `10.0.0.0 . 2164260865 . 8`. */
+export function sourceRangeKey(number: number, prefix: string): string {
+  const slash = prefix.indexOf("/");
+  return joinParts(prefix.slice(0, slash), number, prefix.slice(slash + 1));
+}
+
+/** Sends packets on whose source a list allows; the register has its number. */
+function allowedRules(family: Family, end: Statement): Rule[] {
+  return PREFIX_LENGTHS[family].map((length) => {
+    const source = length === addressWidth(family) ? sourceAddress(family) : networkOf(family, length);
+    return [matches(concat(source, REGISTER, randomNumber(1, length)), `@${SOURCE_RANGES}`), end];
+  });
+}
+
+/** The first bits of the packet's source. nft accepts a mask only in the first part of a key. */
+function networkOf(family: Family, length: number) {
+  const width = BigInt(addressWidth(family));
+  const mask = ((1n << BigInt(length)) - 1n) << (width - BigInt(length));
+  return masked(sourceAddress(family), addressText(family, mask));
+}
+
+/**
+ * Sends a packet with an external way in the register to the check of source ranges, if its frontend has
+ * any.
+ */
+export function toSourceRangesCheck({ family }: FamilyContext, kind: FrontendKind): Rule {
+  const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.sourceRangeLists));
+  return [list, { jump: { target: kind.chains.sourceRangesCheck } }];
+}
+
+/**
+ * The chain that drops packets with the number of a list in the register, unless this allows their source,
+ * and the chain that then puts the external way back into the register. If the frontend is gone meanwhile,
+ * the number stays there, and nothing serves the packet.
+ */
+export function sourceRangesChecks(context: FamilyContext, kind: FrontendKind): readonly StaticChain[] {
+  const { family } = context;
+  const { sourceRangesCheck, sourceRangesAllowed } = kind.chains;
+  return [
+    {
+      name: sourceRangesAllowed,
+      rules: [[assign(REGISTER, lookup(packetFrontendKey(family), kind.lists))]],
+    },
+    {
+      name: sourceRangesCheck,
+      rules: [
+        ...allowedRules(family, { goto: { target: sourceRangesAllowed } }),
+        ...recordingRules(context),
+        [{ drop: null }],
+      ],
+    },
+  ];
+}
+
+/**
+ * A chain that goes to another one if a list allows the packet's source; the register has its number, or
+ * {@link ALLOWS_ALL}.
+ */
+export function allowedChain(family: Family, name: StaticChain["name"], target: string): StaticChain {
+  const end: Statement = { goto: { target } };
+  return { name, rules: [[matches(REGISTER, ALLOWS_ALL), end], ...allowedRules(family, end)] };
 }

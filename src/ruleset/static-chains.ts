@@ -10,7 +10,7 @@ import {
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
-import { pingChains, pingRules } from "./answer-ping.ts";
+import { PING_CHECKS, pingChains, pingChecks, pingRules } from "./answer-ping.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import {
@@ -49,17 +49,26 @@ import {
   PORTS,
   RANGES,
   rangeSpecs,
+  sourceRangesSpecs,
   TIMEOUTS_SPEC,
   vanishedSpecs,
   watchSpecs,
 } from "./sets.ts";
+import { sourceRangesChecks, toSourceRangesCheck } from "./source-ranges.ts";
 import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
- * The sets and chains that a table has only while Services need them: for port ranges, watched endpoints,
- * client limits, connection timeouts, and endpoints whose connections are reset.
+ * The sets and chains that a table has only while Services need them: for source ranges, port ranges, watched
+ * endpoints, client limits, connection timeouts, and endpoints whose connections are reset.
  */
 export const TABLE_PARTS = {
+  sourceRanges: {
+    specs: sourceRangesSpecs,
+    chains: [
+      ...FRONTEND_KINDS.flatMap(({ chains }) => [chains.sourceRangesCheck, chains.sourceRangesAllowed]),
+      ...PING_CHECKS,
+    ],
+  },
   ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
   watching: { specs: watchSpecs, chains: [COUNT_ATTEMPTS, COUNT_ANSWERS] },
   limits: { specs: limitSpecs, chains: [CLIENT_LIMIT_REFUSAL] },
@@ -91,6 +100,7 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChai
     ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
     ...(parts.has("limits") ? [clientLimitRefusal(context)] : []),
     ...pingChains(context),
+    ...(parts.has("sourceRanges") ? pingChecks(context) : []),
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
@@ -113,6 +123,8 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChai
 function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<TablePart>): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
   const limits = parts.has("limits") ? [CHECK_CLIENT_LIMITS] : [];
+  const areGuarded = parts.has("sourceRanges");
+  const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...limits];
   return [
     {
       name: balancing,
@@ -124,7 +136,8 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
         [toBalancer(kind)],
       ],
     },
-    { name: external, rules: externalRules(context, kind, limits) },
+    { name: external, rules: externalRules(context, kind, checks) },
+    ...(areGuarded ? sourceRangesChecks(context, kind) : []),
     { name: externalLocal, rules: externalLocalRules(context, kind) },
   ];
 }
@@ -209,13 +222,12 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
 }
 
 /**
- * Enforces source ranges, then client limits: forbidden clients are not counted. The policy "Cluster"
- * masquerades, so that answers come back through this node.
+ * The policy "Cluster" masquerades, so that answers come back through this node.
+ * @param checks of source ranges, then of client limits: forbidden clients are not counted
  */
-function externalRules(context: FamilyContext, kind: FrontendKind, limits: readonly Rule[]): Rule[] {
+function externalRules(context: FamilyContext, kind: FrontendKind, checks: readonly Rule[]): Rule[] {
   return [
-    [verdictMap(packetFrontendKey(context.family), kind.firewallIPs)],
-    ...limits,
+    ...checks,
     [hasBit(LOCAL_BIT), { goto: { target: kind.chains.externalLocal } }],
     [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
   ];

@@ -192,6 +192,7 @@ function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, sus
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
     apply(trial, suspects, new Set(selection));
+    trial.deleteAllStaleSourceRanges();
     trial.cutRanges();
     return trial.ruleset;
   };

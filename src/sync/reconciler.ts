@@ -378,6 +378,7 @@ export class Reconciler {
 
   #takeOut(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
+    this.state.deleteAllStaleSourceRanges();
     this.state.cutRanges();
   }
 }

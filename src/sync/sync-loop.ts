@@ -199,7 +199,7 @@ export class SyncLoop {
       const outcome = await syncing;
       for (const end of moments) end();
       const brought = tracker.synced(changes, outcome.waiting);
-      if (outcome.waiting.size > 0) this.#parts.runner.request();
+      if (outcome.waiting.size > 0 || reconciler.state.areSourceRangesStale) this.#parts.runner.request();
       const times = {
         startedAt,
         endedAt: endedAt(),

@@ -341,6 +341,16 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       expect(await remembered()).toHaveLength(CLIENTS.length);
     });
 
+    test("is at least the Service's and at most a tenth longer", async () => {
+      for (const affinitySeconds of [7000, 7300]) {
+        await node.program(sticky(elsewhere, { affinitySeconds }));
+        await endpointOf("pod1");
+        const [{ expiresMs = 0 } = {}] = await remembered();
+        expect(expiresMs / 1000).toBeGreaterThan(affinitySeconds - 60);
+        expect(expiresMs / 1000).toBeLessThanOrEqual(affinitySeconds * 1.1);
+      }
+    });
+
     test("expires: the entry is deleted, and the client is balanced again", async () => {
       await node.program(sticky(elsewhere, { affinitySeconds: 1 }));
       const connect = () => node.answers({ from: "pod1", to: clusterIP, port: 80, proto: "tcp", n: 1 });

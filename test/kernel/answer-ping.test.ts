@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { localEndpoint, type ServiceOptions, testNodeContext } from "../support/build.ts";
+import { localEndpoint, port, type ServiceOptions, testNodeContext } from "../support/build.ts";
 import type { Outcome } from "../support/lab/outcome.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { answered, dropped, objects, type PacketRow, packetTable, refused } from "../support/packet-table.ts";
@@ -47,11 +47,36 @@ const LOCAL_HERE: ServiceOptions = {
   clusterIPs: ["10.96.3.5", "fd00:10:96::305"],
   loadBalancerIPs: ["203.0.113.35", "fd00:1b::35"],
 };
+/** Two Services that share an address have source ranges of their own. */
+const SHARED = ["203.0.113.36", "fd00:1b::36"] as const;
+const FIRST: ServiceOptions = {
+  name: "first",
+  clusterIPs: ["10.96.3.6", "fd00:10:96::306"],
+  loadBalancerIPs: SHARED,
+  sourceRanges: ["192.0.2.200/32", "fd00:c0::200/128"],
+};
+const SECOND_PORT: ServiceOptions = {
+  ...FIRST,
+  name: "second",
+  clusterIPs: ["10.96.3.7", "fd00:10:96::307"],
+  ports: [port(81)],
+  sourceRanges: ["10.244.1.8/29", "fd00:244:1::11/128"],
+};
+const GUARDED_LOCAL: ServiceOptions = {
+  ...LOCAL,
+  name: "guarded-local",
+  clusterIPs: ["10.96.3.8", "fd00:10:96::308"],
+  loadBalancerIPs: ["203.0.113.38", "fd00:1b::38"],
+  sourceRanges: ["192.0.2.200/32", "10.244.1.11/32", "fd00:c0::200/128", "fd00:244:1::11/128"],
+};
 const OBJECTS = objects(
   [WEB, ...ENDPOINTS],
   [EMPTY],
   [GUARDED, ...ENDPOINTS],
   [LOCAL, ...ENDPOINTS],
+  [FIRST, ...ENDPOINTS],
+  [SECOND_PORT, ...ENDPOINTS],
+  [GUARDED_LOCAL, ...ENDPOINTS],
   [
     LOCAL_HERE,
     { endpoints: [localEndpoint("10.244.1.12")] },
@@ -103,6 +128,20 @@ packetTable(() => node, "with --answer-ping", OBJECTS, ON, [
   ...rows("source ranges allow", ["ext2", "pod1"], ["203.0.113.33", "fd00:1b::33"]),
   ...rows("source ranges do not allow", ["ext", "node2", "pod3"], ["203.0.113.33", "fd00:1b::33"], dropped),
   ...rows("source ranges do not hold for cluster IPs", ["ext", "pod3"], ["10.96.3.3", "fd00:10:96::303"]),
+  ...rows("source ranges of either Service at an address allow", ["ext2", "pod1", "pod5"], [SHARED[0]]),
+  ...rows("source ranges of either Service at an address allow", ["ext2", "pod1"], [SHARED[1]]),
+  ...rows("source ranges of no Service at an address allow", ["ext", "node2", "pod6"], SHARED, dropped),
+  ...rows(
+    "external Local policy without a local endpoint, and source ranges allow",
+    ["pod1"],
+    ["203.0.113.38", "fd00:1b::38"],
+  ),
+  ...rows(
+    "external Local policy without a local endpoint, or source ranges do not allow",
+    ["ext2", "ext", "pod3"],
+    ["203.0.113.38", "fd00:1b::38"],
+    dropped,
+  ),
   ...rows("Local policy with a local endpoint answers", EVERYWHERE, [
     ...["10.96.3.5", "fd00:10:96::305", "203.0.113.35", "fd00:1b::35"],
   ]),

@@ -46,6 +46,9 @@ function service(name: string, clusterIP: string, timeouts: string | undefined):
 
 const TABLE = ["ip", "nft-proxy"] as const;
 
+/** In listings: the map, chains and objects of connection timeouts. */
+const OF_TIMEOUTS = /(?<!affinity-)timeouts/;
+
 /** Returns the name of the only object with timeouts. */
 async function object(): Promise<string> {
   const [, name = ""] = /ct timeout (timeouts-\w+)/.exec(await lab.nft("list", "table", ...TABLE)) ?? [];
@@ -138,7 +141,7 @@ test("a changed and a removed annotation take effect, and leave no object", asyn
   annotate(undefined);
   // Both objects go with their chains.
   await lab.converged(CONTEXT);
-  expect(await lab.nft("list", "ruleset")).not.toContain("timeouts");
+  expect(await lab.nft("list", "ruleset")).not.toMatch(OF_TIMEOUTS);
   annotate("tcp-established=2h");
 });
 
@@ -148,7 +151,7 @@ test("an invalid annotation is reported by an Event, and the option disables all
   await expect.poll(reasons, PATIENCE).toContain("InvalidConnectionTimeouts");
   await daemon.stop();
   daemon = start("--connection-timeouts=off");
-  await expect.poll(() => lab.nft("list", "ruleset"), PATIENCE).not.toContain("timeouts");
+  await expect.poll(() => lab.nft("list", "ruleset"), PATIENCE).not.toMatch(OF_TIMEOUTS);
   await daemon.saying(
     "served without its connection timeouts: the option --connection-timeouts is off, or this node's kernel cannot set them",
   );
@@ -159,6 +162,6 @@ test("an invalid annotation is reported by an Event, and the option disables all
 test("cleanup deletes the objects with the tables", async () => {
   await daemon.stop();
   await lab.lab.mustRun("node", [process.execPath, bundle, "cleanup"]);
-  expect(await lab.nft("list", "ruleset")).not.toContain("timeouts");
+  expect(await lab.nft("list", "ruleset")).not.toMatch(OF_TIMEOUTS);
   daemon = start();
 });

@@ -1,9 +1,13 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execaSync } from "execa";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { HostFinding } from "../../src/inspect/doctor/finding.ts";
+import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
+import { ConstantFlows } from "../support/constant-flows.ts";
 import {
   IPTABLES_VARIANTS,
   iptables,
@@ -14,19 +18,23 @@ import {
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { loadScenario, type Scenario } from "../support/lab/scenario.ts";
+import { addressesOf } from "../support/lab/topology.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 
-/** Builds the earlier version for upgrade tests, and prints its path. */
+/** Builds an earlier version for upgrade tests, and prints its path. */
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
 let lab: Lab;
 let town: Scenario;
+/** The versions of scripts/get-release.sh. */
 let oldBundle: string;
+let manyChains: string;
 beforeAll(async () => {
   oldBundle = execaSync(BUILD_RELEASE).stdout;
+  manyChains = execaSync(BUILD_RELEASE, ["many-chains"]).stdout;
   [lab, town] = await Promise.all([createLab(), loadScenario("town")]);
-  // The first run builds the earlier version.
+  // The first run builds the earlier versions.
 }, 600_000);
 afterAll(() => lab?.close());
 beforeEach(async () => {
@@ -248,5 +256,80 @@ describe("a node with the tables of an earlier version", () => {
     // ones.
     expect((await faultsDuring(applyOld)).length).toBeLessThan(2);
     expect(await node("nft", "list", "table", "ip", "nft-proxy")).toContain("map service-ips");
+  });
+});
+
+describe("a node with chains for each setting of session affinity and each list of source ranges", () => {
+  const [STICKY, GUARDED] = ["10.96.8.8", "203.0.113.75"] as const;
+  const DNS = { port: 53, protocol: "UDP", targetPort: 53 } as const;
+  const ENDPOINTS = ["10.244.1.11", "10.244.1.12", "10.244.2.11", "10.244.2.12", "10.244.3.11"];
+  // The longest list of source ranges is too long for the argument of a command.
+  const RANGES = ["192.0.2.128/25", ...Array.from({ length: 200 }, (_, n) => `20.0.${n}.0/27`)];
+  let directory: string;
+  let from: readonly string[];
+  beforeAll(async () => {
+    const timeout = { clientIP: { timeoutSeconds: 7000 } };
+    const spec = { sessionAffinity: "ClientIP", sessionAffinityConfig: timeout };
+    const sticky = apiService("sticky", { clusterIP: STICKY, ports: [DNS], spec });
+    const ranges = { type: "LoadBalancer", loadBalancerSourceRanges: RANGES };
+    const guarded = {
+      ...apiService("guarded", { clusterIP: "10.96.8.9", ports: [DNS], spec: ranges }),
+      status: { loadBalancer: { ingress: [{ ip: GUARDED, ipMode: "VIP" }] } },
+    };
+    const slices = ["sticky", "guarded"].map((name) => apiSlice(name, ENDPOINTS, [DNS]));
+    directory = mkdtempSync(join(tmpdir(), "migration-"));
+    const file = join(directory, "shop.json");
+    writeFileSync(file, apiListText([sticky, guarded], slices));
+    from = ["--from", townObjects("town"), "--from", file, ...townFlags];
+    // The clients use thousands of ports each second. Each must be a new flow when they use it again.
+    await node("sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=2");
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  const old = () => node(process.execPath, manyChains, "apply", ...from);
+  const current = () => nftProxy("apply", ...from);
+  const listed = async () => (await node("nft", "list", "ruleset")).split("\n");
+
+  /** The chains and sets of the earlier version that this one does not have. */
+  const isOfOldLayout = (line: string) =>
+    /^\t(?:chain|set|map) (?:range-)?(?:firewall-|ping-[\da-f]|source-ranges-[\da-f]{20}|affinity-(?:both-)?(?:local-)?\d)/.test(
+      line,
+    );
+
+  /** The endpoints of each client of the sticky Service. */
+  async function stickyEndpoints(): Promise<readonly string[]> {
+    await node("conntrack", "-F");
+    const clients = ["pod1", "pod2", "pod3", "pod4", "node", "ext", "ext2"] as const;
+    const probe = { to: STICKY, port: 53, proto: "udp", n: 8 } as const;
+    const answers = await lab.observe(clients.map((client) => ({ ...probe, id: client, from: client })));
+    return clients.map((client) => {
+      const endpoints = Object.keys(answers.get(client) ?? {}).map((answer) => answer.split(" ")[0]);
+      return `${client} ${[...new Set(endpoints)].join()}`;
+    });
+  }
+
+  test("gets the tables of this version while every connection is answered and no forbidden client is let in, and keeps nothing of the earlier one", async () => {
+    await old();
+    expect((await listed()).filter(isOfOldLayout).length).toBeGreaterThan(4);
+    const before = await stickyEndpoints();
+    for (const each of before) expect(each).toMatch(/^\w+ 10\.244\.\d\.\d+$/);
+    const machine = "ext";
+    const [allowed, forbidden] = [addressesOf("ext2").v4, addressesOf("ext").v4];
+    const flows = await Promise.all([
+      ConstantFlows.start(lab, { machine, source: allowed, address: GUARDED, port: 53, isServed: true }),
+      ConstantFlows.start(lab, { machine, source: allowed, address: STICKY, port: 53, isServed: true }),
+      ConstantFlows.start(lab, { machine, source: forbidden, address: GUARDED, port: 53, isServed: false }),
+    ]);
+    // The flows keep the processors busy.
+    const probes = steadyProbes().map((probe) => ({ ...probe, wait: 10 }));
+    expect(await faultsDuring(current, probes)).toEqual([]);
+    const [served, sticky, refused] = await Promise.all(flows.map((flow) => flow.end()));
+    expect(served?.answered).toBe(served?.sent);
+    expect(sticky?.answered).toBe(sticky?.sent);
+    expect(refused?.answered).toBe(0);
+    for (const counts of [served, sticky, refused]) expect(counts?.sent).toBeGreaterThan(1000);
+    expect((await listed()).filter(isOfOldLayout)).toEqual([]);
+    expect(await lab.exec([process.execPath, bundle, "diff", ...from])).toMatchObject({ exitCode: 0 });
+    expect(await stickyEndpoints()).toEqual(before);
   });
 });

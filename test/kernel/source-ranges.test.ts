@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addressText, addressWidth, parseInterval } from "../../src/base/address-interval.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { splitParts } from "../../src/nft/elements.ts";
+import { SOURCE_RANGES_CHECK } from "../../src/ruleset/chain-names.ts";
+import { SOURCE_RANGES } from "../../src/ruleset/sets.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
 import {
   type Objects,
@@ -124,45 +128,59 @@ function ofClients(ext: Outcome, ext2: Outcome, ...addresses: readonly string[])
   );
 }
 
-/** Counts the kernel's sets of source ranges, and the chains that use them. */
-async function guards(family: Family): Promise<{ readonly sets: number; readonly chains: number }> {
+/** Counts the lists of source ranges in the kernel; undefined if it has no set of them. */
+async function lists(family: Family): Promise<number | undefined> {
   const table = parseListing(readListing(await node.nft("-j", "list", "table", family, "nft-proxy")))[family];
-  return {
-    sets: [...(table?.sets.keys() ?? [])].filter((name) => name.startsWith("source-ranges-")).length,
-    chains: [...(table?.chains.keys() ?? [])].filter((name) => name.startsWith("firewall-")).length,
-  };
+  const set = table?.sets.get(SOURCE_RANGES);
+  expect(table?.chains.has(SOURCE_RANGES_CHECK)).toBe(set !== undefined);
+  return set && new Set([...set.elements.keys()].map((key) => splitParts(key)[1])).size;
 }
 
 describe.each(FAMILIES)("source ranges (%s)", (family) => {
   const { first, second, clusterIPs, ranges, sameRanges, otherRanges } = ADDRESSES[family];
 
-  test("that two Services share are one set and one chain, and restrict both Services", async () => {
+  test("that two Services share are one list, and restrict both Services", async () => {
     await node.program(cluster(family, { ranges, others: sameRanges }));
-    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    expect(await lists(family)).toBe(1);
     expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
   });
 
   test("still restrict a Service after another Service that shared them is changed or deleted", async () => {
     await node.program(cluster(family, { ranges, others: otherRanges }));
-    expect(await guards(family)).toEqual({ sets: 2, chains: 2 });
+    expect(await lists(family)).toBe(2);
     expect(await outcomes(first, second)).toEqual({
       ...ofClients(dropped, served, first),
       ...ofClients(served, dropped, second),
     });
     await node.follow(cluster(family, { ranges, others: sameRanges }));
-    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
+    // The list that no Service has any more is deleted with the next change.
     await node.follow(cluster(family, { ranges }));
-    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    expect(await lists(family)).toBe(1);
     expect(await outcomes(first)).toEqual(ofClients(dropped, served, first));
+    expect(await node.differences()).toEqual([]);
   });
 
-  test("are removed with the last Service that has them", async () => {
+  test("are removed with the last Service that has them, and packets are no longer checked", async () => {
     await node.program(cluster(family, { ranges, others: sameRanges }));
     await node.follow(cluster(family, { ranges: [], others: sameRanges }));
-    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
-    await node.follow(cluster(family, { ranges: [], others: [] }));
-    expect(await guards(family)).toEqual({ sets: 0, chains: 0 });
+    expect(await lists(family)).toBe(1);
+    // Their elements are deleted first.
+    for (const _ of [1, 2]) await node.follow(cluster(family, { ranges: [], others: [] }));
+    expect(await lists(family)).toBeUndefined();
     expect(await outcomes(first, second)).toEqual(ofClients(served, served, first, second));
+  });
+
+  test("of 64 and of 65 prefixes that two Services share are one list, and restrict both Services", async () => {
+    for (const count of [64, 65, 64]) {
+      const list = [...ranges.slice(-1), ...MANY[family].slice(1, count)];
+      await node.follow(cluster(family, { ranges: list, others: list }));
+      expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
+      expect(await node.differences()).toEqual([]);
+    }
+    await node.program(cluster(family, { ranges: sameRanges, others: sameRanges }));
+    expect(await lists(family)).toBe(1);
+    expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
   });
 
   test("of a Service without endpoints drop clients that are not allowed, and allowed ones are refused", async () => {
@@ -214,6 +232,49 @@ const CONNECT = `
   }
 `;
 
+/**
+ * Connects to the first Service from many addresses of the client outside. Returns the sorted lines of
+ * {@link CONNECT}.
+ */
+async function answered(lab: Lab, family: Family, sources: readonly string[]): Promise<readonly string[]> {
+  const length = addressWidth(family);
+  const lines = sources.map((source) => `addr replace ${source}/${length} dev lo`);
+  await lab.mustRun("ext", ["ip", "-batch", "-"], { input: `${lines.join("\n")}\n` });
+  const connect = [process.execPath, "--eval", CONNECT, ADDRESSES[family].first, "80", ...sources] as const;
+  return (await lab.mustRun("ext", connect)).split("\n").sort();
+}
+
+/** Disjoint prefixes of all lengths that do not contain the node. */
+const OF_ALL_LENGTHS: ByFamily<readonly string[]> = {
+  ip: [
+    ...["160.0.0.0/3", "128.0.0.0/4", "96.0.0.0/5", "108.0.0.0/6", "116.0.0.0/7"],
+    ...lengthsFrom(8, 32, (length) => `${4 + 2 * length}.0.0.0`),
+  ],
+  ip6: [
+    ...["4000::/3", "7000::/4", "9800::/5", "8c00::/6", "9200::/7", "9500::/8"],
+    ...lengthsFrom(9, 16, (length) => `${(0xa000 + 0x200 * length).toString(16)}::`),
+    ...lengthsFrom(17, 128, (length) => `${(0x3000 + 2 * length).toString(16)}::`),
+  ],
+};
+
+function lengthsFrom(first: number, last: number, addressOf: (length: number) => string): string[] {
+  return Array.from({ length: last - first + 1 }, (_, n) => `${addressOf(first + n)}/${first + n}`);
+}
+
+test.each(FAMILIES)(
+  "prefixes of each length allow the clients at both ends, and none beside (%s)",
+  async (family) => {
+    const prefixes = OF_ALL_LENGTHS[family];
+    await node.program(cluster(family, { ranges: prefixes }));
+    const ends = prefixes.map((prefix) => parseInterval(family, prefix));
+    const text = (address: bigint) => addressText(family, address);
+    const inside = [...new Set(ends.flatMap(({ first, last }) => [text(first), text(last)]))];
+    const beside = ends.flatMap(({ first, last }) => [text(first - 1n), text(last + 1n)]);
+    const expected = inside.map((source) => `ok ${source}`).sort();
+    expect(await answered(node.lab, family, [...inside, ...beside])).toEqual(expected);
+  },
+);
+
 describe("20,000 source ranges of one Service, loaded in several transactions", () => {
   let lab: Lab;
   beforeAll(async () => {
@@ -232,12 +293,7 @@ describe("20,000 source ranges of one Service, loaded in several transactions", 
   afterAll(() => lab?.close());
 
   test.each(FAMILIES)("allow the clients at both ends of ranges, and none outside (%s)", async (family) => {
-    const sources = [...INSIDE[family], ...BESIDE[family]];
-    const length = family === "ip" ? 32 : 128;
-    for (const source of sources)
-      await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
-    const connect = [process.execPath, "--eval", CONNECT, ADDRESSES[family].first, "80", ...sources] as const;
-    const lines = (await lab.mustRun("ext", connect)).split("\n");
-    expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
+    const lines = await answered(lab, family, [...INSIDE[family], ...BESIDE[family]]);
+    expect(lines).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
   });
 });

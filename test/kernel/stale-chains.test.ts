@@ -16,17 +16,15 @@ import { renderAll, service, slice } from "../support/build.ts";
 const nft = new NftProgram({ path: "nft" });
 const tables = nftTables(nft);
 
-/**
- * Returns the rules for a Service with this number of endpoints: 2 need the chain `balance-2`, 3 need
- * `balance-3`.
- */
-function rulesFor(endpoints: readonly string[]): Ruleset {
-  return renderAll({ services: [service({ name: "web" })], slices: [slice({ service: "web", endpoints })] })
+/** Returns the rules for a Service with this limit: 2 needs the chain `client-limit-2`, 3 needs `client-limit-3`. */
+function rulesFor(connections: number): Ruleset {
+  const limited = service({ name: "web", clientLimits: { connections } });
+  return renderAll({ services: [limited], slices: [slice({ service: "web", endpoints: ["10.244.1.11"] })] })
     .state.ruleset;
 }
 
-const TWO = rulesFor(["10.244.1.11", "10.244.1.12"]);
-const THREE = rulesFor(["10.244.1.11", "10.244.1.12", "10.244.1.13"]);
+const TWO = rulesFor(2);
+const THREE = rulesFor(3);
 
 beforeEach(async () => {
   execaSync("nft", ["flush", "ruleset"]);

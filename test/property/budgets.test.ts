@@ -9,7 +9,7 @@ import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { BALANCERS, RANGES } from "../../src/ruleset/sets.ts";
 import { anyObjects } from "../support/arbitraries.ts";
-import { cacheOf, type Objects, renderAll, testNodeContext } from "../support/build.ts";
+import { cacheOf, type Objects, renderAll, testNodeContext, withoutStaleRanges } from "../support/build.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 
 /** Node contexts whose budgets are short for some of {@link anyObjects}. */
@@ -82,8 +82,10 @@ describe("budgets that Services share", () => {
             }));
             for (const _ of renderer.changingContext(context));
           }
+          withoutStaleRanges(renderer);
           if (isCommitted) renderer.state.committed();
-          expect(outcomeOf(renderer)).toEqual(outcomeOf(renderAll(objects, context)));
+          const fresh = withoutStaleRanges(renderAll(objects, context));
+          expect(outcomeOf(renderer)).toEqual(outcomeOf(fresh));
         }
       }),
     );

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { byFamily } from "../../src/base/family.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
 import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
@@ -18,12 +19,16 @@ import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import {
+  AFFINITY_CHOOSERS,
   AFFINITY_IDS,
+  AFFINITY_TIMEOUTS,
   ATTEMPTS,
   CLIENT_LIMITS,
+  FRONTEND_KINDS,
   LISTS,
   PORTS,
   RANGES,
+  SOURCE_RANGES,
   TIMEOUTS,
 } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
@@ -42,9 +47,20 @@ const withFewerEndpoints = ({ services, slices }: Required<Objects>): Required<O
   slices: slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.slice(0, -1) })),
 });
 
+/** The same Services, each without its first source range. */
+const withFewerRanges = ({ services, slices }: Required<Objects>): Required<Objects> => ({
+  services: services.map((one) => {
+    const { loadBalancerSourceRanges: ranges } = one;
+    return { ...one, loadBalancerSourceRanges: byFamily((family) => ranges[family].slice(1)) };
+  }),
+  slices,
+});
+
 const pairs = fc.oneof(
   fc.tuple(anyObjects, anyObjects),
   anyObjects.map((before) => [before, withFewerEndpoints(before)] as const),
+  anyObjects.map((before) => [before, withFewerRanges(before)] as const),
+  anyObjects.map((after) => [withFewerRanges(after), after] as const),
 );
 
 const changes = pairs.chain(([before, after]) =>
@@ -137,20 +153,42 @@ test("connections that are served, or dropped, before and after changes in steps
   );
 });
 
+/** Maps that a packet may be looked up in twice, by the name of each for the second time. */
+const TWICE: ReadonlyMap<string, string> = new Map(
+  [LISTS, RANGES.lists, AFFINITY_IDS, AFFINITY_TIMEOUTS].map((name) => [name, `${name}-later`]),
+);
+
+const later = (name: string) => TWICE.get(name) ?? name;
+
 /** The maps that lead a packet to an endpoint, in the order in which it is looked up in them. */
 const WAY: readonly (readonly string[])[] = [
   [LISTS, RANGES.lists],
-  [PORTS.firewallIPs, RANGES.firewallIPs],
+  [PORTS.sourceRangeLists, RANGES.sourceRangeLists],
+  [SOURCE_RANGES],
+  [later(LISTS), later(RANGES.lists)],
   [PORTS.balancers, RANGES.balancers],
+  [AFFINITY_TIMEOUTS],
+  [AFFINITY_CHOOSERS],
   [AFFINITY_IDS],
+  [later(AFFINITY_TIMEOUTS)],
   [PORTS.endpoints, RANGES.endpoints],
+  [later(AFFINITY_IDS)],
 ];
 
-/**
- * The ids of endpoints after a change, for the last rule of a balancing chain: it is met after an earlier one
- * has missed.
- */
-const LATER_IDS = "later-ids";
+/** The chains whose rules look into {@link TWICE} for the second time: from one of their rules on. */
+function laterRules({ name, rules }: Chain): readonly Rule[] {
+  const isAllowed = FRONTEND_KINDS.some(({ chains }) => chains.sourceRangesAllowed === name);
+  if (isAllowed) return rules;
+  if (!name.includes("affinity")) return [];
+  const chosen = rules.findIndex((rule) => JSON.stringify(rule).includes(`@${AFFINITY_CHOOSERS}`));
+  return rules.slice(chosen + 1);
+}
+
+function lookingLater(rule: Rule): Rule {
+  return JSON.parse(
+    JSON.stringify(rule).replaceAll(/"@([^"]+)"/g, (_, name: string) => `"@${later(name)}"`),
+  ) as Rule;
+}
 
 /**
  * What a packet meets over which a transaction comes into force: the rules that its hook had before, of which
@@ -164,13 +202,16 @@ function underWay(before: Ruleset, after: Ruleset, from: number): Ruleset {
       [...table.chains].map(([name, chain]) => [name, { ...chain, rules: [] }]),
     );
     for (const [name, chain] of old.chains) {
-      const [last = []] = chain.rules.slice(-1);
-      const later = JSON.parse(JSON.stringify(last).replace(`@${AFFINITY_IDS}`, `@${LATER_IDS}`)) as Rule;
-      chains.set(name, { ...chain, rules: [...chain.rules.slice(0, -1), later] });
+      const second = laterRules(chain);
+      const first = chain.rules.filter((rule) => !second.includes(rule));
+      chains.set(name, { ...chain, rules: [...first, ...second.map(lookingLater)] });
     }
     const sets = new Map([...old.sets, ...table.sets]);
+    for (const [name, again] of TWICE) {
+      const set = (early.has(again) ? old : table).sets.get(name) ?? sets.get(name);
+      if (set !== undefined) sets.set(again, set);
+    }
     for (const name of early) sets.set(name, old.sets.get(name) ?? (sets.get(name) as ElementSet));
-    sets.set(LATER_IDS, table.sets.get(AFFINITY_IDS) as ElementSet);
     return [table.family, { ...table, chains, sets }] as const;
   });
   return Object.fromEntries(tables);

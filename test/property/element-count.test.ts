@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { EndpointSlice } from "../../src/model/endpoint-slice.ts";
 import type { Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
-import { NODEPORT_IPS } from "../../src/ruleset/sets.ts";
+import { NODEPORT_IPS, PORT_PROTOCOLS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {
   localEndpoint,
@@ -21,6 +21,9 @@ const upTo = <T>(count: number, make: (index: number) => T): T[] =>
 
 const PORTS = upTo(20, (i) => port(i, { name: `p${i}` }));
 
+/** The sets whose elements do not come from Services. */
+const OF_NODE: readonly string[] = [NODEPORT_IPS, PORT_PROTOCOLS];
+
 /** The elements that are made for a Service that is alone. */
 function elementsMade(
   one: Service,
@@ -29,7 +32,7 @@ function elementsMade(
 ): number {
   const { ruleset } = renderAll({ services: [one], slices }, nodeContext).state;
   const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
-  return sets.reduce((sum, { spec, elements }) => sum + (spec.name === NODEPORT_IPS ? 0 : elements.size), 0);
+  return sets.reduce((sum, { spec, elements }) => sum + (OF_NODE.includes(spec.name) ? 0 : elements.size), 0);
 }
 
 describe("the elements of a Service", () => {

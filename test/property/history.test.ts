@@ -3,14 +3,14 @@ import { expect, test } from "vitest";
 import type { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { deltaSize, diffRuleset } from "../../src/nft/delta.ts";
+import { deltaSize, diffRuleset, isEmptyDelta } from "../../src/nft/delta.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { Conflict } from "../../src/ruleset/family-state.ts";
 import { parseFrontendKey } from "../../src/ruleset/keys.ts";
-import { FIRST_STICKY_NUMBER, parseId } from "../../src/ruleset/list-ids.ts";
+import { LIST_NAMES, memberKey, parseId } from "../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS, NO_ENDPOINTS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
@@ -23,9 +23,10 @@ import {
   service,
   slice,
   testNodeContext,
+  withoutStaleRanges,
 } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
-import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
+import { isKept, rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
 
 type AllObjects = Required<Objects>;
 type Event = (cache: ObjectCache) => void;
@@ -207,15 +208,21 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
       }
       followConflicts(renderer, lost);
       commit(kernel, renderer, owners);
-      const fresh = renderAll(before, nodeContext).state;
+      withoutStaleRanges(renderer);
+      commit(kernel, renderer, owners);
+      const fresh = withoutStaleRanges(renderAll(before, nodeContext)).state;
       expect(lostIn(renderer.state.conflicts())).toEqual(lostIn(fresh.conflicts()));
       expect(nodePortsOf(renderer)).toEqual(nodePortsIn(fresh.ruleset));
       expect(textWithoutPlacement(renderer.state.ruleset)).toBe(textWithoutPlacement(fresh.ruleset));
       expect(told(renderer.state.conflicts())).toEqual(told(fresh.conflicts()));
       expect(rulesetText(kernel.ruleset)).toBe(rulesetText(renderer.state.ruleset));
       expect(renderer.state.pending()).toEqual([]);
-      // A restart takes ids and numbers over, and finds nothing to do.
-      expect(fresh.adopt(kernel.ruleset)).toEqual([]);
+      // A restart takes ids and numbers over, and at most adds chains that nothing leads to.
+      const repairs = fresh.adopt(kernel.ruleset).map((delta) => {
+        const { writtenChains } = delta;
+        return { ...delta, writtenChains: writtenChains.filter(({ name }) => !isKept(name)) };
+      });
+      expect(repairs.filter((delta) => !isEmptyDelta(delta))).toEqual([]);
     }),
   );
 });
@@ -226,7 +233,7 @@ test("an equal object put into the cache again leaves nothing pending", () => {
       const cache = cacheOf(objects);
       const renderer = new Renderer(cache, nodeContext);
       renderer.update(cache.takeDirty());
-      renderer.state.committed();
+      withoutStaleRanges(renderer).state.committed();
       for (const event of eventsBetween(objects, objects)) event(cache);
       renderer.update(cache.takeDirty());
       for (const _ of renderer.changingContext(nodeContext));
@@ -261,20 +268,15 @@ function placements(ruleset: Ruleset): Map<string, string[]> {
   for (const { family, sets } of Object.values(ruleset)) {
     const elements = (name: string) => [...(sets.get(name)?.elements ?? [])];
     const parsed = (key: string) => splitParts(key).map(Number) as [id: number, number: number];
-    const targets = new Map(elements(ENDPOINTS).map(([key, target]) => [String(parsed(key)[0]), target]));
+    const members = new Map(elements(ENDPOINTS));
     const numbered = [...elements(ENDPOINTS), ...elements(AFFINITY_IDS)].flatMap(([key, value]) => {
       const [id, number] = parsed(key);
       const { way, isSticky } = parseId(id) ?? {};
       // The endpoints of sticky lists by their ids have no numbers.
       if (way === undefined) return [];
-      const name = isSticky && number >= FIRST_STICKY_NUMBER.local ? "local" : way;
-      return [
-        {
-          list: `${family} ${name}`,
-          number: number % FIRST_STICKY_NUMBER.local,
-          target: targets.get(value) ?? value,
-        },
-      ];
+      const name = LIST_NAMES.find((one) => one === way);
+      const target = isSticky && name ? members.get(memberKey(Number(value), name)) : value;
+      return [{ list: `${family} ${way}`, number, target: target ?? "nothing" }];
     });
     for (const { list, number, target } of numbered.sort((a, b) => a.number - b.number)) {
       const values = lists.get(list) ?? [];

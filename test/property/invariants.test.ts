@@ -8,18 +8,32 @@ import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { applyPlan, transactionsOf } from "../../src/ruleset/apply-plan.ts";
-import { parseChainName } from "../../src/ruleset/chain-names.ts";
-import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
+import { chainRole } from "../../src/ruleset/chain-roles.ts";
+import { CLIENTS_OF, LIST_NAMES, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { refusalAt } from "../../src/ruleset/programmed-frontend.ts";
-import { AFFINITY_IDS, BALANCERS, ENDPOINTS, kindOf, LISTS, RANGES } from "../../src/ruleset/sets.ts";
+import {
+  AFFINITY_CHOOSERS,
+  AFFINITY_IDS,
+  AFFINITY_TIMEOUTS,
+  BALANCERS,
+  ENDPOINTS,
+  kindOf,
+  LISTS,
+  PING_SOURCE_RANGE_LISTS,
+  RANGES,
+  SOURCE_RANGE_LISTS,
+  SOURCE_RANGES,
+} from "../../src/ruleset/sets.ts";
+import { DRAW_COUNTS, drawsOf } from "../../src/ruleset/setting-grids.ts";
+import { ALLOWS_ALL } from "../../src/ruleset/source-ranges.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
-import { port, renderAll, service, slice } from "../support/build.ts";
+import { port, renderAll, service, slice, withoutStaleRanges } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
-import { rulesetText } from "../support/ruleset-text.ts";
+import { isKept, rulesetText } from "../support/ruleset-text.ts";
 
 const anyRuleset = fc
   .tuple(anyObjects, anyContexts)
-  .map(([objects, nodeContext]) => renderAll(objects, nodeContext).state.ruleset);
+  .map(([objects, nodeContext]) => withoutStaleRanges(renderAll(objects, nodeContext)).state.ruleset);
 
 function elements(table: Table, set: string): ReadonlyMap<string, string> {
   const found = table.sets.get(set);
@@ -41,33 +55,55 @@ const range = (from: number, count: number) => Array.from({ length: count }, (_,
 
 const sorted = (numbers: Iterable<number> | undefined) => [...(numbers ?? [])].sort((a, b) => a - b);
 
-/** Every number that a balancer may draw has an endpoint, and no endpoint is without a balancer. */
+/** The role of the chain that a map's verdict leads to. */
+function roleAt(table: Table, map: string, key: number) {
+  return chainRole(verdictTarget(elements(table, map).get(String(key)) ?? "") ?? "");
+}
+
+/**
+ * Every list has a chain for its number of endpoints, which are numbered without gaps. No endpoint is in no
+ * list.
+ */
 function checkEndpoints(table: Table): void {
   const endpoints = numbered(table, ENDPOINTS);
   const ids = numbered(table, AFFINITY_IDS);
-  for (const [key, verdict] of elements(table, BALANCERS)) {
-    const id = parseId(Number(key));
-    const role = parseChainName(verdictTarget(verdict) ?? "");
-    if (role?.kind !== "balancer" || id === undefined)
-      throw new Error(`an odd balancer: ${key} : ${verdict}`);
-    const { count, affinitySeconds, local } = role.balancer;
-    expect(affinitySeconds > 0).toBe(id.isSticky);
+  for (const key of Array.from(elements(table, BALANCERS).keys(), Number)) {
+    const id = parseId(key);
+    const balancer = roleAt(table, BALANCERS, key);
+    const role = balancer?.kind === "affinity" ? roleAt(table, AFFINITY_CHOOSERS, key) : balancer;
+    if ((role?.kind !== "draw" && role?.kind !== "choose") || id === undefined)
+      throw new Error(`an odd balancer: ${key}`);
+    expect(balancer?.kind === "affinity").toBe(id.isSticky);
+    const numbers = sorted((id.isSticky ? ids : endpoints).get(key)?.keys());
+    expect(numbers).toEqual(range(0, numbers.length));
+    // The last number that the chain draws exists, or it goes on to the first.
+    const { slots, count } = role.draw;
+    const next = DRAW_COUNTS.find((one) => one >= numbers.length);
+    expect(count).toBe(slots ? numbers.length : next);
+    if (!slots) expect(drawsOf(count).at(-1)).toBeLessThanOrEqual(numbers.length);
     if (!id.isSticky) {
-      expect(sorted(endpoints.get(Number(key))?.keys())).toEqual(range(0, count));
-      endpoints.delete(Number(key));
+      endpoints.delete(key);
       continue;
     }
-    const name = local ? "local" : "cluster";
+    const name = LIST_NAMES.find((one) => one === id.way) ?? "cluster";
     expect(id.way).toBe(name);
-    const drawn = range(FIRST_STICKY_NUMBER[name], count);
-    const members = new Set(drawn.map((number) => Number(ids.get(id.servicePort)?.get(number))));
-    for (const number of drawn) ids.get(id.servicePort)?.delete(number);
+    const timeouts = [0, CLIENTS_OF[name]].map((of) => roleAt(table, AFFINITY_TIMEOUTS, id.servicePort + of));
+    expect(timeouts.some((timeout) => timeout?.kind === "remember")).toBe(true);
+    const members = new Set(Array.from(ids.get(key)?.values() ?? [], Number));
+    ids.delete(key);
     for (const member of members) {
       expect(parseId(member)).toMatchObject({ servicePort: id.servicePort, way: undefined });
       expect(endpoints.get(member)?.delete(MEMBERSHIP[name])).toBe(true);
     }
   }
   expect([...endpoints.values(), ...ids.values()].filter((rest) => rest.size > 0)).toEqual([]);
+}
+
+/** The numbers of lists of source ranges that frontends and addresses lead to. */
+function usedSourceRanges({ sets }: Table): string[] {
+  return [SOURCE_RANGE_LISTS, RANGES.sourceRangeLists, PING_SOURCE_RANGE_LISTS].flatMap((map) => [
+    ...(sets.get(map)?.elements.values() ?? []),
+  ]);
 }
 
 function tables(ruleset: Ruleset): Table[] {
@@ -98,7 +134,7 @@ describe("in every ruleset", () => {
     );
   });
 
-  test("every verdict leads to a chain that exists, and every balancer and firewall chain is used", () => {
+  test("every verdict leads to a chain that exists, and every chain that is not kept is reached", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
         for (const { chains, sets } of tables(ruleset)) {
@@ -106,12 +142,24 @@ describe("in every ruleset", () => {
           const targets = new Set(verdicts.map(verdictTarget).filter((target) => target !== undefined));
           expect([...targets].filter((target) => !chains.has(target))).toEqual([]);
           const rules = JSON.stringify([...chains.values()].map(({ rules }) => rules));
-          const perUse = [...chains.keys()].filter((name) =>
-            /^(?:balance|affinity|slots|round-robin|source-hash|flow-hash|firewall|timeouts)-\w/.test(name),
+          const ofRules = new Set(Array.from(rules.matchAll(/"target":"([^"]+)"/g), ([, name = ""]) => name));
+          expect([...ofRules].filter((name) => !chains.has(name))).toEqual([]);
+          const ofServices = [...chains.keys()].filter(
+            (name) => !isKept(name) && chainRole(name)?.kind !== "static",
           );
-          expect(perUse.filter((name) => !targets.has(name))).toEqual([]);
-          for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g))
-            expect(chains.has(name)).toBe(true);
+          expect(ofServices.filter((name) => !targets.has(name))).toEqual([]);
+        }
+      }),
+    );
+  });
+
+  test("every list of source ranges has a frontend or address that leads to it, and every such number a list", () => {
+    fc.assert(
+      fc.property(anyRuleset, (ruleset) => {
+        for (const table of tables(ruleset)) {
+          const used = new Set(usedSourceRanges(table).filter((number) => number !== String(ALLOWS_ALL)));
+          const keys = [...(table.sets.get(SOURCE_RANGES)?.elements.keys() ?? [])];
+          expect(new Set(keys.map((key) => splitParts(key)[1]))).toEqual(used);
         }
       }),
     );

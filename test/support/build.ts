@@ -243,6 +243,15 @@ export function renderAll(
   return renderer;
 }
 
+/**
+ * Returns the renderer after it has deleted the lists of source ranges that no frontend uses: each update
+ * deletes only some of them.
+ */
+export function withoutStaleRanges(renderer: Renderer): Renderer {
+  while (renderer.state.areSourceRangesStale) renderer.update([]);
+  return renderer;
+}
+
 /** Returns the elements of a map as `key: value`, or of a set as keys. */
 export function elementsOf(renderer: Renderer, set: string, family: Family = "ip"): string[] {
   const elements = renderer.state.families[family]?.table.sets.get(set)?.elements;

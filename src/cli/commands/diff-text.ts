@@ -1,6 +1,6 @@
 import { counted, firstNames } from "../../base/text.ts";
 import { targetText } from "../../nft/elements.ts";
-import { parseChainName } from "../../ruleset/chain-names.ts";
+import { chainRole } from "../../ruleset/chain-roles.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import {
@@ -57,7 +57,7 @@ function changesText(diff: RulesetDiff): string {
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
-  const what = parseChainName(name)?.kind === "timeouts" ? "timeouts" : "source ranges";
+  const what = chainRole(name)?.kind === "timeouts" ? "timeouts" : "source ranges";
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
 }
 
@@ -125,8 +125,8 @@ function outcomeText({ way, lists, refusal }: ProgrammedFrontend): string {
   return list === undefined ? "" : listText(list);
 }
 
-function listText({ balancer: { count, slots, affinitySeconds }, targets }: ProgrammedList): string {
-  const endpoints = counted(slots ? targets.size : count, "endpoint");
+function listText({ affinitySeconds, targets }: ProgrammedList): string {
+  const endpoints = counted(targets.size, "endpoint");
   return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
 }
 

@@ -6,7 +6,6 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { targetText } from "../../nft/elements.ts";
-import { isOfSourceRanges } from "../../ruleset/sets.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
 import type { EndpointCounts } from "../passive-health/suspicion.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
@@ -355,15 +354,7 @@ function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
 function mapElements({ reconciler }: ScrapedParts): readonly Sample[] {
   return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
     const filled = [...sets.values()].filter(({ spec }) => !spec.dynamic);
-    const ofSources = filled.filter(({ spec }) => isOfSourceRanges(spec.name));
-    const ranges = ofSources.reduce((sum, { elements }) => sum + elements.size, 0);
-    return [
-      ...filled
-        .filter((set) => !ofSources.includes(set))
-        .map(({ spec, elements }) => mapSample(family, spec.name, elements.size)),
-      // One series for all of them, as their number depends on Services.
-      mapSample(family, "source-ranges", ranges),
-    ];
+    return filled.map(({ spec, elements }) => mapSample(family, spec.name, elements.size));
   });
 }
 

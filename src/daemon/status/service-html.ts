@@ -8,6 +8,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
+import { roundedAffinitySeconds } from "../../ruleset/setting-grids.ts";
 import type { ConnectionLookup } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 import type { ListedService } from "./service-list.ts";
@@ -63,7 +64,7 @@ function badges(
   const isLimited = views.every(({ port }) => port.service.clientLimits !== undefined);
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
   const sticky = isKept
-    ? `sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`
+    ? `sticky ${roundedAffinitySeconds(service.affinitySeconds, maxAffinitySeconds)} s`
     : "session affinity not kept";
   const words = [
     ...schedulerWords(service, defaultScheduler),

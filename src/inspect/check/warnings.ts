@@ -187,13 +187,17 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
   );
 }
 
-/** Returns a warning if the timeout of session affinity is reduced. */
+/** Returns a warning if the timeout of session affinity is reduced or rounded up. */
 function affinityWarnings(service: Service, { spec }: RawService, [context]: NodeContext): FieldDiagnostic[] {
   const seconds = context === undefined ? service.affinitySeconds : affinitySecondsOf(service, context);
   if (seconds === service.affinitySeconds) return [];
   const isGiven = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds != null;
   const path = isGiven ? "spec.sessionAffinityConfig.clientIP.timeoutSeconds" : "spec.sessionAffinity";
-  const reason = `clients keep their endpoint for ${seconds} s, not ${service.affinitySeconds} s: --max-affinity-timeout`;
+  const why =
+    seconds < service.affinitySeconds
+      ? "--max-affinity-timeout"
+      : "timeouts beyond a minute have steps of up to 10 %";
+  const reason = `clients keep their endpoint for ${seconds} s, not ${service.affinitySeconds} s: ${why}`;
   return [fieldWarning("affinity-timeout", path, reason)];
 }
 

@@ -7,7 +7,7 @@ import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delt
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import { parseChainName } from "../../ruleset/chain-names.ts";
+import { chainRole } from "../../ruleset/chain-roles.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { isOfLists } from "../../ruleset/sets.ts";
@@ -161,8 +161,8 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
   });
 }
 
-/** Whether a chain serves only some frontends, as balancers and firewalls do. */
+/** Whether a chain serves only some frontends, as balancers and long source ranges do. */
 function isOfSomeFrontends(name: string): boolean {
-  const role = parseChainName(name);
+  const role = chainRole(name);
   return role !== undefined && role.kind !== "static";
 }

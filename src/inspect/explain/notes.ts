@@ -16,17 +16,13 @@ import { passiveHealthOf } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
-import {
-  type Balancer,
-  EXTERNAL,
-  EXTERNAL_LOCAL,
-  MASQUERADING,
-  parseChainName,
-} from "../../ruleset/chain-names.ts";
+import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
+import { chainRole } from "../../ruleset/chain-roles.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { limitsAt } from "../../ruleset/refusal-reason.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
+import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { hasEffect, isKept } from "./endpoints.ts";
@@ -170,8 +166,10 @@ function affinityNotes(
   const [first] = updates;
   if (first === undefined) return [];
   const wanted = match?.port.service.affinitySeconds ?? 0;
+  const why =
+    first.timeout < wanted ? "--max-affinity-timeout" : "timeouts beyond a minute have steps of up to 10 %";
   const cut =
-    first.timeout < wanted ? ` (--max-affinity-timeout; the Service asks for ${durationText(wanted)})` : "";
+    wanted === 0 || first.timeout === wanted ? "" : ` (${why}; the Service asks for ${durationText(wanted)})`;
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}${cut}, or the endpoint is removed; affinity is per Service port and policy`;
   const entries = live?.affinityEntries.filter(({ map }) => map === first.map);
   const before = entries?.find(({ key }) => key === first.key) ?? entries?.[0];
@@ -291,33 +289,36 @@ function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]):
   );
   const [choice] = choices;
   if (choice === undefined) return [];
-  const { scheduler, slots, affinitySeconds } = choice.balancer;
+  const { scheduler, slots } = choice.draw;
   if (scheduler === "random" && !slots) return [];
-  const affinity = affinitySeconds === 0 || isKept(outcomes) ? "" : "; session affinity keeps the choice";
-  const message = `${scheduler} (${originOf(choice.balancer, match)}): ${schedulerWords(choice)}${affinity}`;
+  const affinity = !choice.isSticky || isKept(outcomes) ? "" : "; session affinity keeps the choice";
+  const message = `${scheduler} (${originOf(choice.draw, match)}): ${schedulerWords(choice)}${affinity}`;
   return [{ topic: "scheduler", message }];
 }
 
 interface Choice {
-  readonly balancer: Balancer;
+  readonly draw: Draw;
+  readonly isSticky: boolean;
   /** The slot of this client, if the scheduler chooses by client. */
   readonly slot: number | undefined;
 }
 
 function choiceIn({ chain, effects }: RuleStep): Choice[] {
-  const role = parseChainName(chain);
+  const role = chainRole(chain);
   const effect = effects.find(({ kind }) => kind === "random" || kind === "hash");
-  if (role?.kind !== "balancer" || effect === undefined) return [];
-  return [{ balancer: role.balancer, slot: effect.kind === "hash" ? effect.value : undefined }];
+  if ((role?.kind !== "draw" && role?.kind !== "choose") || effect === undefined) return [];
+  const slot = effect.kind === "hash" ? effect.value : undefined;
+  return [{ draw: role.draw, isSticky: role.kind === "choose", slot }];
 }
 
-function originOf({ scheduler }: Balancer, match: Match | undefined): string {
+function originOf({ scheduler }: Draw, match: Match | undefined): string {
   if (match?.port.service.scheduler === scheduler) return `annotation ${SCHEDULER_ANNOTATION}`;
   return scheduler === "random" ? `weights by the annotation ${WEIGHT_ANNOTATION}` : "--scheduler";
 }
 
-function schedulerWords({ balancer: { scheduler, slots, count }, slot }: Choice): string {
-  const among = slots ? `${count} slots, which the endpoints share by weight` : `${count} endpoints`;
+function schedulerWords({ draw: { scheduler, slots, count }, slot }: Choice): string {
+  const endpoints = drawsOf(count).length === 1 ? `${count} endpoints` : "the endpoints";
+  const among = slots ? `${count} slots, which the endpoints share by weight` : endpoints;
   switch (scheduler) {
     case "random":
       return `one of ${among}`;

@@ -11,9 +11,10 @@ import {
   CLUSTER_IPS_CHECK,
   EXTERNAL,
   EXTERNAL_LOCAL,
-  parseChainName,
   refusalOf,
+  SOURCE_RANGES_CHECK,
 } from "../../ruleset/chain-names.ts";
+import { chainRole } from "../../ruleset/chain-roles.ts";
 import { CLIENT_LIMIT_REFUSAL } from "../../ruleset/client-limits.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {
@@ -22,13 +23,15 @@ import {
   CLIENT_CONNECTIONS,
   CLIENT_LIMITS,
   CLUSTER_IPS,
-  FIREWALL_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
   PING_IPS,
+  PORT_PROTOCOLS,
   portEquivalent,
   REFUSED,
+  SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
+import { drawsOf } from "../../ruleset/setting-grids.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
@@ -111,7 +114,8 @@ function elementTexts(step: PlacedStep, table: Table | undefined): string[] {
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {
-  if (effect.kind !== "found") return [];
+  // Every packet that gets there has a protocol with ports.
+  if (effect.kind !== "found" || effect.set === PORT_PROTOCOLS) return [];
   const set = table?.sets.get(effect.set);
   return set === undefined ? [] : [`${effect.set} { ${elementText(set.spec, effect.key, effect.value)} }`];
 }
@@ -235,12 +239,14 @@ function resetWords({ chain }: RuleEffects): string {
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
-  const role = parseChainName(chain);
-  if (role?.kind !== "balancer") return choices === 1 ? undefined : `one of ${choices} at random`;
-  const { scheduler, slots, count } = role.balancer;
-  // With affinity, a lookup key includes a constant, which looks like a choice of one.
-  if (choices === 1) return count === 1 ? "the only endpoint" : undefined;
-  const what = slots ? `${choices} slots` : `${choices} endpoints`;
+  const role = chainRole(chain);
+  // In other chains, a lookup key may include a constant, which looks like a choice of one.
+  if (role?.kind !== "draw" && role?.kind !== "choose")
+    return choices === 1 ? undefined : `one of ${choices} at random`;
+  const { scheduler, slots } = role.draw;
+  if (choices === 1) return "the only endpoint";
+  const isExact = drawsOf(choices).length === 1;
+  const what = slots ? `${choices} slots` : isExact ? `${choices} endpoints` : "the endpoints";
   switch (scheduler) {
     case "random":
       return `one of ${what} at random`;
@@ -273,7 +279,7 @@ function foundWords(
         : "a Service without endpoints";
     case AFFINITY:
       return "the client already has an endpoint";
-    case FIREWALL_IPS:
+    case SOURCE_RANGE_LISTS:
       return "guarded by source ranges";
     case PING_IPS:
       return pingWords(value);
@@ -310,6 +316,6 @@ function clusterIPWords({ effects }: RuleEffects): string | undefined {
 
 function dropWords({ chain }: RuleEffects): string {
   if (chain === CLIENT_LIMIT_REFUSAL) return "dropped: the client is beyond a limit";
-  if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
+  if (portEquivalent(chain) === SOURCE_RANGES_CHECK) return "the source is in none of the ranges: dropped";
   return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, but no Service has it: dropped" : "dropped";
 }

@@ -1,8 +1,9 @@
 import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
-import { CLUSTER_IPS_CHECK, parseChainName } from "../../ruleset/chain-names.ts";
+import { CLUSTER_IPS_CHECK, SOURCE_RANGES_CHECK } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
+import { portEquivalent } from "../../ruleset/sets.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { type OwnResult, resultOf } from "../connection-result.ts";
@@ -74,7 +75,7 @@ function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input:
   const { connection, match, outcomes } = evidence;
   const rule = decidingRule(outcomes);
   if (rule === undefined || rule.chain === CLUSTER_IPS_CHECK) return outsideReason(connection, input);
-  if (parseChainName(rule.chain)?.kind === "firewall") return sourceRangeReason(evidence);
+  if (portEquivalent(rule.chain) === SOURCE_RANGES_CHECK) return sourceRangeReason(evidence);
   if (!isDesired(rule, connection, input)) return foreignRuleReason(rule);
   if (match !== undefined) return noEndpointReason(match, input);
   const where = result === "dropped" ? "on this node" : "anywhere";

@@ -1,13 +1,14 @@
+import { parseInterval } from "../../base/address-interval.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
-import { FIREWALL_IPS, HAIRPIN_CONNECTIONS, RANGES } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS, RANGES, SOURCE_RANGE_LISTS, SOURCE_RANGES } from "../../ruleset/sets.ts";
 import type { Packet } from "../../trace/packet.ts";
 import { nearEnd } from "../explain/packet.ts";
-import { comparedAddresses } from "./compared-addresses.ts";
-import type { ComparedFrontend } from "./frontends.ts";
+import { bothSides, comparedAddresses } from "./compared-addresses.ts";
+import { type ComparedFrontend, KUBE_PROXY_FIREWALL_IPS } from "./frontends.ts";
 
 /** A client whose connections are compared. */
 export interface ComparedClient {
@@ -90,22 +91,37 @@ function outsideClient(family: Family, cidrs: readonly string[]): ComparedClient
 /** Addresses on both sides of the ends of source ranges, by the key of the frontend. */
 export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 
-/** Finds the source ranges in the firewall chains of nft-proxy's or kube-proxy's tables. */
+/** Finds the source ranges in nft-proxy's sets, and in the firewall chains of kube-proxy's tables. */
 export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
   const ranges = new Map<string, ReadonlySet<string>>();
   for (const table of tables) {
-    const guarded = [FIREWALL_IPS, RANGES.firewallIPs].flatMap((map) => [
-      ...(table.sets.get(map)?.elements ?? []),
-    ]);
-    for (const [key, verdict] of guarded) {
-      const target = verdictTarget(verdict) ?? "";
-      const chain = table.chains.get(target);
-      const alone = chain === undefined ? [] : [{ ...table, chains: new Map([[target, chain]]) }];
-      const addresses = comparedAddresses(alone, "saddr", () => true);
+    const add = (key: string, addresses: Iterable<string>) =>
       ranges.set(key, new Set([...(ranges.get(key) ?? []), ...addresses]));
+    for (const map of [SOURCE_RANGE_LISTS, RANGES.sourceRangeLists]) {
+      for (const [key, number] of table.sets.get(map)?.elements ?? [])
+        add(key, addressesOfList(table, number));
     }
+    for (const [key, verdict] of table.sets.get(KUBE_PROXY_FIREWALL_IPS)?.elements ?? [])
+      add(key, addressesIn(table, verdict));
   }
   return new Map([...ranges].map(([key, addresses]) => [key, [...addresses].sort(compareAddresses)]));
+}
+
+/** The addresses on both sides of the ends of a list of source ranges. @param number of the list */
+function addressesOfList(table: AnyTable, number: string): Iterable<string> {
+  const family = table.family === "ip6" ? "ip6" : "ip";
+  return [...(table.sets.get(SOURCE_RANGES)?.elements.keys() ?? [])].flatMap((key) => {
+    const [address = "", list, length = ""] = splitParts(key);
+    return list === number ? bothSides(family, parseInterval(family, `${address}/${length}`)) : [];
+  });
+}
+
+/** The same for the addresses that a chain compares. @param verdict leads to the chain */
+function addressesIn(table: AnyTable, verdict: string): Iterable<string> {
+  const target = verdictTarget(verdict) ?? "";
+  const chain = table.chains.get(target);
+  const alone = chain === undefined ? [] : [{ ...table, chains: new Map([[target, chain]]) }];
+  return comparedAddresses(alone, "saddr", () => true);
 }
 
 /**

@@ -58,7 +58,7 @@ function edgesOf(family: Family, right: AnyExpression | AnonymousSet): string[] 
 }
 
 /** The ends of an interval, and the addresses next to it. */
-function bothSides(family: Family, { first, last }: AddressInterval): string[] {
+export function bothSides(family: Family, { first, last }: AddressInterval): string[] {
   const most = (1n << BigInt(addressWidth(family))) - 1n;
   return [first - 1n, first, last, last + 1n]
     .filter((number) => number > 0n && number < most)

@@ -6,7 +6,14 @@ import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS, RANGES } from "../../ruleset/sets.ts";
+import {
+  CLUSTER_IPS,
+  LISTS,
+  NO_ENDPOINTS,
+  NODEPORT_IPS,
+  RANGES,
+  SOURCE_RANGE_LISTS,
+} from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -27,9 +34,19 @@ export interface ComparedFrontend {
   readonly protocol: Protocol;
 }
 
+/** kube-proxy's map from frontends to the chains with their source ranges. */
+export const KUBE_PROXY_FIREWALL_IPS = "firewall-ips";
+
 /** The maps with frontends, nft-proxy's and kube-proxy's. */
-const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
-const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.firewallIPs];
+const FRONTEND_MAPS = [
+  LISTS,
+  NO_ENDPOINTS,
+  SOURCE_RANGE_LISTS,
+  KUBE_PROXY_FIREWALL_IPS,
+  "service-ips",
+  "external-ips",
+];
+const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.sourceRangeLists];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 

@@ -20,12 +20,6 @@ const QUALIFIED = new RegExp(
   "g",
 );
 
-/**
- * The hash of source ranges in the names of their chain and set: anyone who has it can search for addresses
- * with this hash.
- */
-const RANGES = /\b(?:firewall|source-ranges)-([\da-f]{20})\b/g;
-
 /** A label of a metric. */
 const METRIC_LABEL = /\b(namespace|service|port)="([^"]*)"/g;
 
@@ -54,12 +48,10 @@ export function foundNames(files: readonly BundleFile[]): NamesByKind {
     port: [],
     node: [],
     host: [],
-    ranges: [],
   };
   const add = (kind: string, name = "") => found[kind]?.push(name);
   for (const { name: file, text } of files) {
     if (file.endsWith("/daemon.log") || file.endsWith("/state.json")) addLogNames(text, add);
-    for (const [, hash] of text.matchAll(RANGES)) add("ranges", hash);
     for (const [, kind = "", name] of text.matchAll(METRIC_LABEL)) add(kind, name);
     for (const pattern of HOSTS) for (const [, host] of text.matchAll(pattern)) add("host", host);
   }
@@ -141,10 +133,7 @@ function namesPattern(names: readonly string[]): RegExp | undefined {
   if (names.length === 0) return undefined;
   const sorted = [...names].sort((a, b) => b.length - a.length);
   const escaped = sorted.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(
-    `(?<=firewall-|source-ranges-|(?<![\\w-]))(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`,
-    "g",
-  );
+  return new RegExp(`(?<![\\w-])(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`, "g");
 }
 
 function addressPseudonym(found: string, known: Map<string, string>): string {

@@ -26,7 +26,7 @@ test("a partial sync is logged for debugging only", () => {
   const { logger, log } = setUp();
   log.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS] }));
   expect(logger.lines).toMatchObject([
-    { level: "debug", message: "synced", fields: { chains: 0, elements: 3 } },
+    { level: "debug", message: "synced", fields: { chains: 0, elements: 6 } },
   ]);
 });
 
@@ -39,7 +39,7 @@ test("a full sync without drift is logged as information", () => {
 
 test.each([
   ["a missing table", { drift: [MISSING_TABLE] }, "table ip nft-proxy was missing"],
-  ["other elements", { drift: [LOST_ELEMENTS] }, "table ip nft-proxy: 0 chains, 0 sets, 3 elements differed"],
+  ["other elements", { drift: [LOST_ELEMENTS] }, "table ip nft-proxy: 0 chains, 0 sets, 6 elements differed"],
   ["unreadable tables", { unreadable: "counter" }, "our tables could not be read and were rebuilt: counter"],
 ])("a full sync that repaired %s is logged as a warning that names it", (_found, found, text) => {
   const { logger, log } = setUp();

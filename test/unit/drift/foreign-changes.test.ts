@@ -130,13 +130,6 @@ describe("committedChanges", () => {
     expect(found(rawMessage("new", "ip", "no-endpoint-services", raw))).toBeUndefined();
   });
 
-  test("cannot tell changes of bounds of intervals", () => {
-    const [ranges = ""] = [...(desired.ip?.sets.keys() ?? [])].filter((name) =>
-      name.startsWith("source-ranges-"),
-    );
-    expect(found(rawMessage("new", "ip", ranges, good))).toBeUndefined();
-  });
-
   test("finds the changes that restore the tables", () => {
     const { ip } = everyRule();
     if (ip === undefined) throw new Error("no table");

@@ -31,26 +31,27 @@ function selected(name: string): Table {
 
 test("selectElements keeps a Service's elements, the chains they lead to and the sets these look into", () => {
   const { chains, sets } = selected("web");
-  expect([...chains.keys()]).toEqual(["balance-2"]);
+  expect([...chains.keys()]).toEqual(["balance-1", "balance-2"]);
   expect([...sets].map(([name, { elements }]) => `${name} ${elements.size}`).sort()).toEqual([
     "balancers 1",
     "cluster-ips 1",
     "endpoints 2",
     "lists 2",
+    "port-protocols 0",
   ]);
 });
 
 test("selectElements declares the map that session affinity writes into", () => {
   const { chains, sets } = selected("sticky");
-  expect([...chains.keys()]).toEqual(["affinity-2-600"]);
+  expect([...chains.keys()]).toEqual(["choose-balance-1", "choose-balance-2", "remember-600", "affinity"]);
   expect(sets.get("affinity-clients")?.elements.size).toBe(0);
 });
 
-test("selectElements keeps the source ranges of a Service, with their chain", () => {
-  const { chains, sets } = selected("fenced");
-  const named = (names: Iterable<string>) => [...names].filter((name) => /-[\da-f]{20}$/.test(name));
-  expect(named(chains.keys())).toHaveLength(1);
-  expect(named(sets.keys()).map((name) => sets.get(name)?.elements.size)).toEqual([2]);
+test("selectElements keeps the source ranges of a Service", () => {
+  const { sets } = selected("fenced");
+  expect(["source-range-lists", "source-ranges"].map((name) => sets.get(name)?.elements.size)).toEqual([
+    1, 2,
+  ]);
 });
 
 test("selectElements returns no elements for an unknown Service", () => {

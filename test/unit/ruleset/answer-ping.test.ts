@@ -48,7 +48,28 @@ const rulesOf = (renderer: Renderer, chain = "", family: "ip" | "ip6" = "ip") =>
     ruleText(rule as Rule),
   );
 const pingChains = (renderer: Renderer) =>
-  chainNames(renderer).filter((name) => /^ping-[\da-f]{20}$/.test(name));
+  chainNames(renderer).filter((name) => name.startsWith("answer-ping"));
+
+/** The number of the list of source ranges of a Service, as in elements. */
+function listOf(renderer: Renderer, name = "guarded"): string {
+  const state = renderer.state.families.ip;
+  for (const { port: owner, frontends } of state?.allServicePortRules() ?? []) {
+    const guarded = frontends.find(({ guard }) => guard !== undefined);
+    if (owner.service.name.endsWith(`/${name}`) && guarded !== undefined)
+      return state?.sourceRangeListOf(guarded) ?? "no number";
+  }
+  throw new Error(`no source ranges of ${name}`);
+}
+
+/** The lists of source ranges that get an answer at an address, each with its place among all 16. */
+const listsAt = (renderer: Renderer, address = SHARED) =>
+  Object.fromEntries(
+    elementsOf(renderer, "ping-source-range-lists")
+      .map((text) => text.split(/ \. |: /))
+      .filter(([at]) => at === address)
+      .map(([, place, list]) => [place, list]),
+  );
+const EVERYBODY = String(0x8000_0000);
 
 describe("the rules that answer pings", () => {
   test("are a map, two chains and the last rule of services, and nothing without the option", () => {
@@ -89,10 +110,44 @@ describe("the rules that answer pings", () => {
     expect(silentFamilies(ON, state.ruleset)).toEqual([]);
   });
 
-  test("count as elements of the Service, one for each address", () => {
+  test("count as elements of the Service, one for each address and two more for one with source ranges", () => {
     const own = service({ ...WITH_RANGES, externalIPs: ["203.0.113.21"], ports: [port(80), port(81)] });
     const counts = [testNodeContext(), ON].map((context) => elementCount(own, [], context));
-    expect((counts[1] ?? 0) - (counts[0] ?? 0)).toBe(3);
+    expect((counts[1] ?? 0) - (counts[0] ?? 0)).toBe(5);
+  });
+
+  test("have three more chains and a map while any Service has source ranges, and not without the option", () => {
+    const { cache, renderer, update } = changing(WITH_RANGES);
+    const inside = ["answer-ping-inside", "answer-ping-inside-check"];
+    const all = ["answer-ping", "answer-ping-allowed", "answer-ping-check", ...inside];
+    expect(pingChains(renderer)).toEqual(all);
+    cache.deleteService(service(WITH_RANGES).name);
+    update();
+    // The elements of the list are deleted first.
+    update();
+    expect(pingChains(renderer)).toEqual(["answer-ping", "answer-ping-inside"]);
+    expect(() => elementsOf(renderer, "ping-source-range-lists")).toThrow("no set");
+    const off = renderAll({ services: [service(WITH_RANGES)], slices: [sliceOf("guarded")] });
+    expect(JSON.stringify(rebuildTransaction(off.state.ruleset))).not.toMatch(/ping|icmp/);
+  });
+
+  test("look at eight lists of sources from anywhere, then at eight from inside", () => {
+    const { renderer } = changing(WITH_RANGES);
+    const expected = Array.from({ length: 16 }, (_, place) => {
+      const offset = place === 0 ? "" : ` offset ${place}`;
+      const check = place < 8 ? "answer-ping-check" : "answer-ping-inside-check";
+      return `meta priority set ip daddr . numgen random mod 1${offset} map @ping-source-range-lists jump ${check}`;
+    });
+    expect(rulesOf(renderer, "answer-ping-allowed")).toEqual(expected);
+    for (const [check, target] of [
+      ["answer-ping-check", "answer-ping"],
+      ["answer-ping-inside-check", "answer-ping-inside"],
+    ] as const) {
+      const [everybody, ...ranges] = rulesOf(renderer, check);
+      expect(everybody).toBe(`meta priority 8000:0 goto ${target}`);
+      expect(ranges.length).toBeGreaterThan(8);
+      for (const text of ranges) expect(text.endsWith(` @source-ranges goto ${target}`)).toBe(true);
+    }
   });
 });
 
@@ -139,32 +194,62 @@ describe("an address answers pings", () => {
       sourceRanges: [],
     };
     const { cache, renderer, update } = changing(WITH_RANGES);
-    const [alone = ""] = pingChains(renderer);
-    const sets = () =>
-      [...(renderer.state.ruleset.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("source"));
-    expect(verdicts(renderer)).toContain(`${SHARED}: goto ${alone}`);
-    expect(rulesOf(renderer, alone)).toEqual([`ip saddr @${sets()[0]} jump answer-ping`]);
+    const alone = { 0: listOf(renderer) };
+    expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping-allowed`);
+    expect(listsAt(renderer)).toEqual(alone);
     cache.putService(service(other));
     cache.putSlice(sliceOf("other"));
     update();
-    const [both, ...more] = pingChains(renderer);
-    expect([both === alone, more]).toEqual([false, []]);
-    expect(rulesOf(renderer, both)).toEqual(
-      sets()
-        .sort()
-        .map((set) => `ip saddr @${set} jump answer-ping`),
-    );
+    const lists = listsAt(renderer);
+    expect(Object.keys(lists)).toEqual(["0", "1"]);
+    expect(new Set(Object.values(lists))).toEqual(new Set([listOf(renderer), listOf(renderer, "other")]));
+    expect(new Set(Object.values(lists)).size).toBe(2);
     cache.putService(service(open));
     cache.putSlice(sliceOf("open"));
     update();
     expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping`);
-    expect(pingChains(renderer)).toEqual([]);
+    expect(listsAt(renderer)).toEqual({});
     for (const name of ["open", "other"] as const) cache.deleteService(service({ name }).name);
     update();
-    expect(pingChains(renderer)).toEqual([alone]);
+    expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping-allowed`);
+    expect(listsAt(renderer)).toEqual(alone);
   });
 
-  test("with one chain for all addresses with the same source ranges", () => {
+  test("for other source ranges after a Service changed them", () => {
+    const { cache, renderer, update } = changing(WITH_RANGES);
+    const before = listOf(renderer);
+    cache.putService(service({ ...WITH_RANGES, sourceRanges: ["192.0.2.0/24"] }));
+    update();
+    expect(listOf(renderer)).not.toBe(before);
+    expect(listsAt(renderer)).toEqual({ 0: listOf(renderer) });
+  });
+
+  test("for pods and the node in source ranges, by external Local policy without a local endpoint", () => {
+    const { cache, renderer, update } = changing({ ...WITH_RANGES, external: "Local" });
+    expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping-allowed`);
+    expect(listsAt(renderer)).toEqual({ 8: listOf(renderer) });
+    cache.putSlice(slice({ service: "guarded", endpoints: [localEndpoint("10.244.1.11")] }));
+    update();
+    expect(listsAt(renderer)).toEqual({ 0: listOf(renderer) });
+  });
+
+  test("for everybody inside if a Service without source ranges serves only those, and for others in ranges", () => {
+    const inside: ServiceOptions = {
+      name: "inside",
+      clusterIPs: ["10.96.0.15"],
+      externalIPs: [SHARED],
+      external: "Local",
+      ports: [port(81)],
+    };
+    const { cache, renderer, update } = changing(WITH_RANGES, inside);
+    expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping-allowed`);
+    expect(listsAt(renderer)).toEqual({ 0: listOf(renderer), 8: EVERYBODY });
+    cache.deleteService(service(WITH_RANGES).name);
+    update();
+    expect(verdicts(renderer)).toContain(`${SHARED}: goto answer-ping-inside`);
+  });
+
+  test("by one list of source ranges for all addresses that share it", () => {
     const twin = {
       ...WITH_RANGES,
       name: "twin",
@@ -172,16 +257,17 @@ describe("an address answers pings", () => {
       loadBalancerIPs: ["203.0.113.22"],
     };
     const { cache, renderer, update } = changing(WITH_RANGES, twin);
-    expect(pingChains(renderer)).toHaveLength(1);
+    const list = listOf(renderer);
+    expect([listsAt(renderer), listsAt(renderer, "203.0.113.22")]).toEqual([{ 0: list }, { 0: list }]);
     cache.deleteService(service(WITH_RANGES).name);
     update();
-    expect(pingChains(renderer)).toHaveLength(1);
+    expect([listsAt(renderer), listsAt(renderer, "203.0.113.22")]).toEqual([{}, { 0: list }]);
     cache.deleteService(service(twin).name);
     update();
-    expect([pingChains(renderer), verdicts(renderer)]).toEqual([[], []]);
+    expect(verdicts(renderer)).toEqual([]);
   });
 
-  test("by at most eight lists of source ranges", () => {
+  test("by at most eight lists of source ranges, whatever the order of Services", () => {
     const services = Array.from({ length: 12 }, (_, n) => ({
       ...WITH_RANGES,
       name: `tenant-${n}`,
@@ -189,9 +275,32 @@ describe("an address answers pings", () => {
       ports: [port(80 + n)],
       sourceRanges: [`198.51.${n}.0/24`],
     }));
-    const { renderer } = changing(...services);
-    expect(rulesOf(renderer, pingChains(renderer)[0])).toHaveLength(8);
-    const reversed = changing(...services.toReversed());
-    expect(verdicts(reversed.renderer)).toEqual(verdicts(renderer));
+    const tenantsOf = (order: readonly ServiceOptions[]) => {
+      const { cache, renderer, update } = changing();
+      for (const options of order) {
+        cache.putService(service(options));
+        cache.putSlice(sliceOf(options.name ?? ""));
+        update();
+      }
+      const lists = listsAt(renderer);
+      expect(Object.keys(lists)).toEqual(["0", "1", "2", "3", "4", "5", "6", "7"]);
+      return Object.values(lists).map((list) =>
+        services.findIndex(({ name }) => listOf(renderer, name) === list),
+      );
+    };
+    const tenants = tenantsOf(services);
+    expect(new Set(tenants).size).toBe(8);
+    expect(tenants).not.toContain(-1);
+    expect(tenantsOf(services.toReversed())).toEqual(tenants);
+  });
+
+  test("by the numbers that the kernel has for lists of source ranges, once they are adopted", () => {
+    const other = { ...WITH_RANGES, name: "a", clusterIPs: ["10.96.0.16"], sourceRanges: ["192.0.2.0/24"] };
+    const kernel = changing({ ...other, loadBalancerIPs: ["203.0.113.23"] }, WITH_RANGES).renderer;
+    const { renderer } = changing(WITH_RANGES);
+    expect(listOf(renderer)).not.toBe(listOf(kernel));
+    renderer.state.adopt(kernel.state.ruleset);
+    expect(listOf(renderer)).toBe(listOf(kernel));
+    expect(listsAt(renderer)).toEqual({ 0: listOf(kernel) });
   });
 });

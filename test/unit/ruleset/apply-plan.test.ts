@@ -11,9 +11,10 @@ import {
   trialTransactions,
   withoutChainDeletions,
 } from "../../../src/ruleset/apply-plan.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
-import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { cacheOf, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
@@ -100,16 +101,16 @@ describe("a plan", () => {
       2,
     ],
     ["of an element", ["everything at once"], ONE, rules(["10.244.1.2"])],
-    ["of a list that needs a chain", ["new chains", "everything at once"], ONE, rules(MANY)],
+    ["of a list that needs a chain", ["new sets and chains", "everything at once"], ONE, rules(MANY)],
     [
       "of other rules in a chain, many elements or not",
-      ["new chains", "everything at once"],
+      ["new sets and chains", "everything at once"],
       NONE,
       rules(MANY, {}, { masqueradeAll: true }),
       2,
     ],
     ["of other declarations", ["everything at once", "removed handover chains"], ONE, ANEW],
-    ["of many elements", ["new chains", "new elements", "new entries"], NONE, rules(MANY), 2],
+    ["of many elements", ["new sets and chains", "new elements", "new entries"], NONE, rules(MANY), 2],
     [
       "of many removed elements",
       ["removed entries", "removed elements", "removed chains"],
@@ -119,7 +120,7 @@ describe("a plan", () => {
     ],
     [
       "of a frontend that gets another list",
-      ["new chains", "new elements", "other values", "removed elements", "removed chains"],
+      ["new sets and chains", "new elements", "other values", "removed elements", "removed chains"],
       ONE,
       STICKY,
     ],
@@ -161,7 +162,13 @@ describe("a plan", () => {
 
 test("no step drops a client of a range that both the earlier and the later source ranges allow", () => {
   const guarded = (...sourceRanges: readonly string[]) =>
-    rules(["10.244.1.1"], { ...ranges(1000), loadBalancerIPs: ["203.0.113.1"], sourceRanges });
+    service({ ...ranges(1000), loadBalancerIPs: ["203.0.113.1"], sourceRanges });
+  const cache = cacheOf({
+    services: [guarded("10.0.0.0/8")],
+    slices: [slice({ endpoints: ["10.244.1.1"] })],
+  });
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update(cache.takeDirty());
   const packet: Packet = {
     from: { address: "10.1.2.3", at: "outside", iifname: "eth0" },
     ...{ to: "203.0.113.1", port: 1000, protocol: "tcp" },
@@ -169,8 +176,10 @@ test("no step drops a client of a range that both the earlier and the later sour
   const kernel = new FakeKernel();
   const outcomes = () =>
     evaluate(Object.values(kernel.ruleset), { localAddresses: new Set() }, packet).map(({ kind }) => kind);
-  kernel.apply(toTransaction(diffRuleset({}, guarded("10.0.0.0/8"))));
-  const steps = applyPlan(diffRuleset(kernel.ruleset, guarded("10.1.0.0/16")));
+  kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
+  cache.putService(guarded("10.1.0.0/16"));
+  renderer.update(cache.takeDirty());
+  const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset));
   expect(namesOf(steps)).toContain("second maps");
   for (const step of steps) {
     for (const transaction of transactionsOf(step)) kernel.apply(transaction);
@@ -233,7 +242,7 @@ describe("the elements of a plan", () => {
       chunkSize: 2,
     });
     if (tables === undefined || elements === undefined || base === undefined) throw new Error("no steps");
-    expect(sizes(transactionsOf(elements, 2))).toEqual([2, 2, 2, 2]);
+    expect(sizes(transactionsOf(elements, 2))).toEqual([2, 2, 2, 2, 2, 2, 2]);
     expect(more).toEqual([]);
     const texts = [tables, base].map(({ deltas }) => JSON.stringify(toTransaction(deltas)));
     expect(texts.map((text) => text.includes('"hook"'))).toEqual([false, true]);
@@ -255,20 +264,23 @@ describe("the elements of a plan", () => {
     expect(go[0]).toBe("lists");
   });
 
-  test("of new source ranges come before the verdicts that lead to them, and go after them", () => {
-    const loadBalancer = { loadBalancerIPs: ["203.0.113.1"] };
-    const [open, restricted] = [
-      rules(MANY, loadBalancer),
-      rules(MANY.slice(1), { ...loadBalancer, sourceRanges: ["10.0.0.0/8", "192.0.2.0/24"] }),
-    ];
-    const sets = (before: Ruleset, after: Ruleset) =>
-      setsIn(
-        applyPlan(diffRuleset(before, after), { chunkSize: 2 }).flatMap((step) => [
-          ...transactionsOf(step, 2),
-        ]),
-      ).filter((name) => /^(?:source-ranges|firewall-ips)/.test(name ?? ""));
-    expect(sets(open, restricted)).toEqual([expect.stringMatching(/^source-ranges/), "firewall-ips"]);
-    expect(sets(restricted, open)[0]).toBe("firewall-ips");
+  test("of new source ranges come before the frontends that lead to them, and go after them", () => {
+    const guarded = (sourceRanges: readonly string[]) =>
+      service({ loadBalancerIPs: ["203.0.113.1"], sourceRanges });
+    const cache = cacheOf({ services: [guarded(["10.0.0.0/8"])], slices: [slice({ endpoints: MANY })] });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    const kernel = new FakeKernel();
+    kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
+    cache.putService(guarded(["192.0.2.0/24"]));
+    renderer.update(cache.takeDirty());
+    renderer.state.deleteStaleSourceRanges();
+    const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset));
+    expect(steps.map((step) => [step.name, setsIn(transactionsOf(step))])).toEqual([
+      ["new sets and chains", ["source-ranges"]],
+      ["everything at once", ["source-range-lists"]],
+      ["removed source ranges", ["source-ranges"]],
+    ]);
   });
 
   test("of ranges are replaced in one transaction, however many, for no two may overlap", () => {
@@ -289,15 +301,15 @@ describe("the elements of a plan", () => {
 
 describe("the deletion of chains", () => {
   test("comes after the elements that led to them, in a transaction of its own", () => {
-    const [before, after] = [rules(["10.244.1.1"]), rules(["10.244.1.1", "10.244.1.2"])];
+    const limited = (connections: number) => rules(["10.244.1.1"], { clientLimits: { connections } });
+    const [before, after] = [limited(1), limited(2)];
     const kernel = new FakeKernel();
     kernel.apply(toTransaction(diffRuleset({}, before)));
     const { main, deletions } = withoutChainDeletions(diffRuleset(before, after));
     kernel.apply(toTransaction(main));
-    expect([...tableOf(kernel.ruleset).chains.keys()]).toEqual(
-      expect.arrayContaining(["balance-1", "balance-2"]),
-    );
-    expect(commandsOf(deletions)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
+    const [one, two] = ["client-limit-1", "client-limit-2"];
+    expect([...tableOf(kernel.ruleset).chains.keys()]).toEqual(expect.arrayContaining([one, two]));
+    expect(commandsOf(deletions)).toEqual([`flush chain ${one}`, `delete chain ${one}`]);
     kernel.apply(toTransaction(deletions));
     expect(rulesetText(kernel.ruleset)).toBe(rulesetText(after));
   });

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { FAMILIES } from "../../../src/base/family.ts";
+import { familyOf } from "../../../src/model/ip.ts";
 import { canonicalRule } from "../../../src/nft/canonical/canonical-rule.ts";
 import {
   type ContextOptions,
@@ -14,6 +16,7 @@ const NODE_CONTEXTS: readonly (readonly [string, ContextOptions])[] = [
   ["where little is known", { localTraffic: { kind: "unknown" }, serviceCIDRs: [] }],
   ["where pods are told by their interface", { localTraffic: { kind: "interface", pattern: "veth*" } }],
   ["where all is masqueraded", { masqueradeAll: true, nodePorts: { kind: "all" } }],
+  ["where pings are answered", { answerPing: true }],
 ];
 
 const guarded = service({
@@ -25,12 +28,41 @@ const guarded = service({
   external: "Local",
 });
 
+const ranged = service({
+  ...{ name: "ranged", clusterIPs: ["10.96.0.11", "fd00:10:96::11"] },
+  loadBalancerIPs: ["203.0.113.11", "fd00:1b::11"],
+  sourceRanges: ["198.51.100.0/24", "fd00:c0::/48"],
+  ports: [port(81, { ranges: [{ first: 8000, last: 8099 }] })],
+  scheduler: "round-robin",
+});
+
+const ENDPOINTS = Array.from({ length: 70 }, (_, i) => [`10.244.2.${i}`, `fd00:244::${i}`]).flat();
+
 test.each(NODE_CONTEXTS)("every rule is rendered in canonical form, %s", (_, options) => {
-  const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
+  const objects = {
+    services: [guarded, ranged],
+    slices: ["web", "ranged"].flatMap((name) =>
+      FAMILIES.map((family) => {
+        const endpoints = ENDPOINTS.filter((address) => familyOf(address) === family);
+        return slice({ service: name, endpoints, family });
+      }),
+    ),
+  };
   const { ruleset } = renderAll(objects, testNodeContext(options)).state;
   const rules = Object.values(ruleset).flatMap((table) =>
     [...table.chains.values()].flatMap((chain) => chain.rules),
   );
-  expect(rules.length).toBeGreaterThan(40);
+  expect(rules.length).toBeGreaterThan(100);
+  for (const { chains = new Map() } of Object.values(ruleset)) {
+    const names = [...chains.keys()].join(" ");
+    for (const name of [
+      "affinity-both",
+      "choose-balance-72",
+      "remember-60",
+      "round-robin-72",
+      "range-source-ranges-allowed",
+    ])
+      expect(names).toContain(name);
+  }
   for (const rule of rules) expect(rule).toEqual(canonicalRule(rule));
 });

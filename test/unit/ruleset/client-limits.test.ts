@@ -3,7 +3,8 @@ import type { ClientLimits } from "../../../src/model/client-limits.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
-import { clientLimitName, parseChainName } from "../../../src/ruleset/chain-names.ts";
+import { clientLimitName } from "../../../src/ruleset/chain-names.ts";
+import { chainRole } from "../../../src/ruleset/chain-roles.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import { cacheOf, named, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
@@ -42,11 +43,15 @@ describe("the rules for client limits", () => {
   });
 
   test("check after source ranges, the rate before the connections at a time", () => {
-    const renderer = renderAll({ services: [limited(BOTH)], slices: [SLICE] });
+    const fenced = service({
+      ...{ name: "shop/web", clientLimits: BOTH },
+      ...{ loadBalancerIPs: ["203.0.113.7"], sourceRanges: ["10.0.0.0/8"] },
+    });
+    const renderer = renderAll({ services: [fenced], slices: [SLICE] });
     const check = "meta priority & ffff:fffc vmap @client-limits";
     expect(rulesOf(renderer, "balancing")[1]).toBe(check);
     expect(rulesOf(renderer, "external").slice(0, 2)).toEqual([
-      "ip daddr . meta l4proto . th dport vmap @firewall-ips",
+      "meta priority set ip daddr . meta l4proto . th dport map @source-range-lists jump source-ranges-check",
       check,
     ]);
     expect(elementsIn(renderer, "client-limits")).toEqual([
@@ -178,7 +183,7 @@ describe("a client in the evaluator", () => {
 test("names of chains are read back as limits", () => {
   const rate = { amount: 20, per: "minute", burst: 40 } as const;
   for (const limits of [{ connections: 7 }, { rate }, { connections: 7, rate }]) {
-    expect(parseChainName(clientLimitName(limits))).toEqual({ kind: "client-limit", limits });
+    expect(chainRole(clientLimitName(limits))).toEqual({ kind: "client-limit", limits });
   }
   for (const name of [
     "client-limit",
@@ -187,7 +192,7 @@ test("names of chains are read back as limits", () => {
     "client-limit-7-8",
     "client-limit-7-day-8",
   ])
-    expect(parseChainName(name)).toBeUndefined();
+    expect(chainRole(name)).toBeUndefined();
 });
 
 test("beyond the budget of different limits, newer Services are served without, unless they share one", () => {

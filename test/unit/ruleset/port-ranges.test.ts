@@ -174,7 +174,7 @@ describe("the pieces of port ranges", () => {
     const { ip } = renderAll({ services }).state.ruleset;
     expect(keys.map((key) => ip && refusalAt(ip, key))).toEqual(Array(3).fill("refused"));
     expect(keysOf({ services }, RANGES.refusals)).toHaveLength(2);
-    expect(keysOf({ services }, RANGES.firewallIPs)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
+    expect(keysOf({ services }, RANGES.sourceRangeLists)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
   });
 });
 
@@ -305,7 +305,7 @@ test("a range of one port leads where the port leads, to endpoints without ports
         );
         expect(ofRange).toBe(ofPort);
       }
-      for (const map of ["firewallIPs", "balancers", "endpoints"] as const) {
+      for (const map of ["sourceRangeLists", "balancers", "endpoints"] as const) {
         const ofPort = elements(PORTS[map]).map(([key, value]) => [
           atRange(key),
           value.replace(/ \. 8080$/, "").replace("goto balance", "goto range-balance"),

@@ -149,7 +149,7 @@ describe("an update that may write so many elements", () => {
     renderer.state.committed();
     const update = (most: number) => {
       for (const _ of renderer.updating(cache.takeDirty(), undefined, most));
-      const written = renderer.state.writtenElements;
+      const written = renderer.state.work;
       renderer.state.committed();
       return written;
     };

@@ -52,7 +52,7 @@ function frontendsAt(renderer: Renderer, address: string): string[] {
 
 const external = (renderer: Renderer) => frontendsAt(renderer, CONTESTED);
 
-test("source ranges are one set and one chain for all who have them, as long as one does", () => {
+test("source ranges have one number for all who have the same, and sets and chains as long as one does", () => {
   const cache = cacheOf({ slices: slicesOf("web") });
   const renderer = new Renderer(cache, testNodeContext());
   const guarded = (name: string, addresses: readonly string[], sourceRanges = ["198.51.100.0/24"]) => {
@@ -61,15 +61,64 @@ test("source ranges are one set and one chain for all who have them, as long as 
     );
     renderer.update(cache.takeDirty());
     const { chains, sets } = renderer.state.families.ip?.table ?? {};
-    const ofRanges = [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])];
-    return ofRanges.filter((part) => /^(?:firewall|source-ranges)-[\da-f]{20}$/.test(part)).length;
+    const parts = [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])];
+    const numbers = new Set(sets?.get("source-range-lists")?.elements.values());
+    return [parts.filter((part) => part.startsWith("source-range")).length, numbers.size];
   };
-  expect(guarded("web", ["203.0.113.1", "203.0.113.2"])).toBe(2);
-  expect(guarded("other", ["203.0.113.3"])).toBe(2);
-  expect(guarded("others", ["203.0.113.4"], ["192.168.0.0/16"])).toBe(4);
-  expect(guarded("web", [])).toBe(4);
-  expect(guarded("others", [])).toBe(2);
-  expect(guarded("other", ["203.0.113.3"], [])).toBe(0);
+  expect(guarded("web", ["203.0.113.1", "203.0.113.2"])).toEqual([4, 1]);
+  expect(guarded("other", ["203.0.113.3"])).toEqual([4, 1]);
+  expect(guarded("others", ["203.0.113.4"], ["192.168.0.0/16"])).toEqual([4, 2]);
+  expect(guarded("web", [])).toEqual([4, 2]);
+  expect(guarded("others", [])).toEqual([4, 1]);
+  guarded("other", ["203.0.113.3"], []);
+  // Their elements are deleted first.
+  expect(guarded("other", ["203.0.113.3"], [])).toEqual([0, 0]);
+});
+
+test("a Service with source ranges gets a frontend that an older one without them gave up", () => {
+  const one = (name: string, createdAt: number, sourceRanges: readonly string[]) =>
+    service({
+      name,
+      createdAt,
+      clusterIPs: [`10.96.0.${createdAt}`],
+      loadBalancerIPs: ["203.0.113.1"],
+      sourceRanges,
+    });
+  const [older, newer] = [one("old", 1, []), one("new", 2, ["10.0.0.0/8"])];
+  const cache = cacheOf({ services: [older, newer], slices: slicesOf("old", "new") });
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update(cache.takeDirty());
+  expect(elementsOf(renderer, "source-range-lists")).toEqual([]);
+  cache.deleteService(older.name);
+  renderer.update(cache.takeDirty());
+  expect(elementsOf(renderer, "source-ranges")).toEqual(["10.0.0.0 . 2164260866 . 8"]);
+  expect(elementsOf(renderer, "source-range-lists")).toEqual(["203.0.113.1 . tcp . 80: 2164260866"]);
+});
+
+test("source ranges that go and others that come before a commit leave nothing of the earlier ones", () => {
+  const one = (name: string, address: string, range: string) =>
+    service({
+      name,
+      clusterIPs: [`10.96.0.${name.length}`],
+      loadBalancerIPs: [address],
+      sourceRanges: [range],
+    });
+  const before = one("old", "203.0.113.1", "10.0.0.0/8");
+  const cache = cacheOf({ services: [before], slices: slicesOf("old", "newer") });
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update(cache.takeDirty());
+  renderer.state.committed();
+  cache.deleteService(before.name);
+  renderer.update(cache.takeDirty());
+  cache.putService(one("newer", "203.0.113.2", "172.16.0.0/16"));
+  renderer.update(cache.takeDirty());
+  const [ranges] = renderer.state
+    .pending()
+    .flatMap(({ elements }) => elements.filter(({ spec }) => spec.name === "source-ranges"));
+  expect([ranges?.deleted, ranges?.added.map(({ key }) => key)]).toEqual([
+    ["10.0.0.0 . 2164260865 . 8"],
+    ["172.16.0.0 . 2164260866 . 16"],
+  ]);
 });
 
 describe("two Services that want one frontend", () => {
@@ -203,18 +252,32 @@ test("the loser of a conflict has neither lists nor source ranges", () => {
     affinitySeconds: 600,
   });
   const slices = slicesOf("old", "new");
-  const added = /^(?:affinity-2-600|firewall-[\da-f]+)$/;
+  const added = /^source-ranges-(?:check|allowed)$/;
   const free = { ...guarded, clusterIPs: { ip: "10.96.1.2", ip6: "" } };
   const alone = renderAll({ services: [free], slices });
   expect(chainNames(alone).filter((name) => added.test(name))).toHaveLength(2);
-  expect(elementsOf(alone, "firewall-ips")).toHaveLength(1);
+  expect(elementsOf(alone, "source-range-lists")).toHaveLength(1);
   const beside = renderAll({
     services: [candidate("old", 1, { clusterIPs: [CONTESTED], externalIPs: [] }), guarded],
     slices,
   });
   expect(chainNames(beside).filter((name) => added.test(name))).toEqual([]);
-  expect(elementsOf(beside, "firewall-ips")).toEqual([]);
   expect(elementsOf(beside, "endpoints")).toHaveLength(1);
+});
+
+test("the loser of a conflict has its source ranges as soon as the winner goes", () => {
+  const guarded = candidate("new", 2, {
+    externalIPs: [],
+    loadBalancerIPs: ["203.0.113.1"],
+    sourceRanges: ["198.51.100.0/24"],
+  });
+  const cache = cacheOf({ services: [candidate("old", 1), guarded], slices: slicesOf("old", "new") });
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update(cache.takeDirty());
+  cache.deleteService(named("old"));
+  renderer.update(cache.takeDirty());
+  expect(elementsOf(renderer, "source-ranges")).toHaveLength(1);
+  expect(elementsOf(renderer, "source-range-lists")).toHaveLength(1);
 });
 
 test("an excluded service port is no candidate for a frontend", () => {

@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import type { Scheduler } from "../../../src/model/scheduler.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { splitParts } from "../../../src/nft/elements.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
+  cacheOf,
   chainNames,
   elementsOf,
   type Objects,
@@ -19,6 +21,7 @@ function objects(options: Parameters<typeof service>[0], endpoints: readonly str
   return { services: [service(options)], slices: [slice({ endpoints, weight })] };
 }
 
+/** The chains that draw endpoints. Besides that of the scheduler, all have the one for the first endpoint. */
 const balancers = (given: Objects, scheduler: Scheduler = "random") =>
   chainNames(renderAll(given, testNodeContext({ scheduler }))).filter((name) => /\d$/.test(name));
 
@@ -26,18 +29,49 @@ describe("the chains of schedulers", () => {
   test.each<[string, Scheduler | undefined, number, string]>([
     ["none is named", undefined, 3, "balance-3"],
     ["there is a single endpoint", "source-hash", 1, "balance-1"],
+    ["there are 64 endpoints", "random", 64, "balance-64"],
+    ["65 endpoints have the chain of the next number of the grid", "random", 65, "balance-72"],
+    ["72 endpoints are exactly a number of the grid", "round-robin", 72, "round-robin-72"],
+    ["73 endpoints have the chain of the next number of the grid", "round-robin", 73, "round-robin-81"],
     ["round-robin is named", "round-robin", 3, "round-robin-3"],
     ["source-hash is named", "source-hash", 3, "source-hash-251"],
     ["flow-hash is named for 26 endpoints", "flow-hash", 26, "flow-hash-1021"],
-  ])("are a single one where %s", (_, scheduler, count, name) => {
-    expect(balancers(objects(scheduler === undefined ? {} : { scheduler }, addresses(count)))).toEqual([
-      name,
-    ]);
+  ])("are one, with the shared one for the first endpoint, where %s", (_, scheduler, count, name) => {
+    const given = objects(scheduler === undefined ? {} : { scheduler }, addresses(count));
+    expect(new Set(balancers(given))).toEqual(new Set(["balance-1", name]));
+    const verdicts = elementsOf(renderAll(given), "balancers").map((text) => text.split(": ")[1]);
+    expect(verdicts).toEqual([`goto ${name}`]);
   });
 
+  test.each<[Scheduler, number, string]>([
+    ["random", 1, "choose-balance-1"],
+    ["random", 73, "choose-balance-81"],
+    ["round-robin", 3, "choose-round-robin-3"],
+    ["source-hash", 3, "choose-source-hash-251"],
+    ["flow-hash", 26, "choose-flow-hash-1021"],
+  ])(
+    "with session affinity are those that choose by %s for %d endpoints, and remember for the rounded timeout",
+    (scheduler, count, chooser) => {
+      const given = objects({ scheduler, affinitySeconds: 62 }, addresses(count));
+      expect(new Set(balancers(given))).toEqual(new Set(["choose-balance-1", chooser, "remember-65"]));
+      const renderer = renderAll(given);
+      const [balancer, chosen, remembered] = ["balancers", "affinity-choosers", "affinity-timeouts"].map(
+        (map) => elementsOf(renderer, map).map((text) => text.split(": ")[1]),
+      );
+      expect([balancer, chosen, remembered]).toEqual([
+        ["goto affinity"],
+        [`jump ${chooser}`],
+        ["jump remember-65"],
+      ]);
+    },
+  );
+
   test("follow the default of all Services, unless one names its own", () => {
-    expect(balancers(objects({}, addresses(3)), "round-robin")).toEqual(["round-robin-3"]);
-    expect(balancers(objects({ scheduler: "random" }, addresses(3)), "round-robin")).toEqual(["balance-3"]);
+    expect(balancers(objects({}, addresses(3)), "round-robin")).toEqual(["balance-1", "round-robin-3"]);
+    expect(balancers(objects({ scheduler: "random" }, addresses(3)), "round-robin")).toEqual([
+      "balance-1",
+      "balance-3",
+    ]);
   });
 
   test("have slots only where weights differ", () => {
@@ -49,10 +83,24 @@ describe("the chains of schedulers", () => {
         slice({ name: "b", endpoints: rest, weight: 2 }),
       ],
     });
-    expect(balancers(weighted(2))).toEqual(["balance-3"]);
-    expect(balancers(weighted(1))).toEqual(["slots-251"]);
-    expect(balancers(weighted(1), "round-robin")).toEqual(["round-robin-slots-251"]);
-    expect(balancers(weighted(0))).toEqual(["balance-2"]);
+    expect(balancers(weighted(2))).toEqual(["balance-1", "balance-3"]);
+    expect(balancers(weighted(1))).toEqual(["balance-1", "slots-251"]);
+    expect(balancers(weighted(1), "round-robin")).toEqual(["balance-1", "round-robin-slots-251"]);
+    expect(balancers(weighted(0))).toEqual(["balance-1", "balance-2"]);
+  });
+
+  test("stay in the table when no list needs them any longer", () => {
+    const cache = cacheOf(objects({ scheduler: "round-robin" }, addresses(3)));
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    const before = chainNames(renderer);
+    expect(before).toContain("round-robin-3");
+    renderer.state.committed();
+    cache.deleteService(service({}).name);
+    renderer.update(cache.takeDirty());
+    expect(chainNames(renderer)).toEqual(before);
+    expect(elementsOf(renderer, "balancers")).toEqual([]);
+    expect(renderer.state.pending().flatMap(({ deletedChains }) => deletedChains)).toEqual([]);
   });
 });
 
@@ -68,11 +116,14 @@ describe("the elements of a slot table", () => {
     expect(numbers.sort((a, b) => a - b)).toEqual(Array.from({ length: 251 }, (_, i) => i));
   });
 
-  test("lead to endpoint ids with session affinity", () => {
+  test("are keyed by list and slot with session affinity, and lead to endpoint ids", () => {
     const renderer = hashed(addresses(4), 600);
     expect(elementsOf(renderer, "endpoints")).toHaveLength(4);
-    const ids = elementsOf(renderer, "affinity-ids").map((text) => text.split(": ")[1]);
-    expect(ids).toHaveLength(251);
+    const elements = elementsOf(renderer, "affinity-ids").map((text) => text.split(": "));
+    const [list = ""] = elementsOf(renderer, "lists").map((text) => text.split(": ")[1]);
+    const keys = elements.map(([key = ""]) => key);
+    expect(new Set(keys)).toEqual(new Set(Array.from({ length: 251 }, (_, slot) => `${list} . ${slot}`)));
+    const ids = elements.map(([, id]) => id);
     const known = elementsOf(renderer, "endpoints").map((text) => splitParts(text)[0]);
     expect(new Set(ids)).toEqual(new Set(known));
   });

@@ -2,9 +2,10 @@ import { describe, expect, test } from "vitest";
 import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
-import { balancerName } from "../../../src/ruleset/chain-names.ts";
+import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
+import { listIdentity } from "../../../src/ruleset/source-ranges.ts";
 import {
   type ContextOptions,
   endpoint,
@@ -30,14 +31,14 @@ function render(options: ServiceOptions, endpoints: Endpoints, context: ContextO
   return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip", context));
 }
 
-/** The way of one frontend, its refusal, and the chain that guards it. */
+/** The way of one frontend, its refusal, and the id of the source ranges that guard it. */
 function frontend(key: string, options: ServiceOptions, endpoints: Endpoints): string[] {
   const found = render(options, endpoints).frontends.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no frontend ${key}`);
-  return [found.way ?? "no way", found.refusal ?? [], found.guard?.chain.name ?? []].flat();
+  return [found.way ?? "no way", found.refusal ?? [], found.guard?.id ?? []].flat();
 }
 
-/** The lists of a service port, each with its chain. */
+/** The lists of a service port, each with its chain and, with affinity, how it draws and for how long. */
 function lists(
   options: ServiceOptions,
   endpoints: Endpoints,
@@ -45,9 +46,15 @@ function lists(
 ): Record<string, readonly string[]> {
   const { cluster, local } = render(options, endpoints, context).lists;
   const named = Object.entries({ cluster, local }).flatMap(([name, list]) =>
-    list === undefined ? [] : [[`${name} by ${balancerName(list.balancer)}`, list.targets] as const],
+    list === undefined ? [] : [[`${name} by ${balancerText(list.balancer)}`, list.targets] as const],
   );
   return Object.fromEntries(named);
+}
+
+function balancerText(balancer: Balancer): string {
+  const { affinitySeconds } = balancer;
+  const name = balancerName(balancer);
+  return affinitySeconds === 0 ? name : `${name}, ${chooserName(balancer)} for ${affinitySeconds} s`;
 }
 
 const elsewhere = "10.244.2.1";
@@ -121,22 +128,34 @@ describe("the lists of a service port", () => {
     });
   });
 
-  test("with affinity keep clients for as long as the option allows", () => {
-    const names = [59, 60, 61].map((affinitySeconds) =>
-      Object.keys(lists({ affinitySeconds }, [elsewhere], { maxAffinitySeconds: 60 })),
-    );
-    expect(names).toEqual([
-      ["cluster by affinity-1-59"],
-      ["cluster by affinity-1-60"],
-      ["cluster by affinity-1-60"],
-    ]);
+  test("with affinity keep clients for the rounded timeout, and for as long as the option allows", () => {
+    const names = (maxAffinitySeconds: number) =>
+      [59, 60, 61].map((affinitySeconds) =>
+        Object.keys(lists({ affinitySeconds }, [elsewhere], { maxAffinitySeconds })),
+      );
+    const name = (seconds: number) => [`cluster by affinity, choose-balance-1 for ${seconds} s`];
+    expect(names(60)).toEqual([name(59), name(60), name(60)]);
+    expect(names(86_400)).toEqual([name(59), name(60), name(65)]);
   });
 
   test("with affinity have chains of their own, as clients must not stay where a policy forbids it", () => {
     expect(Object.keys(lists({ ...reachable, external: "Local", affinitySeconds: 60 }, both))).toEqual([
-      "cluster by affinity-both-2-60",
-      "local by affinity-both-local-1-60",
+      "cluster by affinity-both, choose-balance-2 for 60 s",
+      "local by affinity-both-local, choose-balance-1 for 60 s",
     ]);
+    expect(Object.keys(lists({ internal: "Local", affinitySeconds: 60 }, both))).toContain(
+      "local by affinity-local, choose-balance-1 for 60 s",
+    );
+  });
+
+  test("with more than 64 endpoints have the chain of the next number of the grid", () => {
+    const many = Array.from({ length: 66 }, (_, i) => `10.244.3.${i}`);
+    const named = (options: ServiceOptions, count: number) =>
+      Object.keys(lists(options, many.slice(0, count)));
+    expect(named({}, 64)).toEqual(["cluster by balance-64"]);
+    expect(named({}, 66)).toEqual(["cluster by balance-72"]);
+    expect(named({ affinitySeconds: 60 }, 66)).toEqual(["cluster by affinity, choose-balance-72 for 60 s"]);
+    expect(Object.values(lists({}, many))).toEqual([many.map((address) => `${address} . 8080`).sort()]);
   });
 
   test("with affinity exceed a limit with more endpoints than there are ids, and without it do not", () => {
@@ -175,14 +194,14 @@ describe("frontends", () => {
     };
 
     test("are guarded where the load balancer has the address", () => {
-      const guards = render(guarded, [elsewhere]).frontends.map(({ guard }) => guard?.ranges);
+      const guards = render(guarded, [elsewhere]).frontends.map(({ guard }) => guard?.prefixes);
       expect(guards).toEqual([undefined, undefined, ["10.0.0.0/8"]]);
     });
 
     test("lead past the check without endpoints, too: who may not come is dropped, not refused", () => {
       const [way, refusal, check] = frontend("203.0.113.5 . tcp . 80", guarded, []);
       expect([way, refusal]).toEqual(["external-cluster", "refused"]);
-      expect(check).toMatch(/^firewall-[\da-f]{20}$/);
+      expect(check).toBe(listIdentity(["10.0.0.0/8"]));
     });
   });
 });

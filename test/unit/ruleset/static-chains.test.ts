@@ -2,11 +2,13 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import type { LocalTraffic } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
-import { staticChains } from "../../../src/ruleset/static-chains.ts";
-import { type ContextOptions, familyContext } from "../../support/build.ts";
+import { staticChains, TABLE_PARTS, type TablePart } from "../../../src/ruleset/static-chains.ts";
+import { type ContextOptions, elementsOf, familyContext, renderAll } from "../../support/build.ts";
 
-function rules(chain: string, options: ContextOptions = {}, family: Family = "ip") {
-  const found = staticChains(familyContext(family, options)).find(({ name }) => name === chain);
+const NO_PARTS: ReadonlySet<TablePart> = new Set();
+
+function rules(chain: string, options: ContextOptions = {}, family: Family = "ip", parts = NO_PARTS) {
+  const found = staticChains(familyContext(family, options), parts).find(({ name }) => name === chain);
   if (found === undefined) throw new Error(`no chain ${chain}`);
   return found.rules;
 }
@@ -25,7 +27,7 @@ const toBalancer = { vmap: { key: register, data: "@balancers" } };
 const toList = (mask: number) => ({ mangle: { key: register, value: { "&": [register, mask] } } });
 const toClusterList = [toList(0xffff_fffc), toBalancer];
 const toOwnList = [toList(0xffff_fffd), toBalancer];
-const listOf = (address: object) => ({
+const listOf = (address: object, data = "@lists") => ({
   mangle: {
     key: register,
     value: {
@@ -33,7 +35,7 @@ const listOf = (address: object) => ({
         key: {
           concat: [address, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }],
         },
-        data: "@lists",
+        data,
       },
     },
   },
@@ -84,13 +86,28 @@ describe("the way to an endpoint", () => {
     expect(rules("services", {}, "ip6")[0]).toEqual(closed);
   });
 
-  test("leads by the bits of the list's id: external ways are checked, and masqueraded by a policy of Cluster", () => {
+  test("leads by the bits of the list's id: external ways are masqueraded by a policy of Cluster", () => {
     expect(rules("balancing")).toEqual([[hasBit(2), goto("external")], [toBalancer]]);
-    const [check, ...rest] = rules("external");
-    expect(JSON.stringify(check)).toContain('"data":"@firewall-ips"');
-    expect(rest).toEqual([
+    expect(rules("external")).toEqual([
       [hasBit(1), goto("external-local")],
       [setMark, ...toClusterList],
+    ]);
+  });
+
+  test("leads external ways through the check of source ranges first, while any Service has source ranges", () => {
+    const parts = new Set<TablePart>(["sourceRanges", "limits"]);
+    const [check, limits, ...rest] = rules("external", {}, "ip", parts);
+    expect(check).toEqual([
+      listOf(daddr, "@source-range-lists"),
+      { jump: { target: "source-ranges-check" } },
+    ]);
+    expect(JSON.stringify(limits)).toContain('"data":"@client-limits"');
+    expect(rest).toEqual(rules("external"));
+    expect(rules("balancing", {}, "ip", new Set(["sourceRanges"]))).toEqual(rules("balancing"));
+    const ofRanges = rules("range-external", {}, "ip", new Set(["sourceRanges", "ranges"]));
+    expect(ofRanges[0]).toEqual([
+      listOf(daddr, "@range-source-range-lists"),
+      { jump: { target: "range-source-ranges-check" } },
     ]);
   });
 });
@@ -229,8 +246,80 @@ test("input, forward and output look at new connections alone, reset our priorit
   }
 });
 
-test("a family has 11 sets and maps, whatever its Services are", () => {
-  for (const family of ["ip", "ip6"] as const) expect(setSpecs(familyContext(family))).toHaveLength(11);
+test("a family has 13 sets and maps, whatever its Services are, one of them for the protocols with ports", () => {
+  for (const family of ["ip", "ip6"] as const) expect(setSpecs(familyContext(family))).toHaveLength(13);
+  const protocols = setSpecs(familyContext("ip")).find(({ name }) => name === "port-protocols");
+  expect(protocols).toEqual({ name: "port-protocols", key: ["inet_proto"], dynamic: false, counter: false });
+  expect(elementsOf(renderAll({}), "port-protocols", "ip6").sort()).toEqual(["sctp", "tcp", "udp"]);
+});
+
+test("no rule has a set of protocols of its own: each would be another set of the table", () => {
+  const context = familyContext("ip", { resetVanished: true, answerPing: true, fastPathAfter: 20 });
+  const text = JSON.stringify(staticChains(context, new Set(PARTS)));
+  expect(text).toContain('"left":{"meta":{"key":"l4proto"}},"right":"@port-protocols"');
+  expect(text).not.toMatch(/"sctp"/);
+});
+
+const PARTS = Object.keys(TABLE_PARTS) as TablePart[];
+
+describe("the parts that a table has only while Services need them", () => {
+  /** All combinations of parts. */
+  const combinations = Array.from(
+    { length: 1 << PARTS.length },
+    (_, bits) => new Set(PARTS.filter((_part, index) => bits & (1 << index))),
+  );
+  const context = familyContext("ip", { answerPing: true });
+  const namesOf = (parts: ReadonlySet<TablePart>) => staticChains(context, parts).map(({ name }) => name);
+
+  test.each(PARTS)(
+    "%s: all chains that it adds are those that are deleted with it, in any combination",
+    (part) => {
+      const chains: readonly string[] = TABLE_PARTS[part].chains;
+      const others = combinations.filter((parts) => !parts.has(part));
+      for (const parts of others) {
+        const without = namesOf(parts);
+        const added = namesOf(new Set([...parts, part])).filter((name) => !without.includes(name));
+        expect(chains).toEqual(expect.arrayContaining(added));
+        expect(without.filter((name) => chains.includes(name) && !isOfOther(name, parts))).toEqual([]);
+      }
+
+      /** Whether another part, which stays, has the chain, too. */
+      function isOfOther(name: string, parts: ReadonlySet<TablePart>): boolean {
+        return [...parts].some((other) => (TABLE_PARTS[other].chains as readonly string[]).includes(name));
+      }
+    },
+  );
+
+  test("in any combination have all chains and sets that rules refer to", () => {
+    for (const parts of combinations) {
+      const chains = staticChains(context, parts);
+      const known = new Set(chains.map(({ name }) => name as string));
+      const sets = [...setSpecs(context), ...[...parts].flatMap((part) => TABLE_PARTS[part].specs(context))];
+      const names = new Set(sets.map(({ name }) => name as string));
+      expect(names.size).toBe(sets.length);
+      const text = JSON.stringify(chains);
+      const found = (pattern: RegExp) => Array.from(text.matchAll(pattern), ([, name = ""]) => name);
+      const targets = found(/"target":"([^"]+)"/g).filter((name) => !known.has(name));
+      const looked = found(/"@([^"]+)"/g).filter((name) => !names.has(name));
+      expect([[...parts], targets, looked]).toEqual([[...parts], [], []]);
+    }
+  });
+
+  test("for source ranges are a set of all lists without intervals, and a map from frontends to their numbers", () => {
+    const describeSets = (answerPing: boolean) =>
+      TABLE_PARTS.sourceRanges
+        .specs({ ...context, answerPing })
+        .map(({ name, key, value, interval }) => [name, key.join(" . "), value, interval]);
+    const always = [
+      ["source-ranges", "ipv4_addr . classid . integer", undefined, undefined],
+      ["source-range-lists", "ipv4_addr . inet_proto . inet_service", ["classid"], undefined],
+    ];
+    expect(describeSets(false)).toEqual(always);
+    expect(describeSets(true)).toEqual([
+      ...always,
+      ["ping-source-range-lists", "ipv4_addr . integer", ["classid"], undefined],
+    ]);
+  });
 });
 
 test.each([

@@ -75,7 +75,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     fastPathAfter: 9,
     counters: "services",
     maxServiceElements: 9,
-    maxClientLimits: 256,
+    maxClientLimits: 64,
     maxLimitedClients: 5,
     maxElements: 99,
     maxNamespaceElements: 98,

@@ -350,27 +350,30 @@ describe("a repair", () => {
   });
 });
 
+/** The Service with a limit of its clients, which has a chain. */
+const limited = (connections: number) => service({ clientLimits: { connections } });
+
 describe("stale chains", () => {
-  test("are deleted with the sets that they looked into, unless these are in use again by then", async () => {
+  test("are deleted with the sets that they looked into", async () => {
     const guarded = (sourceRanges: readonly string[]) =>
       service({ name: "lb", clusterIPs: ["10.96.8.8"], loadBalancerIPs: ["203.0.113.8"], sourceRanges });
     const parts = setUp();
     const names = () => {
       const { chains, sets } = parts.fake.kernel.ruleset.ip ?? {};
-      const all = [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])];
-      return all.filter((name) => /^(?:firewall|source-ranges)-[\da-f]+$/.test(name)).length;
-    };
-    const follow = async (ranges: readonly string[]) => {
-      parts.cache.putService(guarded(ranges));
-      await parts.sync();
-      return names();
+      return [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])].filter((name) =>
+        name.startsWith("source-range"),
+      );
     };
     parts.cache.putSlice(slice({ service: "lb", endpoints: ["10.244.2.20"] }));
+    parts.cache.putService(guarded(["10.0.0.0/8"]));
     await parts.sync();
-    const seen = [await follow(["10.0.0.0/8"]), await follow(["192.0.2.0/24"]), await follow(["10.0.0.0/8"])];
-    expect(seen).toEqual([2, 4, 4]);
+    const all = ["source-ranges-check", "source-ranges-allowed", "source-ranges", "source-range-lists"];
+    expect(names().toSorted()).toEqual(all.toSorted());
+    parts.cache.putService(guarded([]));
+    await parts.sync();
+    while (parts.reconciler.state.areSourceRangesStale) await parts.sync();
     await parts.reconciler.deleteStaleChains();
-    expect(names()).toBe(2);
+    expect(names()).toEqual([]);
     expect(missing(parts)).toEqual([]);
   });
 
@@ -378,24 +381,42 @@ describe("stale chains", () => {
     const parts = setUp();
     await parts.sync();
     const chains = () =>
-      [...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])].filter((name) => name.startsWith("balance"));
-    parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await parts.sync();
-    expect(chains()).toEqual(["balance-2", "balance-1"]);
-    parts.cache.putSlice(webSlice);
+      [...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])].filter((name) =>
+        /^client-limit-\d/.test(name),
+      );
+    for (const connections of [2, 1]) {
+      parts.cache.putService(limited(connections));
+      await parts.sync();
+    }
+    expect(chains()).toEqual(["client-limit-2", "client-limit-1"]);
+    parts.cache.putService(limited(2));
     await parts.sync();
     await parts.reconciler.deleteStaleChains();
-    expect(chains()).toEqual(["balance-2"]);
+    expect(chains()).toEqual(["client-limit-2"]);
     expect(missing(parts)).toEqual([]);
   });
+});
+
+test("source ranges that come back allow nothing of the earlier ones, though their set was not deleted yet", async () => {
+  const guarded = (sourceRanges: readonly string[]) =>
+    service({ name: "lb", clusterIPs: ["10.96.8.8"], loadBalancerIPs: ["203.0.113.8"], sourceRanges });
+  const parts = setUp();
+  parts.cache.putSlice(slice({ service: "lb", endpoints: ["10.244.2.20"] }));
+  for (const ranges of [["10.0.0.0/8"], [], ["192.168.0.0/16"]]) {
+    parts.cache.putService(guarded(ranges));
+    await parts.sync();
+  }
+  while (parts.reconciler.state.areSourceRangesStale) await parts.sync();
+  const allowed = parts.fake.kernel.ruleset.ip?.sets.get("source-ranges")?.elements.keys();
+  expect([...(allowed ?? [])]).toEqual([expect.stringMatching(/^192\.168\.0\.0 .* 16$/)]);
 });
 
 describe("stale chains that came and went several times", () => {
   test("are deleted, and are no drift", async () => {
     const parts = setUp();
     await parts.sync();
-    for (const endpoints of [["10.244.2.11"], ["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
-      parts.cache.putSlice(slice({ endpoints }));
+    for (const connections of [2, 1, 2, 1]) {
+      parts.cache.putService(limited(connections));
       await parts.sync();
     }
     await parts.reconciler.deleteStaleChains();
@@ -407,13 +428,15 @@ describe("stale chains that came and went several times", () => {
   test("explain differences until the kernel has deleted them", async () => {
     const parts = setUp();
     await parts.sync();
-    parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await parts.sync();
+    for (const connections of [2, 1]) {
+      parts.cache.putService(limited(connections));
+      await parts.sync();
+    }
     const explained = () => parts.reconciler.unsent.flatMap(({ deletedChains }) => deletedChains);
     const meanwhile: string[] = [];
     parts.fake.before = () => void meanwhile.push(...explained());
     await parts.reconciler.deleteStaleChains();
-    expect([meanwhile, explained()]).toEqual([["balance-2"], []]);
+    expect([meanwhile, explained()]).toEqual([["client-limit-2"], []]);
   });
 
   test("are deleted in one family if the table of the other was created again", async () => {
@@ -438,8 +461,10 @@ describe("stale chains that came and went several times", () => {
   test("are kept for later while nft fails", async () => {
     const parts = setUp();
     await parts.sync();
-    parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await parts.sync();
+    for (const connections of [2, 1]) {
+      parts.cache.putService(limited(connections));
+      await parts.sync();
+    }
     parts.fake.timesOut = true;
     await expect(parts.reconciler.deleteStaleChains()).rejects.toThrow("did not end within");
     parts.fake.timesOut = false;
@@ -496,6 +521,30 @@ describe("quarantine", () => {
     },
   );
 
+  test.each(["at start", "later"])(
+    "takes out a service port whose source ranges are refused, %s, and no other",
+    async (when) => {
+      const guarded = (name: string, number: number, sourceRanges: readonly string[]) =>
+        service({
+          name,
+          clusterIPs: [`10.96.9.${number}`],
+          loadBalancerIPs: [`203.0.113.${number}`],
+          sourceRanges,
+        });
+      const parts = setUp();
+      if (when === "later") await parts.sync();
+      for (const [number, name] of ["bad", "good", "other"].entries()) {
+        parts.cache.putService(guarded(name, number, [`${name === "bad" ? 192 : 172}.16.${number}.0/24`]));
+        parts.cache.putSlice(slice({ service: name, endpoints: ["10.244.2.20"] }));
+      }
+      parts.fake.refuses = "192.16.0.0";
+      expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
+      expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/bad/tcp"]);
+      const allowed = parts.fake.kernel.ruleset.ip?.sets.get("source-ranges")?.elements;
+      expect(allowed?.size).toBe(2);
+    },
+  );
+
   test("takes a refused service port out after a part of it is in the kernel, which is no drift", async () => {
     const parts = setUp();
     await parts.sync();
@@ -509,9 +558,8 @@ describe("quarantine", () => {
     expect(parts.fake.transactions.length - sent).toBeGreaterThan(2);
     expect(report.refused).toEqual(["ip default/late/tcp"]);
     expect(report.drift).toEqual([]);
-    expect(JSON.stringify([...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])])).not.toContain(
-      "balance-3",
-    );
+    const { sets } = parts.fake.kernel.ruleset.ip ?? {};
+    expect([...(sets?.get("endpoints")?.elements.values() ?? [])].join()).not.toContain("10.244.2.13");
   });
 
   test("takes out a service port that our own schema refuses, before anything is sent", async () => {
@@ -849,7 +897,7 @@ describe("an nft that is killed", () => {
   });
 });
 
-test("a chain comes before the verdicts that lead to it, unless the kernel still has it", async () => {
+test("a chain comes before the verdicts that lead to it, and stays when they go", async () => {
   const parts = setUp(undefined, 100);
   await parts.sync();
   const become = async (...endpoints: readonly string[]) => {
@@ -861,10 +909,8 @@ test("a chain comes before the verdicts that lead to it, unless the kernel still
   const five = ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.2.14", "10.244.2.15"];
   expect(await become(...five)).toBe(2);
   await become("10.244.2.11", "10.244.2.12");
-  expect(await become(...five)).toBe(1);
-  await become("10.244.2.11", "10.244.2.12");
   await parts.reconciler.deleteStaleChains();
-  expect(await become(...five)).toBe(2);
+  expect(await become(...five)).toBe(1);
 });
 
 test("a full sync reports the duration of the comparison before it", async () => {

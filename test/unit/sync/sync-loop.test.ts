@@ -91,6 +91,9 @@ function setUp() {
   };
 }
 
+/** The Service with a limit of its clients, which has a chain. */
+const limited = (connections: number) => service({ clientLimits: { connections } });
+
 describe("SyncLoop", () => {
   test("programs nothing before every resource has been listed", async () => {
     const { loop, fake, list, pass, reports } = setUp();
@@ -230,19 +233,17 @@ describe("SyncLoop", () => {
   test("reports stale chains that cannot be deleted to subscribers", async () => {
     const { loop, fake, handlers, cleanUps, list, pass } = setUp();
     await list();
-    const [two, one] = [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]].map((endpoints) =>
-      slice({ endpoints }),
-    );
-    handlers.endpointslices.onUpsert("default/web-ip", two as never, undefined);
-    await pass(1000);
-    handlers.endpointslices.onUpsert("default/web-ip", one as never, two as never);
-    await pass(1000);
+    handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    for (const connections of [2, 1]) {
+      handlers.services.onUpsert("default/web", limited(connections), undefined);
+      await pass(1000);
+    }
     fake.timesOut = true;
     await loop.deleteStaleChains();
     expect(cleanUps).toMatchObject([{ code: "NFT_TIMEOUT" }]);
     fake.timesOut = false;
     await loop.deleteStaleChains();
-    expect([...(fake.kernel.ruleset.ip?.chains.keys() ?? [])]).not.toContain("balance-2");
+    expect([...(fake.kernel.ruleset.ip?.chains.keys() ?? [])]).not.toContain("client-limit-2");
   });
 
   test("tries again what the kernel refused, if there is anything", async () => {
@@ -267,30 +268,36 @@ describe("SyncLoop", () => {
   test("deletes stale chains after the sync that is due, once", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();
-    for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
-      handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints }), undefined);
+    handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    for (const connections of [2, 1]) {
+      handlers.services.onUpsert("default/web", limited(connections), undefined);
       await pass(1000);
     }
     const runs = fake.runs.length;
-    handlers.services.onUpsert("default/web", service(), undefined);
+    handlers.services.onUpsert(
+      "default/other",
+      service({ name: "other", clusterIPs: ["10.96.0.11"] }),
+      undefined,
+    );
     await loop.deleteStaleChains();
     expect(fake.runs).toHaveLength(runs);
     const chains = () => [...(fake.kernel.ruleset.ip?.chains.keys() ?? [])];
-    expect(chains()).toContain("balance-2");
+    expect(chains()).toContain("client-limit-2");
     await pass(1000);
-    expect(chains()).not.toContain("balance-2");
+    expect(chains()).not.toContain("client-limit-2");
     const after = fake.runs.length;
-    handlers.services.onUpsert("default/web", service({ affinitySeconds: 60 }), undefined);
+    handlers.services.onUpsert("default/web", limited(3), undefined);
     await pass(1000);
-    expect(chains()).toContain("balance-1");
+    expect(chains()).toContain("client-limit-1");
     expect(fake.runs.length).toBeGreaterThan(after);
   });
 
   test("a sync waits until stale chains are deleted, however often that was requested", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();
-    for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
-      handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints }), undefined);
+    handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    for (const connections of [2, 1]) {
+      handlers.services.onUpsert("default/web", limited(connections), undefined);
       await pass(1000);
     }
     let end: () => void = () => {};

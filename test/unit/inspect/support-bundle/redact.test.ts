@@ -9,17 +9,11 @@ const NAMES = {
   port: ["ab", "s"],
   zone: ["zone"],
   host: ["api.example.org"],
-  ranges: ["0123456789abcdef0123"],
 };
 
 test.each([
   ["a qualified name", "shop/cart", "namespace-1/service-1"],
   ["a name within a longer one", "shop/cart-v2 and cart-7d9f-x2x", "namespace-1/service-2 and pod-1"],
-  [
-    "the hash of source ranges",
-    "firewall-0123456789abcdef0123 source-ranges-0123456789abcdef0123",
-    "firewall-ranges-1 source-ranges-ranges-1",
-  ],
   ["a node with dots", "on worker-1.example.org.", "on node-1."],
   ["names of every cluster", "default/kubernetes", "default/kubernetes"],
   ["an IPv4 address, twice", "10.96.0.10 . tcp . 53, 10.96.0.10:53", "ip4-1 . tcp . 53, ip4-1:53"],
@@ -102,12 +96,6 @@ test.each<[string, string, string, Record<string, readonly string[]>]>([
     "daemon.log",
     "/proc/sys/net 3/5 10.0.0.0/16 fd00::a/64 nft-proxy/0.1",
     {},
-  ],
-  [
-    "the hash of source ranges",
-    "kernel-ip.json",
-    '"name": "firewall-0123456789abcdef0123", "set": "@source-ranges-00112233445566778899", "jump firewall-12"',
-    { ranges: ["0123456789abcdef0123", "00112233445566778899"] },
   ],
   [
     "the labels of metrics",

@@ -1,0 +1,125 @@
+import type { Family } from "../base/family.ts";
+import type { ClientLimits, RateUnit } from "../model/client-limits.ts";
+import { SCHEDULERS } from "../model/scheduler.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
+import { balancerChain, chooserChain, rememberChain } from "./balancers.ts";
+import {
+  type Balancer,
+  balancerName,
+  chooserName,
+  type Draw,
+  rememberName,
+  STATIC_CHAINS,
+  type StaticChainName,
+} from "./chain-names.ts";
+import type { DeltaTracker } from "./delta-tracker.ts";
+import { AFFINITY_SECONDS, DRAW_COUNTS } from "./setting-grids.ts";
+import { SLOT_TABLE_SIZES } from "./slot-table.ts";
+
+/** The purpose of one of our chains. */
+export type ChainRole =
+  | { readonly kind: "static"; readonly name: StaticChainName }
+  | KeptRole
+  | { readonly kind: "client-limit"; readonly limits: ClientLimits }
+  | { readonly kind: "timeouts" };
+
+/** The purpose of a chain that a table keeps once it has it. */
+type KeptRole =
+  | { readonly kind: "draw"; readonly draw: Draw }
+  | { readonly kind: "affinity" }
+  | { readonly kind: "choose"; readonly draw: Draw }
+  | { readonly kind: "remember"; readonly seconds: number };
+
+interface KeptChain {
+  readonly role: KeptRole;
+  readonly chain: (family: Family) => Chain;
+}
+
+/** All chains of this kind, by name: some 1,300. Made on demand. */
+let kept: ReadonlyMap<string, KeptChain> | undefined;
+
+/**
+ * Adds a chain that a table keeps once it has it, with the one that it leads to: the kernel walks the maps
+ * that a new chain looks into (nf_tables_bind_set), so such chains do not come and go with Services.
+ * @param tracker the writer of the table
+ * @param name other names have no effect
+ */
+export function keepChain(tracker: DeltaTracker, name: string): void {
+  if (tracker.table.chains.has(name)) return;
+  kept ??= keptChains();
+  const chain = kept.get(name)?.chain(tracker.table.family);
+  if (chain === undefined) return;
+  for (const rule of chain.rules)
+    for (const statement of rule) if ("goto" in statement) keepChain(tracker, statement.goto.target);
+  tracker.putChain(chain);
+}
+
+/** The purpose of a chain by its name; undefined for a name that is not ours. */
+export function chainRole(name: string): ChainRole | undefined {
+  if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
+  kept ??= keptChains();
+  const role = kept.get(name)?.role;
+  if (role !== undefined) return role;
+  if (TIMEOUTS.test(name)) return { kind: "timeouts" };
+  const limits = parseClientLimit(name);
+  return limits && { kind: "client-limit", limits };
+}
+
+function keptChains(): ReadonlyMap<string, KeptChain> {
+  const chains = new Map<string, KeptChain>();
+  const add = (name: string, role: KeptRole, chain: KeptChain["chain"]) => chains.set(name, { role, chain });
+  for (const draw of draws()) {
+    for (const balancer of [draw, { ...draw, keepsPort: true as const }].map(withoutAffinity))
+      add(balancerName(balancer), { kind: "draw", draw }, (family) => balancerChain(family, balancer));
+    add(chooserName(draw), { kind: "choose", draw }, (family) => chooserChain(family, draw));
+  }
+  for (const balancer of affinityBalancers())
+    add(balancerName(balancer), { kind: "affinity" }, (family) => balancerChain(family, balancer));
+  for (const seconds of AFFINITY_SECONDS) {
+    for (const isLocal of [false, true]) {
+      const chain = (family: Family) => rememberChain(family, seconds, isLocal);
+      add(rememberName(seconds, isLocal), { kind: "remember", seconds }, chain);
+    }
+  }
+  return chains;
+}
+
+function draws(): readonly Draw[] {
+  return [
+    ...(["random", "round-robin"] as const).flatMap((scheduler) =>
+      DRAW_COUNTS.map((count) => ({ scheduler, slots: false, count })),
+    ),
+    ...SCHEDULERS.flatMap((scheduler) =>
+      SLOT_TABLE_SIZES.map((count) => ({ scheduler, slots: true, count })),
+    ),
+  ];
+}
+
+function withoutAffinity<D extends Draw>(draw: D): D & Pick<Balancer, "affinitySeconds" | "local"> {
+  return { ...draw, affinitySeconds: 0, local: false };
+}
+
+function affinityBalancers(): readonly Balancer[] {
+  const any: Balancer = { scheduler: "random", slots: false, count: 1, affinitySeconds: 1, local: false };
+  const both: readonly Balancer[] = [any, { ...any, both: true }];
+  const local = both.flatMap((balancer) => [balancer, { ...balancer, local: true }]);
+  return local.flatMap((balancer) => [balancer, { ...balancer, keepsPort: true as const }]);
+}
+
+const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
+const TIMEOUTS = /^timeouts-[\da-f]{20}$/;
+const NUMBER = "([1-9]\\d{0,5})";
+const CLIENT_LIMIT = new RegExp(
+  `^client-limit(?=-\\d)(?:-${NUMBER})?(?:-${NUMBER}-(second|minute|hour)-${NUMBER})?$`,
+);
+
+function parseClientLimit(name: string): ClientLimits | undefined {
+  const [match, connections, amount, per, burst] = CLIENT_LIMIT.exec(name) ?? [];
+  if (match === undefined) return undefined;
+  return {
+    ...(connections !== undefined && { connections: Number(connections) }),
+    ...(per !== undefined && {
+      rate: { amount: Number(amount), per: per as RateUnit, burst: Number(burst) },
+    }),
+  };
+}

@@ -1,0 +1,166 @@
+import { describe, expect, test } from "vitest";
+import { FAMILIES } from "../../../src/base/family.ts";
+import { SCHEDULERS } from "../../../src/model/scheduler.ts";
+import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset/balancers.ts";
+import {
+  type Balancer,
+  balancerName,
+  chooserName,
+  clientLimitName,
+  type Draw,
+  rememberName,
+  timeoutsName,
+} from "../../../src/ruleset/chain-names.ts";
+import { chainRole, keepChain } from "../../../src/ruleset/chain-roles.ts";
+import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
+import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { AFFINITY_SECONDS, DRAW_COUNTS } from "../../../src/ruleset/setting-grids.ts";
+import { SLOT_TABLE_SIZES } from "../../../src/ruleset/slot-table.ts";
+import { staticChains, TABLE_PARTS, type TablePart } from "../../../src/ruleset/static-chains.ts";
+import { familyContext } from "../../support/build.ts";
+
+const DRAWS: readonly Draw[] = [
+  ...(["random", "round-robin"] as const).flatMap((scheduler) =>
+    DRAW_COUNTS.map((count) => ({ scheduler, slots: false, count })),
+  ),
+  ...SCHEDULERS.flatMap((scheduler) => SLOT_TABLE_SIZES.map((count) => ({ scheduler, slots: true, count }))),
+];
+
+const AFFINITY: readonly Balancer[] = [false, true].flatMap((local) =>
+  [{}, { both: true as const }].flatMap((both) =>
+    [{}, { keepsPort: true as const }].map((kind) => ({
+      ...{ scheduler: "random" as const, slots: false, count: 3, affinitySeconds: 600, local },
+      ...both,
+      ...kind,
+    })),
+  ),
+);
+
+const withoutAffinity = (draw: Draw): Balancer => ({ ...draw, affinitySeconds: 0, local: false });
+const ALL_PARTS: ReadonlySet<TablePart> = new Set(Object.keys(TABLE_PARTS) as TablePart[]);
+
+describe("chainRole", () => {
+  test("reads every draw back from the name of a balancer without affinity, for ports and ranges", () => {
+    for (const draw of DRAWS) {
+      for (const balancer of [withoutAffinity(draw), { ...withoutAffinity(draw), keepsPort: true as const }])
+        expect(chainRole(balancerName(balancer))).toEqual({ kind: "draw", draw });
+    }
+  });
+
+  test("reads every draw back from the name of a chain that chooses for affinity", () => {
+    for (const draw of DRAWS) expect(chainRole(chooserName(draw))).toEqual({ kind: "choose", draw });
+  });
+
+  test("reads every timeout of the grid back from the name of a chain that remembers clients", () => {
+    for (const seconds of AFFINITY_SECONDS) {
+      for (const isLocal of [false, true])
+        expect(chainRole(rememberName(seconds, isLocal))).toEqual({ kind: "remember", seconds });
+    }
+  });
+
+  test("reads the names of the chains of balancers with affinity", () => {
+    const names = AFFINITY.map(balancerName);
+    expect(new Set(names).size).toBe(8);
+    for (const name of names) expect(chainRole(name)).toEqual({ kind: "affinity" });
+  });
+
+  test("reads the names of chains with client limits and timeouts", () => {
+    const limits = { connections: 100, rate: { amount: 20, per: "second", burst: 40 } } as const;
+    expect(chainRole(timeoutsName("any"))).toEqual({ kind: "timeouts" });
+    expect(chainRole(clientLimitName(limits))).toEqual({ kind: "client-limit", limits });
+  });
+
+  test("reads the name of every static chain, with all parts of the table", () => {
+    const context = familyContext("ip", { resetVanished: true, answerPing: true, fastPathAfter: 20 });
+    const names = staticChains(context, ALL_PARTS).map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["source-ranges-check", "range-source-ranges-allowed"]));
+    for (const name of names) expect(chainRole(name)).toEqual({ kind: "static", name });
+  });
+
+  test.each([
+    "",
+    "balance-",
+    "balance-0",
+    "balance-65",
+    "balance-3-60",
+    "balance-local-3",
+    "affinity-3",
+    "affinity-3-600",
+    "affinity-local-both",
+    "my-balance-3",
+    "hash-251",
+    "source-hash-0",
+    "source-hash-3",
+    "slots-250",
+    "choose-balance-65",
+    "choose-affinity",
+    "range-choose-balance-3",
+    "remember-0",
+    "remember-61",
+    "remember-600-local",
+    "timeouts-x",
+    "timeouts-0123456789ABCDEF0123",
+    "source-ranges-0123456789abcdef0123",
+    "firewall-0123456789abcdef0123",
+    "ping-0123456789abcdef0123",
+    "client-limit-",
+  ])("gives undefined for %j, which is no name of ours", (name) => expect(chainRole(name)).toBeUndefined());
+});
+
+describe("keepChain", () => {
+  /** The chains that a new table has after keeping one. */
+  function kept(...names: readonly string[]) {
+    const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
+    for (const name of names) keepChain(tracker, name);
+    return tracker.table.chains;
+  }
+
+  test.each([
+    ["balance-72", ["balance-1", "balance-72"]],
+    ["range-round-robin-3", ["range-balance-1", "range-round-robin-3"]],
+    ["choose-slots-251", ["choose-balance-1", "choose-slots-251"]],
+    ["balance-1", ["balance-1"]],
+    ["affinity-both", ["affinity-both"]],
+    ["remember-local-60", ["remember-local-60"]],
+  ])("adds %s and the chain that it leads to, which comes first", (name, chains) => {
+    expect([...kept(name).keys()]).toEqual(chains);
+  });
+
+  test.each(FAMILIES)("adds chains with the rules of their balancer, chooser or timeout in %s", (family) => {
+    const tracker = new DeltaTracker(family, setSpecs(familyContext(family)));
+    const expected = [
+      ...DRAWS.flatMap((draw) => [
+        balancerChain(family, withoutAffinity(draw)),
+        balancerChain(family, { ...withoutAffinity(draw), keepsPort: true }),
+        chooserChain(family, draw),
+      ]),
+      ...AFFINITY.map((balancer) => balancerChain(family, balancer)),
+      ...AFFINITY_SECONDS.flatMap((seconds) => [
+        rememberChain(family, seconds, false),
+        rememberChain(family, seconds, true),
+      ]),
+    ];
+    for (const { name } of expected) keepChain(tracker, name);
+    expect([...tracker.table.chains.keys()].sort()).toEqual(
+      [...new Set(expected.map(({ name }) => name))].sort(),
+    );
+    for (const chain of expected) expect(tracker.table.chains.get(chain.name)).toEqual(chain);
+    // All that tenants can make a table have.
+    expect(tracker.table.chains.size).toBeLessThanOrEqual(1300);
+  });
+
+  test.each(["services", "balance-65", "client-limit-100", "timeouts-0123456789abcdef0123", "foreign"])(
+    "adds nothing for %s, which is not kept",
+    (name) => {
+      expect(kept(name).size).toBe(0);
+    },
+  );
+
+  test("changes nothing if the table has the chain", () => {
+    const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
+    keepChain(tracker, "balance-3");
+    tracker.committed();
+    keepChain(tracker, "balance-3");
+    expect(tracker.pending()).toBeUndefined();
+  });
+});

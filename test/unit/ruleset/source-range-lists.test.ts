@@ -1,0 +1,228 @@
+import { describe, expect, test } from "vitest";
+import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
+import { sourceRangesSpecs } from "../../../src/ruleset/sets.ts";
+import { SourceRangeLists } from "../../../src/ruleset/source-range-lists.ts";
+import {
+  FIRST_SOURCE_RANGE_LIST,
+  listIdentity,
+  type SourceRanges,
+  sourceRangeKey,
+} from "../../../src/ruleset/source-ranges.ts";
+
+/** Maximum number of stale elements that are deleted at a time. */
+const PORTION = 2000;
+
+/** A list of so many prefixes; different for each letter. */
+function list(letter: string, length = 2): SourceRanges {
+  const first = letter.charCodeAt(0);
+  const prefixes = Array.from({ length }, (_, i) => `${first}.${i >> 7}.${(i & 127) * 2}.0/24`);
+  return { id: listIdentity(prefixes), prefixes };
+}
+
+const A = list("A");
+const B = list("B");
+const C = list("C");
+const D = list("D");
+
+/** The numbers of lists as values of elements: 1 for the first. */
+const value = (number: number) => String(FIRST_SOURCE_RANGE_LIST + number);
+
+const elementsOf = (number: number, { prefixes }: SourceRanges) =>
+  prefixes.map((prefix) => sourceRangeKey(FIRST_SOURCE_RANGE_LIST + number, prefix));
+
+/** The elements of several lists, each with its number. */
+const all = (...lists: readonly (readonly [number, SourceRanges])[]) =>
+  new Set(lists.flatMap(([number, one]) => elementsOf(number, one)));
+
+const SPECS = sourceRangesSpecs({ family: "ip", answerPing: false });
+
+/** Lists of source ranges that frontends use, in a table that has nothing else. */
+function create(...used: readonly SourceRanges[]) {
+  const tracker = new DeltaTracker("ip", SPECS);
+  const lists = new SourceRangeLists(tracker);
+  const commit = () => {
+    tracker.committed();
+    lists.committed();
+  };
+  for (const one of used) lists.add(one);
+  commit();
+  const elements = () => new Set(tracker.table.sets.get("source-ranges")?.elements.keys());
+  return { tracker, lists, commit, elements };
+}
+
+describe("a list of source ranges", () => {
+  test("has a number, from 1, with which its prefixes are in the set of all lists", () => {
+    const { lists, elements } = create();
+    expect([lists.add(A), lists.add(B)]).toEqual([value(1), value(2)]);
+    expect(elements()).toEqual(all([1, A], [2, B]));
+    expect(elements()).toContain(`65.0.2.0 . ${value(1)} . 24`);
+    expect([lists.numberOf(A.id), lists.numberOf(C.id)]).toEqual([value(1), undefined]);
+  });
+
+  test("is shared by all frontends that use it, and in use until the last is gone", () => {
+    const { lists, elements } = create(A);
+    expect(lists.add({ ...A })).toBe(value(1));
+    expect(elements()).toEqual(all([1, A]));
+    lists.remove(A);
+    expect(lists.areStale).toBe(false);
+    lists.remove(A);
+    expect(lists.areStale).toBe(true);
+  });
+
+  test("costs the work of two elements for each prefix that is added, and none when it is deleted", () => {
+    const { lists, tracker, commit } = create(A);
+    lists.add(list("E", 10));
+    expect(tracker.work).toBe(20);
+    commit();
+    lists.remove(A);
+    lists.deleteStale();
+    expect(tracker.work).toBe(0);
+    expect(tracker.pending()).toBeDefined();
+  });
+
+  test("that is not known is not removed", () => {
+    const { lists } = create(A);
+    lists.remove(B);
+    expect(lists.areStale).toBe(false);
+  });
+});
+
+describe("a stale list of source ranges", () => {
+  test("keeps its elements and number, and is used again if a frontend returns", () => {
+    const { lists, tracker } = create(A, B);
+    lists.remove(A);
+    expect(tracker.pending()).toBeUndefined();
+    expect(lists.add(A)).toBe(value(1));
+    lists.deleteStale();
+    expect([lists.areStale, tracker.pending()]).toEqual([false, undefined]);
+  });
+
+  test("is deleted with its elements, and lists in use stay", () => {
+    const { lists, elements } = create(A, B, C);
+    for (const one of [A, C]) lists.remove(one);
+    lists.deleteStale();
+    expect(elements()).toEqual(all([2, B]));
+    expect(lists.areStale).toBe(false);
+    expect(lists.numberOf(A.id)).toBeUndefined();
+  });
+
+  test("loses 2,000 elements at a time, in the order in which lists became stale", () => {
+    const [first, second, third] = [
+      list("a", 0.4 * PORTION),
+      list("b", 0.7 * PORTION),
+      list("c", 0.9 * PORTION),
+    ];
+    const { lists, elements } = create(first, second, third);
+    for (const one of [third, first, second]) lists.remove(one);
+    const left = () =>
+      [1, 2, 3].map((number) => [...elements()].filter((key) => key.includes(value(number))).length);
+    const seen: number[][] = [];
+    while (lists.areStale) {
+      lists.deleteStale();
+      seen.push(left());
+    }
+    expect(seen).toEqual([
+      [0.3 * PORTION, 0.7 * PORTION, 0],
+      [0, 0, 0],
+    ]);
+  });
+
+  test("has several portions if it is longer than one, and gets a new number if a frontend returns meanwhile", () => {
+    const long = list("L", 2.3 * PORTION);
+    const { lists, elements, commit } = create(long);
+    lists.remove(long);
+    const sizes = [];
+    for (let i = 0; i < 2; i++) {
+      lists.deleteStale();
+      commit();
+      sizes.push(elements().size);
+    }
+    expect(sizes).toEqual([long.prefixes.length - PORTION, long.prefixes.length - 2 * PORTION]);
+    expect(lists.add(long)).toBe(value(2));
+    expect([lists.areStale, elements().size]).toEqual([true, 2 * long.prefixes.length - 2 * PORTION]);
+    lists.deleteStale();
+    expect(elements()).toEqual(all([2, long]));
+    expect([lists.areStale, lists.numberOf(long.id)]).toEqual([false, value(2)]);
+    commit();
+    expect(lists.add(A)).toBe(value(1));
+  });
+
+  test("leaves its number to others only once the kernel has lost its elements", () => {
+    const { lists, commit } = create(A);
+    lists.remove(A);
+    lists.deleteStale();
+    expect(lists.add(B)).toBe(value(2));
+    commit();
+    expect([lists.add(C), lists.add(D)]).toEqual([value(1), value(3)]);
+  });
+});
+
+describe("adopt", () => {
+  /** A table of the kernel in which lists have the numbers of their places. */
+  const kernel = (...inOrder: readonly SourceRanges[]) => create(...inOrder).tracker.table;
+
+  test("changes nothing if the kernel has the same numbers", () => {
+    const { lists, tracker } = create(A, B);
+    expect(lists.adopt(kernel(A, B))).toBe(false);
+    expect(tracker.pending()).toBeUndefined();
+  });
+
+  test("changes nothing without any list", () => {
+    const { lists, elements } = create();
+    expect([lists.adopt(kernel(A, B)), elements().size, lists.areStale]).toEqual([false, 0, false]);
+  });
+
+  test("gives lists the kernel's numbers, whatever the order of its elements, so that no element differs", () => {
+    const { lists, elements } = create(A, B, C, D);
+    const reversed = (one: SourceRanges) => ({ ...one, prefixes: one.prefixes.toReversed() });
+    const table = kernel(...[D, B, C, A].map(reversed));
+    expect(lists.adopt(table)).toBe(true);
+    expect([A, B, C, D].map(({ id }) => lists.numberOf(id))).toEqual([4, 2, 3, 1].map(value));
+    expect(elements()).toEqual(new Set(table.sets.get("source-ranges")?.elements.keys()));
+  });
+
+  test("leaves the kernel's other lists to be deleted at once up to 2,000 elements, and keeps those beyond as stale", () => {
+    const others = ["a", "b", "c", "d"].map((letter) => list(letter, 0.45 * PORTION));
+    const [third = A, fourth = A] = others.slice(2);
+    const { lists, elements } = create(A);
+    expect(lists.adopt(kernel(...others, A))).toBe(true);
+    expect(elements()).toEqual(all([3, third], [4, fourth], [5, A]));
+    expect(lists.areStale).toBe(true);
+    // The kernel still has all others.
+    expect(lists.add(B)).toBe(value(6));
+    lists.committed();
+    // Now it has lost the first and the second.
+    const added = [C, D, list("E")];
+    expect(new Set(added.map((one) => lists.add(one)))).toEqual(new Set([1, 2, 7].map(value)));
+    lists.deleteStale();
+    expect(elements().size).toBe(5 * A.prefixes.length);
+    lists.committed();
+    expect(new Set(["F", "G"].map((letter) => lists.add(list(letter))))).toEqual(new Set([3, 4].map(value)));
+  });
+
+  test("gives lists that the kernel does not have numbers that it does not have, now and until it loses others", () => {
+    const { lists, elements } = create(A, B);
+    expect(lists.adopt(kernel(C, D, B))).toBe(true);
+    expect([A, B, C].map(({ id }) => lists.numberOf(id))).toEqual([value(4), value(3), undefined]);
+    expect(elements()).toEqual(all([4, A], [3, B]));
+    expect(lists.add(list("E"))).toBe(value(5));
+    lists.committed();
+    expect(new Set([lists.add(C), lists.add(D)])).toEqual(new Set([value(1), value(2)]));
+  });
+
+  test("reads no list from a foreign number, and gives a list that the kernel has twice one number", () => {
+    const { lists, elements } = create(A, B);
+    const { tracker } = create(C, A);
+    const put = (number: number, { prefixes }: SourceRanges) => {
+      for (const prefix of prefixes) tracker.putElement("source-ranges", sourceRangeKey(number, prefix), "");
+    };
+    put(FIRST_SOURCE_RANGE_LIST + 7, A);
+    put(7, B);
+    lists.adopt(tracker.table);
+    const numbers = [A, B].map(({ id }) => Number(lists.numberOf(id)) - FIRST_SOURCE_RANGE_LIST);
+    expect([2, 7]).toContain(numbers[0]);
+    expect(numbers[1]).toBe(3);
+    expect(elements()).toEqual(all([numbers[0] ?? 0, A], [3, B]));
+    expect(lists.areStale).toBe(false);
+  });
+});
