@@ -169,28 +169,27 @@ export function toSourceRangesCheck({ family }: FamilyContext, kind: FrontendKin
   return [list, { jump: { target: kind.chains.sourceRangesCheck } }];
 }
 
+/** The chain that drops packets unless the list whose number is in the register allows their source. */
+export function sourceRangesCheck(context: FamilyContext, { chains }: FrontendKind): StaticChain {
+  return {
+    name: chains.sourceRangesCheck,
+    rules: [
+      ...allowedRules(context.family, { goto: { target: chains.sourceRangesAllowed } }),
+      ...recordingRules(context),
+      [{ drop: null }],
+    ],
+  };
+}
+
 /**
- * The chain that drops packets with the number of a list in the register, unless this allows their source,
- * and the chain that then puts the external way back into the register. If the frontend is gone meanwhile,
- * the number stays there, and nothing serves the packet.
+ * The chain that puts the external way back into the register. If the frontend is gone meanwhile, the number
+ * stays there, and nothing serves the packet.
  */
-export function sourceRangesChecks(context: FamilyContext, kind: FrontendKind): readonly StaticChain[] {
-  const { family } = context;
-  const { sourceRangesCheck, sourceRangesAllowed } = kind.chains;
-  return [
-    {
-      name: sourceRangesAllowed,
-      rules: [[assign(REGISTER, lookup(packetFrontendKey(family), kind.lists))]],
-    },
-    {
-      name: sourceRangesCheck,
-      rules: [
-        ...allowedRules(family, { goto: { target: sourceRangesAllowed } }),
-        ...recordingRules(context),
-        [{ drop: null }],
-      ],
-    },
-  ];
+export function sourceRangesAllowed({ family }: FamilyContext, { chains, lists }: FrontendKind): StaticChain {
+  return {
+    name: chains.sourceRangesAllowed,
+    rules: [[assign(REGISTER, lookup(packetFrontendKey(family), lists))]],
+  };
 }
 
 /**

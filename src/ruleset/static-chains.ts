@@ -54,7 +54,7 @@ import {
   vanishedSpecs,
   watchSpecs,
 } from "./sets.ts";
-import { sourceRangesChecks, toSourceRangesCheck } from "./source-ranges.ts";
+import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
@@ -65,7 +65,9 @@ export const TABLE_PARTS = {
   sourceRanges: {
     specs: sourceRangesSpecs,
     chains: [
-      ...FRONTEND_KINDS.flatMap(({ chains }) => [chains.sourceRangesCheck, chains.sourceRangesAllowed]),
+      ...FRONTEND_KINDS.map(({ chains }) => chains.sourceRangesCheck),
+      // Not that of ranges: it looks into their map, and nft cannot replace that while a stale chain uses it.
+      PORTS.chains.sourceRangesAllowed,
       ...PING_CHECKS,
     ],
   },
@@ -137,7 +139,8 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
       ],
     },
     { name: external, rules: externalRules(context, kind, checks) },
-    ...(areGuarded ? sourceRangesChecks(context, kind) : []),
+    ...(areGuarded ? [sourceRangesCheck(context, kind)] : []),
+    ...(areGuarded || kind.kind === "range" ? [sourceRangesAllowed(context, kind)] : []),
     { name: externalLocal, rules: externalLocalRules(context, kind) },
   ];
 }

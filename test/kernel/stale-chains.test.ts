@@ -16,7 +16,7 @@ import { renderAll, service, slice } from "../support/build.ts";
 const nft = new NftProgram({ path: "nft" });
 const tables = nftTables(nft);
 
-/** Returns the rules for a Service with this limit: 2 needs the chain `client-limit-2`, 3 needs `client-limit-3`. */
+/** Returns the rules for a Service with this limit: 2 needs the chain `client-limit-2`. */
 function rulesFor(connections: number): Ruleset {
   const limited = service({ name: "web", clientLimits: { connections } });
   return renderAll({ services: [limited], slices: [slice({ service: "web", endpoints: ["10.244.1.11"] })] })

@@ -1,4 +1,4 @@
-import { parseInterval } from "../../base/address-interval.ts";
+import { joinIntervals, parseInterval } from "../../base/address-interval.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
@@ -110,10 +110,12 @@ export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
 /** The addresses on both sides of the ends of a list of source ranges. @param number of the list */
 function addressesOfList(table: AnyTable, number: string): Iterable<string> {
   const family = table.family === "ip6" ? "ip6" : "ip";
-  return [...(table.sets.get(SOURCE_RANGES)?.elements.keys() ?? [])].flatMap((key) => {
+  const prefixes = [...(table.sets.get(SOURCE_RANGES)?.elements.keys() ?? [])].flatMap((key) => {
     const [address = "", list, length = ""] = splitParts(key);
-    return list === number ? bothSides(family, parseInterval(family, `${address}/${length}`)) : [];
+    return list === number ? [parseInterval(family, `${address}/${length}`)] : [];
   });
+  // One range may be several prefixes.
+  return joinIntervals(prefixes).flatMap((interval) => bothSides(family, interval));
 }
 
 /** The same for the addresses that a chain compares. @param verdict leads to the chain */

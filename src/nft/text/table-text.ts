@@ -122,7 +122,7 @@ function wrapped(texts: readonly string[], perLine: number): string {
 function elementsPerLine({ key, value }: SetSpec): number {
   if (key.length > 1 || value !== undefined) return 1;
   if (key[0] === "ipv4_addr") return 2;
-  return key[0] === "inet_service" ? 5 : 1;
+  return key[0] === "inet_service" || key[0] === "inet_proto" ? 5 : 1;
 }
 
 /** Formats an element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */

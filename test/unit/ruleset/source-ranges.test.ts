@@ -9,6 +9,7 @@ import {
 import type { Family } from "../../../src/base/family.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
+import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type FrontendKind, PORTS, RANGES } from "../../../src/ruleset/sets.ts";
 import {
   ALLOWS_ALL,
@@ -20,7 +21,8 @@ import {
   mostElements,
   sourceRangeKey,
   sourceRanges,
-  sourceRangesChecks,
+  sourceRangesAllowed,
+  sourceRangesCheck,
   toSourceRangesCheck,
 } from "../../../src/ruleset/source-ranges.ts";
 import {
@@ -206,9 +208,14 @@ describe("the number of a list of source ranges", () => {
 describe("the check of source ranges", () => {
   const FRONTEND = "ip daddr . meta l4proto . th dport";
 
+  const chainsOf = (context: FamilyContext, kind: FrontendKind) => [
+    sourceRangesCheck(context, kind),
+    sourceRangesAllowed(context, kind),
+  ];
+
   /** The rules of a chain as nft prints them. */
   function rulesOf(family: Family, options: ContextOptions = {}, kind: FrontendKind = PORTS): string[] {
-    const chains = sourceRangesChecks(familyContext(family, options), kind);
+    const chains = chainsOf(familyContext(family, options), kind);
     return chains.find(({ name }) => name === kind.chains.sourceRangesCheck)?.rules.map(ruleText) ?? [];
   }
 
@@ -222,7 +229,7 @@ describe("the check of source ranges", () => {
       expect(ruleText(toSourceRangesCheck(context, kind))).toBe(
         `meta priority set ${FRONTEND} map @${numbers} jump ${name}-check`,
       );
-      const chains = sourceRangesChecks(context, kind);
+      const chains = chainsOf(context, kind);
       expect(chains.map((chain) => chain.name).sort()).toEqual([`${name}-allowed`, `${name}-check`]);
       const allowing = chains.find((chain) => chain.name === `${name}-allowed`);
       expect(allowing?.rules.map(ruleText)).toEqual([`meta priority set ${FRONTEND} map @${lists}`]);
