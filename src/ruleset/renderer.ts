@@ -196,7 +196,10 @@ export class Renderer {
   }
 
   #names(): ServiceName[] {
-    return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
+    // A Service may be deleted while it waits.
+    return [
+      ...new Set([...this.#cache.serviceNames(), ...this.#ports.keys(), ...this.#waiting.keys()]),
+    ].sort();
   }
 
   /** Removes the ports that a Service lost, and those that lose session affinity. */

@@ -337,3 +337,25 @@ describe("an update that may write so many elements", () => {
     expect(text()).not.toContain("10.1.0.2");
   });
 });
+
+test("a Service that is deleted while it waits gets no rules with another node context", () => {
+  const services = ["a", "b"].map((name, n) => service({ name, clusterIPs: [`10.96.0.${n + 1}`] }));
+  const slices = ["a", "b"].map((name) =>
+    slice({ service: name, endpoints: ["10.244.1.1", "10.244.1.2", "10.244.1.3"] }),
+  );
+  const cache = cacheOf({});
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update([]);
+  renderer.state.committed();
+  for (const one of services) cache.putService(one);
+  for (const one of slices) cache.putSlice(one);
+  for (const _ of renderer.updating(cache.takeDirty(), undefined, 3));
+  expect([...renderer.waiting]).toEqual(["default/b"]);
+  renderer.state.committed();
+  cache.deleteService(named("b"));
+  cache.takeDirty();
+  for (const _ of renderer.changingContext(testNodeContext({ masqueradeAll: true })));
+  expect([...(renderer.state.ruleset.ip?.sets.get("lists")?.elements.keys() ?? [])]).toEqual([
+    "10.96.0.1 . tcp . 80",
+  ]);
+});
