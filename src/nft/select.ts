@@ -5,14 +5,23 @@ import { verdictTarget } from "./elements.ts";
  * The part of a table that makes some elements valid: these, their target chains, and the declarations of the
  * sets that those chains use.
  * @param isWanted whether to select an element
+ * @param constant the set whose elements never change: selected as a whole if those chains use it
  */
-export function selectElements(table: Table, isWanted: (set: string, key: string) => boolean): Table {
+export function selectElements(
+  table: Table,
+  isWanted: (set: string, key: string) => boolean,
+  constant?: string,
+): Table {
   const filled = new Map<string, ElementSet>();
   for (const [name, { spec, elements }] of table.sets) {
     const wanted = new Map([...elements].filter(([key]) => isWanted(name, key)));
     filled.set(name, { spec, elements: wanted });
   }
-  return reachedPart(table, filled, [...filled.values()].flatMap(targetsOf));
+  const part = reachedPart(table, filled, [...filled.values()].flatMap(targetsOf));
+  const sets = [...part.sets].map(([name, set]): [string, ElementSet] => {
+    return [name, name === constant ? (table.sets.get(name) ?? set) : set];
+  });
+  return { ...part, sets: new Map(sets) };
 }
 
 /** The part of a table that makes some chains valid: see {@link selectElements}. Its sets are empty. */

@@ -3,6 +3,7 @@ import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import { creation, diffRuleset, isEmptyDelta, type TableDelta } from "../../nft/delta.ts";
 import { selectElements } from "../../nft/select.ts";
 import { elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
+import { PORT_PROTOCOLS } from "../../ruleset/sets.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
 /** Returns true if an element belongs to the selected service ports. */
@@ -46,7 +47,7 @@ export function selectedTables(
   const tables = families.flatMap((family) => states[family]?.table ?? []);
   if (isWanted === undefined) return tables;
   return tables
-    .map((table) => selectElements(table, (set, key) => isWanted(table.family, set, key)))
+    .map((table) => selectElements(table, (set, key) => isWanted(table.family, set, key), PORT_PROTOCOLS))
     .filter(({ sets }) => sets.size > 0);
 }
 

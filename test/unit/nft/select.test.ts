@@ -24,8 +24,10 @@ function selected(name: string): Table {
   const family = state.families.ip;
   if (family === undefined) throw new Error("no IPv4");
   const owners = elementOwners(family);
-  return selectElements(family.table, (set, key) =>
-    owners.ofElement(set, key).some((owner) => owner.service.name === `default/${name}`),
+  return selectElements(
+    family.table,
+    (set, key) => owners.ofElement(set, key).some((owner) => owner.service.name === `default/${name}`),
+    "port-protocols",
   );
 }
 
@@ -37,7 +39,7 @@ test("selectElements keeps a Service's elements, the chains they lead to and the
     "cluster-ips 1",
     "endpoints 2",
     "lists 2",
-    "port-protocols 0",
+    "port-protocols 3",
   ]);
 });
 
