@@ -1,4 +1,4 @@
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemErrorCode } from "./host.ts";
 
@@ -33,8 +33,10 @@ export const reservedPortFiles: ReservedPortFiles = {
   },
   writeOurs: async (text) => {
     await mkdir(dirname(OUR_PORTS), { recursive: true });
-    if (text === "") await rm(OUR_PORTS, { force: true });
-    else await writeFile(OUR_PORTS, `${text}\n`);
+    if (text === "") return rm(OUR_PORTS, { force: true });
+    // Renamed into place: a daemon that is stopped while it writes would leave an empty record.
+    await writeFile(`${OUR_PORTS}.new`, `${text}\n`);
+    await rename(`${OUR_PORTS}.new`, OUR_PORTS);
   },
 };
 
