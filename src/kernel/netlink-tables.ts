@@ -38,6 +38,7 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promi
   }
   const byNft = nftTables(nft);
   const tables: TableReader = {
+    isExact: false,
     listTable: byNft.listTable,
     elements: (family, spec, signal) => elementsOf(requests, byNft, family, spec, signal),
     element: (family, spec, key) => requestedElement(requests, family, spec, key),

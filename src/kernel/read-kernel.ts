@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { Chain, ElementSet, Ruleset, Table } from "../nft/ast/ruleset.ts";
+import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
 import { diffDeclarations, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
@@ -204,8 +204,31 @@ async function compareSets(
       for await (const batch of reader.elements(desired.family, known.spec, signal)) {
         for (const { key, value } of batch) comparison.listed(key, value);
       }
+      if (!reader.isExact && known.spec.interval !== true)
+        await findMissing(reader, desired.family, known.spec, comparison);
     }
     result.push(comparison);
   }
   return result;
+}
+
+/**
+ * Number of elements that are known to be missing after which the others count as missing, too: there is a
+ * difference in any case.
+ */
+const MOST_ABSENT = 100;
+
+/** Asks for elements that a listing lacks one by one, as it may have missed them. */
+async function findMissing(
+  reader: TableReader,
+  family: Family,
+  spec: SetSpec,
+  comparison: SetComparison,
+): Promise<void> {
+  let absent = 0;
+  for (const key of comparison.missing) {
+    const found = await reader.element(family, spec, key);
+    if (found !== undefined) comparison.listed(found.key, found.value);
+    else if (++absent === MOST_ABSENT) return;
+  }
 }

@@ -8,6 +8,8 @@ import { listTable } from "./nft-listings.ts";
 
 /** Reads our tables in the kernel. */
 export interface TableReader {
+  /** Whether {@link TableReader.elements} yields every element that stays. */
+  readonly isExact: boolean;
   /**
    * Lists our table of one family without elements.
    * @returns nft's JSON text, undefined if there is no such table
@@ -16,7 +18,8 @@ export interface TableReader {
   listTable(family: Family, signal?: AbortSignal): Promise<string | undefined>;
   /**
    * Yields the elements of one of our sets or maps in batches; none if it does not exist. Elements that are
-   * added or deleted meanwhile may be missing or repeated; all others are yielded once.
+   * added or deleted meanwhile may be missing or repeated. So may others, unless `isExact`: the kernel finds
+   * its place again by counting, and a commit that deletes 2,000 elements hides as many others (6.18).
    * @param spec its declaration in the kernel
    * @throws AppError NFT_OUTPUT for elements that are not understood; other errors of the program that reads
    * them
@@ -35,6 +38,7 @@ export interface TableReader {
  */
 export function nftTables(nft: Nft): TableReader {
   return {
+    isExact: true,
     listTable: (family, signal) => listTable(nft, family, signal),
     elements: (family, spec, signal) => listedElements(nft, family, spec, signal),
     // `nft get element` also reads the whole set.

@@ -14,7 +14,6 @@ export interface SetDelta {
  */
 export class SetComparison {
   readonly #desired: ElementSet;
-  /** The expected keys that were not listed yet. */
   readonly #missing = new Set<string>();
   readonly #added: Element[] = [];
   readonly #unwanted = new Map<string, string>();
@@ -25,6 +24,11 @@ export class SetComparison {
 
   get name(): string {
     return this.#desired.spec.name;
+  }
+
+  /** The expected keys that were not listed yet. */
+  get missing(): Iterable<string> {
+    return this.#missing;
   }
 
   /** Expects a desired key. Called for each of them before the first is listed. */

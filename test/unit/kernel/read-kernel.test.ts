@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { jsonPieces } from "../../../src/base/json-pieces.ts";
 import { actualTables, compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
+import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
 import { daemonTables, rulesetOf } from "../../../src/socket/daemon-protocol.ts";
@@ -50,6 +51,33 @@ describe("compareKernel", () => {
     expect(deltaSize(differences)).toEqual(deltaSize(diffRuleset(fake.kernel.ruleset, desired)));
     fake.kernel.apply(toTransaction(differences));
     expect(rulesetText(fake.kernel.ruleset)).toBe(rulesetText(desired));
+  });
+
+  test("asks for elements that a listing has missed, and finds those that are really missing", async () => {
+    const fake = programmed();
+    const [gone = "", missed = ""] = fake.kernel.ruleset.ip?.sets.get("lists")?.elements.keys() ?? [];
+    const element = { family: "ip", table: "nft-proxy", name: "lists", elem: [] } as const;
+    const elem = [{ concat: gone.split(" . ").map((part) => (/^\d+$/.test(part) ? Number(part) : part)) }];
+    fake.kernel.apply({ nftables: [{ delete: { element: { ...element, elem } } }] });
+    const asked: string[] = [];
+    const reader: TableReader = {
+      ...fake.tables,
+      isExact: false,
+      async *elements(family, spec, signal) {
+        for await (const batch of fake.tables.elements(family, spec, signal))
+          yield batch.filter(({ key }) => family !== "ip" || spec.name !== "lists" || key !== missed);
+      },
+      element: async (family, spec, key) => {
+        asked.push(key);
+        return await fake.tables.element(family, spec, key);
+      },
+    };
+    const comparison = await compareKernel(reader, desired);
+    const differences = comparison.kind === "compared" ? comparison.differences : [];
+    expect(differences.flatMap(({ elements }) => elements.flatMap(({ added }) => added))).toEqual([
+      { key: gone, value: desired.ip?.sets.get("lists")?.elements.get(gone) },
+    ]);
+    expect(asked.sort()).toEqual([gone, missed].sort());
   });
 
   test("returns the reason if tables cannot be read", async () => {
