@@ -288,12 +288,12 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /** Whether lists of source ranges wait to be deleted. */
-  get areSourceRangesStale(): boolean {
-    return this.#sourceRanges.areStale;
+  /** As {@link SourceRangeLists.stale}. */
+  get staleSourceRanges(): number {
+    return this.#sourceRanges.stale;
   }
 
-  /** Deletes some of the lists of source ranges that no frontend uses. */
+  /** As {@link SourceRangeLists.deleteStale}. */
   deleteStaleSourceRanges(): void {
     this.#sourceRanges.deleteStale();
   }

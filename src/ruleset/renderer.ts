@@ -54,8 +54,8 @@ export class Renderer {
   readonly #waiting = new Map<ServiceName, Progress>();
   /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
   #holdsIds = false;
-  /** Whether the last update changed port ranges. */
-  #hasChangedRanges = false;
+  /** Whether the last update was dear: the next one then leaves room for others. */
+  #wasDear = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -117,16 +117,27 @@ export class Renderer {
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       budgets.count(name, this.#cache.service(name), this.#cache.slices(name), this.#nodeContext);
-      this.#wait(name, Math.max(before, budgets.elementsOf(name)));
+      this.#wait(name, Math.max(before, this.#sizeOf(name)));
       yield;
     }
-    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, budgets.elementsOf(name));
+    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, this.#sizeOf(name));
     this.#rendered = new Set();
     yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
     if (budgets.short !== this.#short)
       for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
     this.#short = budgets.short;
     this.#cutRanges();
+    if (this.state.work > 2 * most) this.#wasDear = true;
+  }
+
+  /** The elements of a Service, with those of its source ranges. */
+  #sizeOf(name: ServiceName): number {
+    return this.state.budgets.elementsOf(name) + this.#sourceRangesOf(name);
+  }
+
+  #sourceRangesOf(name: ServiceName): number {
+    const { ip = [], ip6 = [] } = this.#cache.service(name)?.loadBalancerSourceRanges ?? {};
+    return ip.length + ip6.length;
   }
 
   /** Records that a Service must be rendered from the start. It keeps its place in the order. */
@@ -152,16 +163,19 @@ export class Renderer {
   /**
    * Renders until there is work for `most` elements. Half of them are for the Services with the fewest
    * elements, so that they do not wait for large ones. The rest are for the Service that waits longest, so
-   * that it is completed. A change of ranges may cost as much as all ranges, so two such changes never
-   * follow each other directly.
+   * that it is completed. A change of port ranges may cost as much as all of them, and a long list of source
+   * ranges cannot be divided, so two such changes never follow each other directly, and long lists wait until
+   * earlier ones are deleted.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#hasChangedRanges;
-    this.#hasChangedRanges = false;
-    const oldestFirst = [...this.#waiting.keys()].filter(
-      (name) => !isPause || !this.#changesRanges(name, excluded),
-    );
+    const isPause = this.#wasDear;
+    const isBehind = isPause || this.state.staleSourceRanges > 0;
+    this.#wasDear = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
+    const oldestFirst = [...this.#waiting.keys()].filter(
+      (name) =>
+        !(isPause && this.#changesRanges(name, excluded)) && !(isBehind && this.#sourceRangesOf(name) > most),
+    );
     const smallestFirst = oldestFirst.toSorted((a, b) => elementsOf(a) - elementsOf(b));
     for (const [names, limit] of [
       [smallestFirst, most / 2],
@@ -192,7 +206,7 @@ export class Renderer {
 
   #cutRanges(): void {
     this.#holdsIds = false;
-    if (this.state.cutRanges()) this.#hasChangedRanges = true;
+    if (this.state.cutRanges()) this.#wasDear = true;
   }
 
   #names(): ServiceName[] {

@@ -83,9 +83,9 @@ export class RulesetState {
     return this.#states().reduce((sum, state) => sum + state.work, 0);
   }
 
-  /** Whether lists of source ranges wait to be deleted. */
-  get areSourceRangesStale(): boolean {
-    return this.#states().some((state) => state.areSourceRangesStale);
+  /** Number of source ranges of both families that no frontend uses, and that wait to be deleted. */
+  get staleSourceRanges(): number {
+    return this.#states().reduce((sum, state) => sum + state.staleSourceRanges, 0);
   }
 
   /** Does {@link FamilyState.deleteStaleSourceRanges} for both families. */
@@ -95,7 +95,7 @@ export class RulesetState {
 
   /** Deletes all of these lists: the kernel may refuse them. */
   deleteAllStaleSourceRanges(): void {
-    while (this.areSourceRangesStale) this.deleteStaleSourceRanges();
+    while (this.staleSourceRanges > 0) this.deleteStaleSourceRanges();
   }
 
   /** Records that the kernel has the whole ruleset. */

@@ -23,11 +23,11 @@ interface KnownList extends SourceRanges {
 }
 
 /** Maximum number of stale elements that are deleted at a time. */
-const MOST_DELETED = 2000;
+const MOST_DELETED = 4000;
 
 /**
- * The work of adding an element, with that of deleting it later: a portion of a sync then adds no more than
- * {@link MOST_DELETED}.
+ * The work of adding an element, with that of deleting it later: a portion of a sync then adds half as many
+ * as {@link MOST_DELETED}, so that stale ones do not pile up.
  */
 const WORK_OF_RANGE = 2;
 
@@ -52,9 +52,11 @@ export class SourceRangeLists {
     return this.#lists.size + this.#stale.size === 0;
   }
 
-  /** Whether stale lists wait to be deleted. */
-  get areStale(): boolean {
-    return this.#stale.size > 0;
+  /** Number of elements of stale lists, which wait to be deleted. */
+  get stale(): number {
+    let count = 0;
+    for (const { left } of this.#stale) count += left;
+    return count;
   }
 
   /** The number of a list that a frontend uses, as the value of an element. */
@@ -79,7 +81,7 @@ export class SourceRangeLists {
     if (list.users === 0) this.#stale.add(list);
   }
 
-  /** Deletes some elements of stale lists. */
+  /** Deletes up to {@link MOST_DELETED} elements of stale lists. */
   deleteStale(): void {
     let room = MOST_DELETED;
     for (const list of this.#stale) {

@@ -199,7 +199,9 @@ export class SyncLoop {
       const outcome = await syncing;
       for (const end of moments) end();
       const brought = tracker.synced(changes, outcome.waiting);
-      if (outcome.waiting.size > 0 || reconciler.state.areSourceRangesStale) this.#parts.runner.request();
+      // While Services wait there is no pause: each sync brings some of them, with small changes of others.
+      if (outcome.waiting.size > 0) this.#parts.runner.request(true);
+      else if (reconciler.state.staleSourceRanges > 0) this.#parts.runner.request();
       const times = {
         startedAt,
         endedAt: endedAt(),

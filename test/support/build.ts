@@ -248,7 +248,7 @@ export function renderAll(
  * deletes only some of them.
  */
 export function withoutStaleRanges(renderer: Renderer): Renderer {
-  while (renderer.state.areSourceRangesStale) renderer.update([]);
+  while (renderer.state.staleSourceRanges > 0) renderer.update([]);
   return renderer;
 }
 

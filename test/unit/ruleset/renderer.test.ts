@@ -295,6 +295,30 @@ describe("an update that may write so many elements", () => {
     expect(ids.map((id) => parseId(Number(id))?.isSticky)).toEqual([true, true, false]);
   });
 
+  test("renders one long list of source ranges, and the next when the earlier ones are deleted", () => {
+    const fenced = (name: string, n: number, version: number) =>
+      service({
+        ...{ name, clusterIPs: [`10.96.2.${n}`], loadBalancerIPs: [`203.0.113.${n}`] },
+        sourceRanges: Array.from({ length: 5000 }, (_, k) => `${20 + version}.${k >> 8}.${k & 255}.0/30`),
+      });
+    const small = (version: number) => service({ name: "z", clusterIPs: [`10.96.3.${version}`] });
+    const cache = cacheOf({ services: [fenced("a", 1, 0), fenced("b", 2, 0), small(1)] });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    cache.putService(fenced("a", 1, 1));
+    cache.putService(fenced("b", 2, 2));
+    const rendered: string[][] = [];
+    for (let version = 2; version < 7; version++) {
+      cache.putService(small(version));
+      for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+      renderer.state.committed();
+      rendered.push([...renderer.rendered].map((name) => name.replace("default/", "")).sort());
+    }
+    expect(rendered).toEqual([["a", "z"], ["z"], ["b", "z"], ["z"], ["z"]]);
+    expect(renderer.state.staleSourceRanges).toBe(0);
+  });
+
   test("changes endpoints of a Service with port ranges right after other ranges", () => {
     const { cache, renderer, update } = setUp();
     const ranges = [{ first: 1000, last: 1009 }];

@@ -371,7 +371,7 @@ describe("stale chains", () => {
     expect(names().toSorted()).toEqual(all.toSorted());
     parts.cache.putService(guarded([]));
     await parts.sync();
-    while (parts.reconciler.state.areSourceRangesStale) await parts.sync();
+    while (parts.reconciler.state.staleSourceRanges > 0) await parts.sync();
     await parts.reconciler.deleteStaleChains();
     expect(names()).toEqual([]);
     expect(missing(parts)).toEqual([]);
@@ -406,7 +406,7 @@ test("source ranges that come back allow nothing of the earlier ones, though the
     parts.cache.putService(guarded(ranges));
     await parts.sync();
   }
-  while (parts.reconciler.state.areSourceRangesStale) await parts.sync();
+  while (parts.reconciler.state.staleSourceRanges > 0) await parts.sync();
   const allowed = parts.fake.kernel.ruleset.ip?.sets.get("source-ranges")?.elements.keys();
   expect([...(allowed ?? [])]).toEqual([expect.stringMatching(/^192\.168\.0\.0 .* 16$/)]);
 });
