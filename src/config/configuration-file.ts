@@ -8,7 +8,7 @@ import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
-import { featureGateWarnings, unknownFieldWarnings } from "./schema.ts";
+import { featureGateWarnings, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** A configuration file. Each field is valid by itself; defaults are not applied. */
@@ -48,7 +48,8 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
 
 /** Throws if a document violates the schema. The error also lists the problems of its other fields. */
 function refuseViolations(document: unknown, name: string): void {
-  const violations = schemaViolations(document);
+  const bySchema = schemaViolations(document);
+  const violations = [...bySchema, ...(isRecord(document) ? unknownOwnFields(document) : [])];
   const isOtherKind = violations.some(({ subject }) => subject === "kind" || subject === "apiVersion");
   if (violations.length === 0 || isOtherKind || !isRecord(document)) {
     refuseInvalid("BAD_CONFIG", name, violations);

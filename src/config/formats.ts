@@ -1,4 +1,5 @@
 import { parseDuration } from "../base/duration.ts";
+import { FEATURE_NAMES, parseFeature } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { parsePassiveHealthCheck } from "../model/passive-health.ts";
 import { parseListenAddress, parseNodePortAddresses } from "./addresses.ts";
@@ -48,8 +49,12 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     rule: 'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all',
   },
   "passive-health-check": {
-    check: (text) => text === "never" || "setting" in parsePassiveHealthCheck(text),
-    rule: 'must be off, on, never, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
+    check: (text) => "setting" in parsePassiveHealthCheck(text),
+    rule: 'must be off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
+  },
+  feature: {
+    check: (text) => parseFeature(text) !== undefined,
+    rule: `must be all, none, or one of ${FEATURE_NAMES.join(", ")}, perhaps with a namespace: port-ranges@media`,
   },
   "interface-name": {
     check: (text) => INTERFACE_NAME.test(text),

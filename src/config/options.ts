@@ -1,5 +1,6 @@
 import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
+import { type EnabledFeatures, FEATURE_NAMES, featureItems, parseFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import {
   type PassiveHealthSetting,
@@ -290,39 +291,44 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** The addresses at which port ranges are served; `off` ignores the annotation. */
+  /** The features that annotations of tenants drive, and where. */
+  features: optionOf<readonly string[], EnabledFeatures>(
+    {
+      path: "nftProxy.features",
+      preset: ["none"],
+      flag: own(
+        "features",
+        `Features that annotations may use: all, none, or some of ${FEATURE_NAMES.join(", ")}; with @NAMESPACE only in this namespace`,
+      ),
+      reload: "restart",
+    },
+    {
+      schema: { type: "array", items: { type: "string", format: "feature" } },
+      flagType: "list",
+      values: ["all", "none", ...FEATURE_NAMES],
+      parse: (list) => valid(parseFeatures(list)),
+      print: featureItems,
+    },
+  ),
+  /** The addresses at which port ranges are served. */
   portRanges: choice({
     path: "nftProxy.portRanges",
     words: PORT_RANGE_ADDRESSES,
     preset: "virtual",
     flag: own(
       "port-ranges",
-      "Addresses at which port ranges are served: virtual (all but this node's own), all, or off for none",
+      "Addresses at which port ranges are served: virtual (all but this node's own), or all",
     ),
     reload: "now",
   }),
-  /** Whether Services may set the timeouts of their connections by the annotation. */
-  connectionTimeouts: choice({
-    path: "nftProxy.connectionTimeouts",
-    words: ["on", "off"],
-    preset: "on",
-    flag: own(
-      "connection-timeouts",
-      "Whether Services set conntrack's timeouts of their connections by the annotation nft-proxy.io/connection-timeouts: on or off",
-    ),
-    reload: "now",
-  }),
-  /**
-   * How to watch whether endpoints answer, for Services without the annotation; `never` ignores the
-   * annotation.
-   */
+  /** How to watch whether endpoints answer, for Services without the annotation. */
   passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
     {
       path: "nftProxy.passiveHealthCheck",
       preset: "off",
       flag: own(
         "passive-health-check",
-        'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%", or never to ignore the annotation',
+        'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
       ),
       reload: "now",
     },
@@ -330,7 +336,7 @@ export const OPTIONS = {
       schema: { type: "string", format: "passive-health-check" },
       flagType: "string",
       parse: (given) => {
-        const parsed = given === "never" ? ({ setting: given } as const) : parsePassiveHealthCheck(given);
+        const parsed = parsePassiveHealthCheck(given);
         return valid("setting" in parsed ? parsed.setting : undefined);
       },
       print: passiveHealthText,
@@ -385,16 +391,14 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /**
-   * Maximum number of clients of a family, by Service port, whose connections are counted; 0 for no limits.
-   */
+  /** Maximum number of clients of a family, by Service port, whose connections are counted. */
   maxLimitedClients: integer({
     path: "nftProxy.maxLimitedClients",
-    between: [0, MOST_32_BITS],
+    between: [1, MOST_32_BITS],
     preset: 65_536,
     flag: own(
       "max-limited-clients",
-      "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family; 0 ignores these annotations",
+      "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
     ),
     reload: "restart",
   }),
@@ -484,16 +488,6 @@ export const OPTIONS = {
     flag: own(
       "reset-vanished",
       "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
-    ),
-    reload: "restart",
-  }),
-  /** Whether to ignore the annotations by which Services have connections reset or UDP flows deleted. */
-  ignoreServiceResets: boolean({
-    path: "nftProxy.ignoreServiceResets",
-    preset: false,
-    flag: own(
-      "ignore-service-resets",
-      "Ignore the annotations nft-proxy.io/on-endpoint-removed and nft-proxy.io/drain-timeout of Services",
     ),
     reload: "restart",
   }),

@@ -1,13 +1,14 @@
 import { didYouMean } from "../base/nearest.ts";
+import { formerFieldHint } from "./former-settings.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
-import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
+import { type ConfigWarning, type InvalidValue, ignoredWarning } from "./invalid-value.ts";
 import type { Schema } from "./option.ts";
 import { FIELDS } from "./options.ts";
 
 const DESCRIPTION = [
   "The configuration that --config reads. Fields that are listed without a type are known and ignored; fields that are",
-  "not listed are reported and ignored. Null always means the default. The section nftProxy is nft-proxy's own;",
-  "kube-proxy reports and ignores it.",
+  "not listed are reported and ignored, but are errors in the section nftProxy, which is nft-proxy's own; kube-proxy",
+  "reports and ignores it. Null always means the default.",
 ].join(" ");
 
 /**
@@ -63,26 +64,56 @@ export function featureGateWarnings(document: object): ConfigWarning[] {
   );
 }
 
+/** Our section. kube-proxy does not know it, so there is no field of a newer kube-proxy to put up with. */
+const OWN = "nftProxy.";
+
 /**
- * Returns a warning for each field that the schema does not list, and none for the fields within such a
- * field.
+ * Returns a warning for each field of kube-proxy's part that the schema does not list, and none for the
+ * fields within such a field.
  */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
-  return unknownFields(document, configurationSchema() as SchemaPart, "");
+  return unknownFields(document)
+    .filter(({ path }) => !path.startsWith(OWN))
+    .map(({ path, hint }) =>
+      ignoredWarning(path, withHint("KubeProxyConfiguration v1alpha1 has no such field", hint)),
+    );
+}
+
+/** Returns an error for each field of our section that the schema does not list: a misspelt one. */
+export function unknownOwnFields(document: object): InvalidValue[] {
+  return unknownFields(document)
+    .filter(({ path }) => path.startsWith(OWN))
+    .map(({ path, value, hint }) => ({
+      subject: path,
+      reason: withHint("is not a field of nftProxy", formerFieldHint(path, value) ?? hint),
+    }));
+}
+
+function withHint(reason: string, hint: string | undefined): string {
+  return hint === undefined ? reason : `${reason}: ${hint}`;
+}
+
+interface UnknownField {
+  readonly path: string;
+  readonly value: unknown;
+  /** The most similar field, as a question. */
+  readonly hint: string | undefined;
 }
 
 interface SchemaPart {
   readonly properties?: Readonly<Record<string, SchemaPart>>;
 }
 
-function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): ConfigWarning[] {
+function unknownFields(
+  value: unknown,
+  { properties }: SchemaPart = configurationSchema() as SchemaPart,
+  prefix = "",
+): UnknownField[] {
   if (properties === undefined || typeof value !== "object" || value === null || prefix === "featureGates.")
     return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
     if (Object.hasOwn(properties, key)) return unknownFields(inner, properties[key] ?? {}, `${path}.`);
-    const hint = didYouMean(key, Object.keys(properties));
-    const reason = `KubeProxyConfiguration v1alpha1 has no such field${hint === undefined ? "" : `: ${hint}`}`;
-    return [ignoredWarning(path, reason)];
+    return [{ path, value: inner, hint: didYouMean(key, Object.keys(properties)) }];
   });
 }

@@ -6,6 +6,7 @@ import { parseClusterCIDRs } from "./addresses.ts";
 import { valueAt } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";
 import { FORMATS } from "./formats.ts";
+import { formerFieldHint } from "./former-settings.ts";
 import type { InvalidValue } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 
@@ -78,10 +79,12 @@ function invalidValueOf(error: ErrorObject): InvalidValue {
   if (keyword === "required")
     return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
   // A value of another type, such as 30 for "30s", violates the format, too.
+  const hint = formerFieldHint(path, error.data);
   const format = keyword === "format" || keyword === "type" ? parentSchema?.format : undefined;
   const rule = FORMATS[format]?.rule;
+  const given = rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`;
   return {
     subject: path === "" ? "(the document)" : path,
-    reason: rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`,
+    reason: hint === undefined ? given : `${given}: ${hint}`,
   };
 }

@@ -104,10 +104,7 @@ export class UdpFrontends {
 
   #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
     const wanted = new Set(after && keysOf(after));
-    // A process with other options may have served ranges before this one.
-    const unserved = this.#portRanges === "off" ? [...wanted].filter((key) => kindOf(key) === RANGES) : [];
-    const left = before === undefined ? [] : [...keysOf(before)].filter((key) => !wanted.has(key));
-    this.#remember([...left, ...unserved]);
+    if (before !== undefined) this.#remember([...keysOf(before)].filter((key) => !wanted.has(key)));
     if (after === undefined) this.#services.delete(name);
     else this.#services.set(name, after);
     if (after?.ports.some(({ protocol, ranges }) => protocol === "udp" && ranges !== undefined))

@@ -50,7 +50,7 @@ export function createReadings(
 ): Readings {
   const { tables, system, logger, dryRun, options } = input;
   const { reconciler } = proxier;
-  const isResetting = options.resetVanished || !options.ignoreServiceResets;
+  const isResetting = options.resetVanished || options.features["connection-life"] !== undefined;
   const isRefusalLogged = !dryRun && options.refusalLogSize > 0;
   const isCounting = options.serviceCounters !== "off";
   const state = () => reconciler.state;

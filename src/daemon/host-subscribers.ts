@@ -141,7 +141,7 @@ export function hostServices(
     cache,
     state,
     // The option is the same for both families.
-    portRanges: () => nodeContext.current()[0]?.portRanges ?? "off",
+    portRanges: () => nodeContext.current()[0]?.portRanges ?? "virtual",
     drained: () => draining.drainedBy(state()),
   });
   const cleaner = staleFlowCleaner(frontends, proxier, metrics, system, logger);

@@ -6,6 +6,7 @@ import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { nodeNames } from "../kube/client/node-names.ts";
 import { type ServerAddress, ServerAddresses } from "../kube/client/server-addresses.ts";
+import type { DecodeOptions } from "../kube/decode/decode.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import { fileSource } from "../kube/files/file-source.ts";
@@ -14,7 +15,6 @@ import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
-import type { ServiceBudget } from "../model/service-budget.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
@@ -88,18 +88,18 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
 /**
  * Returns the objects of files, and follows their changes. Events are discarded.
  * @param nodeName the name of the Node that nft-proxy runs on
- * @param budget the budgets of Services; the defaults if absent
+ * @param decoding the defaults of decoding if absent
  */
 export function fileOrigin(
   paths: readonly string[],
   nodeName: string,
   logger: Logger,
-  budget?: ServiceBudget,
+  decoding?: DecodeOptions,
 ): ObjectOrigin {
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, async () => [], logger);
-      return fileSource({ paths, handlers, clock: systemClock, logger, budget });
+      return fileSource({ paths, handlers, clock: systemClock, logger, decoding });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),

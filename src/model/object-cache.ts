@@ -15,12 +15,6 @@ type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
 interface CacheOptions {
   /** False to ignore `spec.externalIPs`. */
   readonly serviceExternalIPs?: boolean;
-  /** True to ignore the annotations about connections to removed endpoints. */
-  readonly ignoreServiceResets?: boolean;
-}
-
-function withoutResets({ onEndpointRemoved: _, drainTimeoutMs: __, ...service }: Service): Service {
-  return service;
 }
 
 function listOf(slices: Slices): readonly EndpointSlice[] {
@@ -92,9 +86,9 @@ export class ObjectCache {
 
   /** Adds or replaces a Service. */
   putService(service: Service): void {
-    const { serviceExternalIPs = true, ignoreServiceResets = false } = this.#options;
+    const { serviceExternalIPs = true } = this.#options;
     const known = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
-    this.#services.set(service.name, ignoreServiceResets ? withoutResets(known) : known);
+    this.#services.set(service.name, known);
     this.#dirty.add(service.name);
   }
 

@@ -18,8 +18,8 @@ export interface PassiveHealthCheck {
   readonly maxEjected: number;
 }
 
-/** The setting of a Service, or of the proxy for Services without one. `never` ignores the annotation. */
-export type PassiveHealthSetting = PassiveHealthCheck | "off" | "never";
+/** The setting of a Service, or of the proxy for Services without one. */
+export type PassiveHealthSetting = PassiveHealthCheck | "off";
 
 /** The settings of `on`. */
 export const DEFAULT_PASSIVE_HEALTH_CHECK: PassiveHealthCheck = {
@@ -53,7 +53,7 @@ const RANGES = {
  */
 export function parsePassiveHealthCheck(
   text: string,
-): { readonly setting: PassiveHealthCheck | "off" } | { readonly reason: string } {
+): { readonly setting: PassiveHealthSetting } | { readonly reason: string } {
   const trimmed = text.trim();
   if (trimmed === "off") return { setting: "off" };
   if (trimmed === "on") return { setting: DEFAULT_PASSIVE_HEALTH_CHECK };
@@ -72,7 +72,7 @@ export function parsePassiveHealthCheck(
 
 /** Formats a setting, as {@link parsePassiveHealthCheck} reads it. */
 export function passiveHealthText(setting: PassiveHealthSetting): string {
-  if (typeof setting === "string") return setting;
+  if (setting === "off") return setting;
   const text = listText(setting);
   return text === DEFAULT_LIST ? "on" : text;
 }
@@ -84,7 +84,7 @@ function listText({ failures, intervalMs, ejectMs, maxEjected }: PassiveHealthCh
 
 /** The part of a service port that passive health checks depend on. */
 interface WatchablePort {
-  readonly service: { readonly passiveHealthCheck?: PassiveHealthCheck | "off" };
+  readonly service: { readonly passiveHealthCheck?: PassiveHealthSetting };
   readonly spec: { readonly protocol: Protocol };
 }
 
@@ -96,9 +96,9 @@ export function passiveHealthOf(
   { service, spec }: WatchablePort,
   byDefault: PassiveHealthSetting,
 ): PassiveHealthCheck | undefined {
-  if (spec.protocol !== "tcp" || byDefault === "never") return undefined;
+  if (spec.protocol !== "tcp") return undefined;
   const setting = service.passiveHealthCheck ?? byDefault;
-  return typeof setting === "string" ? undefined : setting;
+  return setting === "off" ? undefined : setting;
 }
 
 /**

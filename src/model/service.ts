@@ -2,10 +2,10 @@ import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ClientLimits } from "./client-limits.ts";
 import type { OnRemoved } from "./connection-life.ts";
 import type { ConnectionTimeouts } from "./connection-timeouts.ts";
+import type { ServiceAnnotation } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
-import type { PassiveHealthCheck } from "./passive-health.ts";
+import type { PassiveHealthSetting } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
-import type { ServiceAnnotation } from "./service-annotations.ts";
 import type { Excess } from "./service-budget.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
@@ -36,14 +36,16 @@ export const MOST_RANGES_OF_ADDRESS = 2000;
  * The Service addresses that serve port ranges. `virtual`: those that are not the node's own, so that its
  * programs keep their ports.
  */
-export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
+export const PORT_RANGE_ADDRESSES = ["virtual", "all"] as const;
 
 /** One of {@link PORT_RANGE_ADDRESSES}. */
 export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
-/** An annotation of a Service that is ignored. */
-export interface InvalidAnnotation {
+/** An annotation of a Service that has no effect. */
+export interface IgnoredAnnotation {
   readonly annotation: ServiceAnnotation;
+  /** Whether it is invalid, or of a feature that is off. */
+  readonly cause: "invalid" | "off";
   /** The predicate of a sentence: `must be on or off`. */
   readonly reason: string;
   /** The behaviour instead: `it is ignored`. */
@@ -72,7 +74,7 @@ export interface Service {
   /** From the annotation; undefined for the proxy's default. */
   readonly scheduler?: Scheduler;
   /** From the annotation; undefined for the proxy's default. */
-  readonly passiveHealthCheck?: PassiveHealthCheck | "off";
+  readonly passiveHealthCheck?: PassiveHealthSetting;
   /** From the annotations; undefined for none. */
   readonly clientLimits?: ClientLimits | undefined;
   /** Whether TCP connections to removed endpoints are reset; undefined for the proxy's default. */
@@ -81,8 +83,8 @@ export interface Service {
   readonly drainTimeoutMs?: number;
   /** From the annotation; undefined for the node's own. */
   readonly connectionTimeouts?: ConnectionTimeouts | undefined;
-  /** Undefined if every annotation is valid. */
-  readonly invalidAnnotations?: readonly InvalidAnnotation[];
+  /** Undefined if every annotation has an effect. */
+  readonly ignoredAnnotations?: readonly IgnoredAnnotation[];
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

@@ -7,7 +7,6 @@ import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "..
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
-import { servedRanges } from "./service-port-rules.ts";
 import { WATCH_SETS } from "./sets.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 import { mostElements } from "./source-ranges.ts";
@@ -55,9 +54,7 @@ export function elementCount(
     count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
     for (const spec of service.ports) {
       const port = { family, service, spec };
-      count +=
-        frontendElements(port, addresses, context) +
-        listElements(port, endpointsNamed(counted, spec), context);
+      count += frontendElements(port, addresses) + listElements(port, endpointsNamed(counted, spec), context);
     }
   }
   return count;
@@ -89,7 +86,6 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
 function frontendElements(
   { service, spec }: PortOfService,
   { external, guarded, areRanged }: FrontendAddresses,
-  context: FamilyContext,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
   const limits = service.clientLimits === undefined ? 0 : 1;
@@ -97,7 +93,7 @@ function frontendElements(
   if (!areRanged) return ofPort;
   // Explicit ports have one more element. Each dividing range may split a range in two; two lists may be
   // empty.
-  const ranges = servedRanges({ spec }, context).length;
+  const ranges = spec.ranges?.length ?? 0;
   return ofPort + 1 + external + (ranges === 0 ? 0 : 2 * ranges * (1 + external + guarded) + 2);
 }
 
@@ -107,7 +103,7 @@ function frontendElements(
  */
 export function rangeCount(service: Service, context: FamilyContext): number {
   if (!hasFamily(service, context.family)) return 0;
-  const ranges = service.ports.reduce((sum, spec) => sum + servedRanges({ spec }, context).length, 0);
+  const ranges = service.ports.reduce((sum, spec) => sum + (spec.ranges?.length ?? 0), 0);
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
@@ -141,7 +137,7 @@ export function timedProtocols({ connectionTimeouts, ports }: Service): readonly
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
-  const isRanged = servedRanges(port, context).length > 0;
+  const isRanged = port.spec.ranges !== undefined;
   let count = isRanged ? 2 * endpoints.local : endpoints.local;
   if (passiveHealthOf(port, context.passiveHealthCheck)) count += WATCH_SETS.length * endpoints.count;
   if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isRanged, context);

@@ -55,11 +55,11 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
   },
   limits: {
     amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
-    limitOf: ({ maxLimitedClients, maxClientLimits }) => (maxLimitedClients === 0 ? 0 : maxClientLimits),
+    limitOf: ({ maxClientLimits }) => maxClientLimits,
     what: "different client limits in a family",
     without: (service) => ({ ...service, clientLimits: undefined }),
     sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
-    none: "the option --max-limited-clients is 0, or this node's kernel cannot count connections",
+    none: "this node's kernel cannot count connections",
   },
   timeouts: {
     amountOf: ({ service }) => timedProtocols(service).length,
@@ -68,7 +68,7 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     without: (service) => ({ ...service, connectionTimeouts: undefined }),
     sharedOf: ({ service }) =>
       `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,
-    none: "the option --connection-timeouts is off, or this node's kernel cannot set them",
+    none: "this node's kernel cannot set them",
   },
 };
 

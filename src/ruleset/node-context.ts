@@ -34,7 +34,7 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** The default for Services without the annotation. */
   readonly passiveHealthCheck: PassiveHealthSetting;
-  /** The node's connection timeouts in seconds; undefined if Services have none of their own. */
+  /** The node's connection timeouts in seconds; undefined if the kernel cannot set those of Services. */
   readonly connectionTimeouts: Readonly<Record<TimeoutName, number>> | undefined;
   /** The addresses at which port ranges are served. */
   readonly portRanges: PortRangeAddresses;
@@ -51,7 +51,7 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Whether addresses of Services with endpoints answer echo requests. */
   readonly answerPing: boolean;
-  /** Maximum number of clients, by service port, whose connections are counted; 0 switches limits off. */
+  /** Maximum number of clients, by service port, whose connections are counted. */
   readonly maxLimitedClients: number;
   /** Whether tables always have the rules that reset clients; otherwise only while an endpoint needs them. */
   readonly resetVanished: boolean;
@@ -71,7 +71,10 @@ export interface FamilyContext {
   readonly maxPortRanges: number;
   /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
   readonly maxWatchedEndpoints: number;
-  /** Maximum number of different client limits in this family; one namespace may have half of them. */
+  /**
+   * Maximum number of different client limits in this family; one namespace may have half of them. 0 if the
+   * kernel cannot count connections.
+   */
   readonly maxClientLimits: number;
 }
 

@@ -49,7 +49,7 @@ const CONTEXT: FamilyContext = {
   passiveHealthCheck: "off",
   // Not required: see timeoutFeatures.
   connectionTimeouts: undefined,
-  portRanges: "off",
+  portRanges: "virtual",
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
@@ -58,7 +58,7 @@ const CONTEXT: FamilyContext = {
   // Needs only features that verdict maps and dnat need, too.
   answerPing: false,
   // Not required: see clientLimitFeatures.
-  maxLimitedClients: 0,
+  maxLimitedClients: 1,
   // Needs only features that reject and sets with timeouts need, too.
   resetVanished: false,
   // Not required: see fastPathFeature.

@@ -71,7 +71,7 @@ export function renderServicePort(
     affinitySeconds: affinitySecondsOf(service, context),
     ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
   });
-  const ranges = servedRanges(port, context);
+  const { ranges = NONE } = port.spec;
   const isRanged = ranges.length > 0;
   const { clientLimits: limits } = service;
   const timeouts = portTimeouts(port, context);
@@ -169,14 +169,6 @@ const NOTHING: readonly DesiredElement[] = [];
 const NO_FRONTENDS: readonly FrontendRules[] = [];
 
 const NONE: readonly PortRange[] = [];
-
-/** The port ranges of a service port that get rules. */
-export function servedRanges(
-  { spec: { ranges = NONE } }: Pick<ServicePort, "spec">,
-  { portRanges }: Pick<FamilyContext, "portRanges">,
-): readonly PortRange[] {
-  return portRanges === "off" ? NONE : ranges;
-}
 
 /**
  * Serves ranges at the addresses of the port. A range leads to the port's lists even if these are empty, so

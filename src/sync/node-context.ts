@@ -5,6 +5,7 @@ import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import { MOST_CLIENT_LIMITS } from "../model/client-limits.ts";
 import { nodeTimeouts } from "../model/connection-timeouts.ts";
+import type { FeatureName } from "../model/features.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -12,6 +13,7 @@ import { MOST_WATCHED } from "../model/passive-health.ts";
 import { frontendKey } from "../ruleset/keys.ts";
 import { MOST_STICKY_PORTS } from "../ruleset/list-ids.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
+import type { SupportedOptions } from "./supported-options.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
 
@@ -28,12 +30,14 @@ export interface HostView {
  * @param apiServers those that the daemon connects to; none if the objects come from files
  */
 export function nodeContextOf(
-  options: ProxyOptions,
+  options: SupportedOptions,
   cache: ObjectCache,
   host: HostView,
   apiServers: readonly ServerAddress[] = [],
 ): NodeContext {
   const { node } = cache;
+  const isAvailable = (feature: FeatureName) =>
+    options.features[feature] !== undefined && !options.lacking?.includes(feature);
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
     const nodeAddress = primaryAddress(options, node.addresses[family], family);
     return {
@@ -48,7 +52,7 @@ export function nodeContextOf(
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
       passiveHealthCheck: options.passiveHealthCheck,
-      connectionTimeouts: options.connectionTimeouts === "on" ? nodeTimeouts(options.conntrack) : undefined,
+      connectionTimeouts: isAvailable("connection-timeouts") ? nodeTimeouts(options.conntrack) : undefined,
       portRanges: options.portRanges,
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
@@ -66,7 +70,7 @@ export function nodeContextOf(
       maxServicePortRanges: options.maxServicePortRanges,
       maxPortRanges: options.maxPortRanges,
       maxWatchedEndpoints: MOST_WATCHED,
-      maxClientLimits: MOST_CLIENT_LIMITS,
+      maxClientLimits: isAvailable("client-limits") ? MOST_CLIENT_LIMITS : 0,
     };
   });
 }

@@ -2,6 +2,7 @@ import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
+import type { FeatureName } from "../model/features.ts";
 import {
   clientLimitFeatures,
   fastPathFeatures,
@@ -10,16 +11,13 @@ import {
   timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
-/** An option that has no effect, because nft or the kernel lacks a feature. */
+/** An option that has no effect, because nft or the kernel lacks what it needs. */
 export interface UnsupportedOption {
-  /** The name of the feature that it enables. */
-  readonly name: "fast-path" | "connection-timeouts" | "client-limits";
-  /** The error that names the missing feature. */
+  readonly name: "fast-path" | Extract<FeatureName, "connection-timeouts" | "client-limits">;
+  /** The error that names what is missing. */
   readonly missing: AppError;
   /** `--fast-path has no effect: no connection takes the fast path`. */
   readonly consequence: string;
-  /** The options that disable the feature. */
-  readonly without: Partial<ProxyOptions>;
 }
 
 interface OptionalFeature extends Omit<UnsupportedOption, "missing"> {
@@ -33,21 +31,18 @@ const OPTIONAL: readonly OptionalFeature[] = [
     isWanted: ({ fastPath }) => fastPath,
     features: fastPathFeatures,
     consequence: "--fast-path has no effect: no connection takes the fast path",
-    without: { fastPath: false },
   },
   {
     name: "connection-timeouts",
-    isWanted: ({ connectionTimeouts }) => connectionTimeouts === "on",
+    isWanted: ({ features }) => features["connection-timeouts"] !== undefined,
     features: timeoutFeatures,
-    consequence: "--connection-timeouts has no effect: Services use the node's timeouts",
-    without: { connectionTimeouts: "off" },
+    consequence: "the feature connection-timeouts has no effect: Services use the node's timeouts",
   },
   {
     name: "client-limits",
-    isWanted: ({ maxLimitedClients }) => maxLimitedClients > 0,
+    isWanted: ({ features }) => features["client-limits"] !== undefined,
     features: clientLimitFeatures,
-    consequence: "--max-limited-clients has no effect: clients of Services have no limits",
-    without: { maxLimitedClients: 0 },
+    consequence: "the feature client-limits has no effect: clients of Services have no limits",
   },
 ];
 
@@ -78,10 +73,23 @@ export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promi
   return unsupported;
 }
 
-/** Returns the options without unsupported ones. */
+/**
+ * Options of which nft and the kernel support all but some features. These stay enabled, so that `explain`
+ * says that the kernel lacks them, and not that they are off.
+ */
+export interface SupportedOptions extends ProxyOptions {
+  readonly lacking?: readonly FeatureName[];
+}
+
+/** Returns the options, of which the unsupported ones have no effect. */
 export function supportedOptions(
   options: ProxyOptions,
   unsupported: readonly UnsupportedOption[],
-): ProxyOptions {
-  return Object.assign({ ...options }, ...unsupported.map(({ without }) => without)) as ProxyOptions;
+): SupportedOptions {
+  const names = unsupported.map(({ name }) => name);
+  return {
+    ...options,
+    fastPath: options.fastPath && !names.includes("fast-path"),
+    lacking: names.filter((name) => name !== "fast-path"),
+  };
 }

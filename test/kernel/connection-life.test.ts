@@ -197,10 +197,10 @@ describe("connections to endpoints", () => {
     await held[1]?.stillAnswered();
   });
 
-  test("stay with --ignore-service-resets, whatever the annotations of Services", async () => {
+  test("stay without the feature, whatever the annotations of Services", async () => {
     for (const name of ["drained", "plain"]) serve(name, [NEAR]);
     await daemon.stop();
-    daemon = lab.start([...FLAGS, "--ignore-service-resets", "--reset-vanished"]);
+    daemon = lab.start([...FLAGS, "--features=none", "--reset-vanished"]);
     await daemon.saying("full sync");
     const held = await holdAll(["drained", "plain"]);
     serve("drained", [NEAR], TERMINATING, [FAR]);

@@ -145,16 +145,14 @@ test("a changed and a removed annotation take effect, and leave no object", asyn
   annotate("tcp-established=2h");
 });
 
-test("an invalid annotation is reported by an Event, and the option disables all annotations", async () => {
+test("an invalid annotation is reported by an Event, and without the feature there is none but an Event", async () => {
   // Daemons spread such Events over 15 s. This one has had most of them.
   const reasons = () => lab.api.events.map(({ reason }) => reason);
   await expect.poll(reasons, PATIENCE).toContain("InvalidConnectionTimeouts");
   await daemon.stop();
-  daemon = start("--connection-timeouts=off");
+  daemon = start("--features=none");
   await expect.poll(() => lab.nft("list", "ruleset"), PATIENCE).not.toMatch(OF_TIMEOUTS);
-  await daemon.saying(
-    "served without its connection timeouts: the option --connection-timeouts is off, or this node's kernel cannot set them",
-  );
+  await expect.poll(reasons, PATIENCE).toContain("FeatureNotEnabled");
   await daemon.stop();
   daemon = start();
 });

@@ -12,6 +12,7 @@ import { examineHost } from "../../src/inspect/doctor/examine.ts";
 import type { CheckName, HostFinding } from "../../src/inspect/doctor/finding.ts";
 import { doctorHost } from "../../src/inspect/doctor/host-facts.ts";
 import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
+import { ALL_FEATURES } from "../../src/model/features.ts";
 import { nftProxy, townObjects } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
@@ -87,7 +88,10 @@ describe("the doctor", () => {
     const { options } = resolveOptions({ configText: configuration(1) });
     const run: RunProcess = (path, args, input, limits) =>
       runProcess(input.includes(word) ? "false" : path, args, input, limits);
-    const findings = await examineHost({ ...doctorHost, run }, { ...options, fastPath: true });
+    const findings = await examineHost(
+      { ...doctorHost, run },
+      { ...options, features: ALL_FEATURES, fastPath: true },
+    );
     expect(of(findings, check)).toMatchObject([
       {
         level: "warning",
@@ -103,7 +107,7 @@ describe("the doctor", () => {
     const { options } = resolveOptions({ configText: configuration(1) });
     const run: RunProcess = (path, args, input, limits) =>
       runProcess(input.includes('"ct timeout"') ? "/nowhere/nft" : path, args, input, limits);
-    const findings = await examineHost({ ...doctorHost, run }, options);
+    const findings = await examineHost({ ...doctorHost, run }, { ...options, features: ALL_FEATURES });
     expect(of(findings, "nft")).toMatchObject([
       { level: "ok" },
       { level: "warning", found: 'cannot start nft at "nft" (ENOENT)' },

@@ -135,11 +135,6 @@ packetTable(() => node, "ranges at virtual addresses", OBJECTS, context("virtual
   ...virtualAddresses,
 ]);
 
-packetTable(() => node, "ranges that are off", OBJECTS, context("off"), [
-  ...untouched,
-  { shows: "the cluster IP has no ranges", ...to("pod3", CLUSTER_IP, 8443, refused) },
-]);
-
 packetTable(() => node, "ranges at all addresses", OBJECTS, context("all"), [
   ...rowsOfNode((_, pod, number) => answered("node", `${pod} ${number}`)).map((row) =>
     row.from === "node" ? { ...row, expected: { ...row.expected, source: "kept" } } : row,
@@ -150,16 +145,12 @@ packetTable(() => node, "ranges at all addresses", OBJECTS, context("all"), [
   { shows: "the node, at a range without endpoints", ...to("ext", SECOND, 8080, refused) },
 ]);
 
-test("a change of the option takes effect, and leaves no rule once ranges are off", async () => {
+test("a change of the option takes effect", async () => {
   const answers = async (portRanges: PortRangeAddresses) => {
     await node.program(OBJECTS, context(portRanges));
     expect(await node.differences()).toEqual([]);
     return await node.answers({ from: "ext", to: NODE, port: 8080, proto: "tcp", n: 2 });
   };
-  const rules = async () => (await node.nft("list", "table", "ip", "nft-proxy")).match(/range/g)?.length ?? 0;
   expect(await answers("all")).toEqual([POD]);
   expect(await answers("virtual")).toEqual([NODE]);
-  expect(await rules()).toBeGreaterThan(0);
-  expect(await answers("off")).toEqual([NODE]);
-  expect(await rules()).toBe(0);
 });

@@ -219,12 +219,7 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     withServiceCIDRs: fc.boolean(),
     answerPing: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-    passiveHealthCheck: fc.constantFrom(
-      "off" as const,
-      "off" as const,
-      "never" as const,
-      DEFAULT_PASSIVE_HEALTH_CHECK,
-    ),
+    passiveHealthCheck: fc.constantFrom("off" as const, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
     apiServers: fc.record({
       ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
       ip6: some(["fd00:1b::1 . tcp . 450"]),

@@ -79,7 +79,7 @@ export class DaemonLab {
   }
 
   /**
-   * Starts the daemon with the flags of the towns.
+   * Starts the daemon with the flags of the towns, and every feature unless `flags` has `--features`.
    * @param from flags that select the source of objects. Default: this lab's API server
    * @param program the bundle, after Node's options. Default: the one just built
    * @param path PATH for other programs. Default: that of this process
@@ -101,6 +101,7 @@ export class DaemonLab {
         "run",
         ...townFlags,
         ...servers,
+        ...(flags.some((flag) => flag.startsWith("--features")) ? [] : ["--features=all"]),
         ...from,
         ...flags,
       ]),

@@ -18,30 +18,40 @@ const OPTIONS = {
   "hostname-override": "node-1",
   "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
   "nodeport-addresses": "primary",
+  features: "all",
 };
 
-/** Runs `explain` for node-1 with the manifests in a new file. */
+/**
+ * Runs `explain` for node-1 with the manifests in a new file, and every feature.
+ * @param notice matches the warning that is expected; absent for none
+ */
 export async function explained(
   manifests: string,
   flags: Readonly<Record<string, string>>,
+  notice?: RegExp,
 ): Promise<Explained> {
   const directory = await mkdtemp(join(tmpdir(), "nft-proxy-"));
   const file = join(directory, "objects.yaml");
   await writeFile(file, manifests);
   try {
     const argv = { ...OPTIONS, from: [file], ...flags };
-    const text = await printed(argv);
-    const json = JSON.parse(await printed({ ...argv, output: "json" })) as Explained["json"];
+    const text = await printed(argv, notice);
+    const json = JSON.parse(await printed({ ...argv, output: "json" }, notice)) as Explained["json"];
     return { text, json, explanations: json.explanations };
   } finally {
     await rm(directory, { recursive: true });
   }
 }
 
-async function printed(given: Readonly<Record<string, string | string[]>>): Promise<string> {
+async function printed(
+  given: Readonly<Record<string, string | string[]>>,
+  notice: RegExp | undefined,
+): Promise<string> {
   const argv = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, [value].flat()]));
   const { exitCode, output = "", notices = [] } = await run(argv, { step: () => {} });
-  if (exitCode !== 0 || notices.length > 0) throw new Error(`exit code ${exitCode}: ${notices.join("\n")}`);
+  const isExpected =
+    notice === undefined ? notices.length === 0 : notices.length === 1 && notice.test(notices[0] ?? "");
+  if (exitCode !== 0 || !isExpected) throw new Error(`exit code ${exitCode}: ${notices.join("\n")}`);
   if (typeof output !== "string") throw new Error("explain prints all at once");
   return output;
 }

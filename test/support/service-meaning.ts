@@ -195,7 +195,7 @@ function deliver(
 }
 
 /** Whether a local endpoint reaches itself, through any Service that sends it connections from this node. */
-function isHairpin({ packet, candidates, context }: Arrival, address: string, to: number): boolean {
+function isHairpin({ packet, candidates }: Arrival, address: string, to: number): boolean {
   if (packet.from.address !== address) return false;
   return candidates.some(({ port, choice }) =>
     [
@@ -205,8 +205,7 @@ function isHairpin({ packet, candidates, context }: Arrival, address: string, to
       (each) =>
         each.local &&
         each.address === address &&
-        ((port.spec.ranges !== undefined && context.portRanges !== "off") ||
-          (each.port === to && port.spec.protocol === packet.protocol)),
+        (port.spec.ranges !== undefined || (each.port === to && port.spec.protocol === packet.protocol)),
     ),
   );
 }

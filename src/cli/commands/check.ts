@@ -11,9 +11,9 @@ import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../k
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
+import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/service-annotations.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";

@@ -3,6 +3,7 @@ import type { ResourceName } from "../../kube/source.ts";
 import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
+import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import {
@@ -11,8 +12,7 @@ import {
   unansweredText,
 } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION } from "../../model/scheduler.ts";
-import type { InvalidAnnotation } from "../../model/service.ts";
-import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/service-annotations.ts";
+import type { IgnoredAnnotation } from "../../model/service.ts";
 import { targetText } from "../../nft/elements.ts";
 import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -184,19 +184,14 @@ const INVALID_REASONS: Readonly<Record<ServiceAnnotation, string>> = {
   [DRAIN_TIMEOUT_ANNOTATION]: "InvalidConnectionLife",
 };
 
-/** An annotation of a Service is invalid. */
-export function invalidAnnotationEvent(
+/** An annotation of a Service is invalid, or its feature is off. */
+export function ignoredAnnotationEvent(
   service: EventSubject,
-  { annotation, reason, consequence }: InvalidAnnotation,
+  { annotation, cause, reason, consequence }: IgnoredAnnotation,
 ): EventNote {
   const note = `${annotation} ${reason}: ${consequence}`;
-  return { ...warning(service, INVALID_REASONS[annotation], "Sync", note), clusterKey: note };
-}
-
-/** The annotation of a Service has port ranges, but the option is off. */
-export function portRangesOffEvent(service: EventSubject): EventNote {
-  const note = `${PORT_RANGES_ANNOTATION} is ignored: --port-ranges is off`;
-  return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "off" };
+  const eventReason = cause === "off" ? "FeatureNotEnabled" : INVALID_REASONS[annotation];
+  return { ...warning(service, eventReason, "Sync", note), clusterKey: note };
 }
 
 /** A Service has addresses of a node, at which its ranges are not served. The first node reports it. */

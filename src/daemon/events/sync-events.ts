@@ -5,7 +5,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import {
   addressesOf,
   hasPortRanges,
-  type InvalidAnnotation,
+  type IgnoredAnnotation,
   type PortRangeAddresses,
   type Service,
 } from "../../model/service.ts";
@@ -20,10 +20,9 @@ import {
   type EventSubject,
   failedSyncEvent,
   frontendConflictEvent,
-  invalidAnnotationEvent,
+  ignoredAnnotationEvent,
   localPortRangesEvent,
   nodeSubject,
-  portRangesOffEvent,
   quarantineEvent,
   reducedEvent,
   serviceConflictEvent,
@@ -63,20 +62,20 @@ function portsText(each: QuarantinedService): string {
   return quarantinedText(each).replace(/^ip6? /, "");
 }
 
-/** Records an Event for each invalid annotation of a Service, once until the reason changes. */
+/** Records an Event for each annotation of a Service without effect, once until the reason changes. */
 export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
-  const reported = new Map<ServiceName, readonly InvalidAnnotation[]>();
+  const reported = new Map<ServiceName, readonly IgnoredAnnotation[]>();
   return {
     synced({ rendered }: Pick<SyncReport, "rendered">): void {
       for (const name of rendered) {
-        const invalid = cache.service(name)?.invalidAnnotations;
+        const ignored = cache.service(name)?.ignoredAnnotations;
         const known = reported.get(name) ?? [];
-        if (invalid === undefined) reported.delete(name);
-        else reported.set(name, invalid);
-        for (const one of invalid ?? []) {
+        if (ignored === undefined) reported.delete(name);
+        else reported.set(name, ignored);
+        for (const one of ignored ?? []) {
           if (known.some(({ annotation, reason }) => annotation === one.annotation && reason === one.reason))
             continue;
-          events.record(invalidAnnotationEvent(serviceSubject(cache, name), one));
+          events.record(ignoredAnnotationEvent(serviceSubject(cache, name), one));
         }
       }
     },
@@ -84,8 +83,8 @@ export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubs
 }
 
 /**
- * Records Events for Services with port ranges that this node does not serve, because they are off or an
- * address is the node's own. Once for each version of a Service, while the option stays.
+ * Records Events for Services with port ranges that this node does not serve, because an address is the
+ * node's own. Once for each version of a Service, while the option stays.
  * @param localAddresses returns every address of the host
  */
 export function unservedRangeEvents(
@@ -94,28 +93,26 @@ export function unservedRangeEvents(
   localAddresses: () => Promise<readonly string[]>,
 ): SyncSubscriber {
   const judged = new Map<ServiceName, Judged>();
-  const report = async (due: readonly Judged[]) => {
+  const report = async (due: readonly Service[]) => {
     const local = new Set(await localAddresses().catch(() => []));
-    for (const { service, portRanges } of due) {
+    for (const service of due) {
       const subject = serviceSubject(cache, service.name);
       const own = addressesOf(service).filter((address) => local.has(address));
-      if (portRanges === "off") events.record(portRangesOffEvent(subject));
-      else if (own.length > 0) events.record(localPortRangesEvent(subject, cache.node.name, own));
+      if (own.length > 0) events.record(localPortRangesEvent(subject, cache.node.name, own));
     }
   };
   return {
     synced({ rendered, nodeContext }: Pick<SyncReport, "rendered" | "nodeContext">): void {
       const portRanges = nodeContext[0]?.portRanges ?? "all";
-      const due: Judged[] = [];
+      const due: Service[] = [];
       for (const name of rendered) {
         const service = cache.service(name);
         const known = judged.get(name);
         if (known !== undefined && known.service === service && known.portRanges === portRanges) continue;
         judged.delete(name);
         if (portRanges === "all" || service === undefined || !hasPortRanges(service)) continue;
-        const one = { service, portRanges };
-        judged.set(name, one);
-        due.push(one);
+        judged.set(name, { service, portRanges });
+        due.push(service);
       }
       if (due.length > 0) void report(due);
     },

@@ -88,7 +88,7 @@ function watchedPorts(
     const rules = families[family]?.servicePortRules(key);
     if (rules === undefined || rules.watched.length === 0) return [];
     const { port, watched: targets } = rules;
-    const byDefault = contextOf(nodeContext, family)?.passiveHealthCheck ?? "never";
+    const byDefault = contextOf(nodeContext, family)?.passiveHealthCheck ?? "off";
     const check = passiveHealthOf(port, byDefault);
     return check === undefined ? [] : [{ family, key, port: { service: port.service.name, check, targets } }];
   });

@@ -13,10 +13,10 @@ import type { RawService } from "../../kube/decode/raw-service.ts";
 import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
+import { SERVICE_ANNOTATIONS } from "../../model/features.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { compareAge } from "../../model/service.ts";
-import { SERVICE_ANNOTATIONS } from "../../model/service-annotations.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
 import { locate, placeText, type Subject, sliceSubjects } from "./subject.ts";
 

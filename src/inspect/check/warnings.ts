@@ -18,7 +18,6 @@ import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { hasFamily, type Service, type ServicePortSpec } from "../../model/service.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/service-annotations.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
@@ -335,10 +334,6 @@ function portRangeWarnings(
 ): FieldDiagnostic[] {
   if (ports.every(({ ranges }) => ranges === undefined)) return [];
   const portRanges = nodeContext[0]?.portRanges;
-  if (portRanges === "off") {
-    const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
-    return [fieldWarning("port-ranges-off", path, "has no effect: --port-ranges is off")];
-  }
   const effect =
     portRanges === "virtual"
       ? "a port range is not served there on that node, but takes connections of other nodes to its programs"

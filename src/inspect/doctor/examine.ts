@@ -29,7 +29,7 @@ import {
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
 import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeClusterCidr, judgeSettings, SETTING_PATHS, type UsedFamilies } from "./settings-check.ts";
-import { judgeSystem } from "./system-check.ts";
+import { judgeSystem, judgeTimeouts } from "./system-check.ts";
 
 /** What the caller already knows, and what to check. */
 export interface ExaminationOptions {
@@ -68,7 +68,7 @@ export async function examineHost(
     ...judgeCostlyTables(facts.costlyTables),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
-    ...(facts.nft.problem === undefined ? await judgeOptions(nft, options, chains) : []),
+    ...(facts.nft.problem === undefined ? await judgeOptions(nft, options, facts) : []),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
     ...judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
     ...(migrating === undefined
@@ -84,7 +84,7 @@ export async function examineHost(
 async function judgeOptions(
   nft: Nft,
   options: ProxyOptions,
-  chains: HostFacts["chains"],
+  { chains, kernel }: Pick<HostFacts, "chains" | "kernel">,
 ): Promise<HostFinding[]> {
   const unsupported = await unsupportedOptions(nft, options).catch(messageOf);
   if (typeof unsupported === "string") {
@@ -92,6 +92,7 @@ async function judgeOptions(
     const action = "run `nft-proxy doctor` again when the node is less busy";
     return [{ check: "nft", level: "warning", found: unsupported, means, action }];
   }
+  const supported = supportedOptions(options, unsupported);
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({
       check: name,
@@ -100,7 +101,10 @@ async function judgeOptions(
       means: consequence,
       action: missing.hint,
     })),
-    ...(supportedOptions(options, unsupported).fastPath ? judgeFastPath(chains) : []),
+    ...(supported.fastPath ? judgeFastPath(chains) : []),
+    ...(supported.lacking?.includes("connection-timeouts")
+      ? []
+      : judgeTimeouts({ kernel, features: options.features })),
   ];
 }
 

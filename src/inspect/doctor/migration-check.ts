@@ -95,13 +95,6 @@ const rangedText = ({ ranged }: RangedServices) =>
 const RANGE_ROWS: readonly Row<RangedServices>[] = [
   {
     check: "migration-port-ranges",
-    level: "ok",
-    when: ({ ranged, portRanges }) => ranged.length > 0 && portRanges === "off",
-    found: rangedText,
-    means: "these are not served, as under kube-proxy: --port-ranges is off",
-  },
-  {
-    check: "migration-port-ranges",
     level: "warning",
     when: ({ ranged }) => ranged.length > 0,
     found: rangedText,

@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import type { EnabledFeatures } from "../../model/features.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 import type { UsedFamilies } from "./settings-check.ts";
@@ -227,6 +228,32 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
     means: "IPv6 addresses of Services are not served; a cluster without IPv6 needs nothing else",
   },
 ];
+
+/** First kernel whose packets read no timeout that was freed: docs/decisions/connection-timeouts.md. */
+const KEEPS_TIMEOUTS = "7.1";
+
+interface TimeoutFacts extends Pick<HostFacts, "kernel"> {
+  readonly features: EnabledFeatures;
+}
+
+const TIMEOUT_ROWS: readonly Row<TimeoutFacts>[] = [
+  {
+    check: "connection-timeouts",
+    level: "warning",
+    when: ({ kernel, features }) =>
+      features["connection-timeouts"] !== undefined &&
+      !isAtLeast(kernelVersion(kernel) ?? "", KEEPS_TIMEOUTS),
+    found: ({ kernel }) => `Linux ${kernel.release}, and the feature connection-timeouts`,
+    means: `kernels before ${KEEPS_TIMEOUTS} without a fix of April 2026 read freed memory when a Service's timeouts are deleted`,
+    action:
+      "ask your distribution for the fix (nft_ct: use-after-free in timeout object destroy), or leave the feature out",
+  },
+];
+
+/** Warns of connection timeouts on a kernel that has a fault with them. */
+export function judgeTimeouts(facts: TimeoutFacts): HostFinding[] {
+  return judge(TIMEOUT_ROWS, facts);
+}
 
 function kernelVersion({ release }: HostFacts["kernel"]): string | undefined {
   return /^\d+\.\d+/.exec(release ?? "")?.[0];

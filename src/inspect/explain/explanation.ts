@@ -151,7 +151,8 @@ export interface Note {
     | "port ranges"
     | "passive health check"
     | "client limits"
-    | "timeouts";
+    | "timeouts"
+    | "annotation";
   readonly message: string;
 }
 

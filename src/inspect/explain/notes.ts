@@ -55,6 +55,7 @@ export function servicePortNotes(
     ...clientLimitNotes(match, input),
     ...lifeNotes(match),
     ...timeoutNotes(match, own, input),
+    ...ignoredNotes(match),
   ];
 }
 
@@ -199,9 +200,17 @@ const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
   timeouts: "timeouts",
 };
 
+/** Names annotations without effect: invalid ones, and those of features that are off. */
+function ignoredNotes({ port: { service } }: Match): Note[] {
+  return (service.ignoredAnnotations ?? []).map(({ annotation, reason, consequence }) => ({
+    topic: "annotation",
+    message: `${annotation} ${reason}; ${consequence}`,
+  }));
+}
+
 /** Describes how the node treats endpoints of the port that do not answer. */
 function watchingNotes({ port }: Match, { state, nodeContext }: ExplainInput): Note[] {
-  const byDefault = contextOf(nodeContext, port.family)?.passiveHealthCheck ?? "never";
+  const byDefault = contextOf(nodeContext, port.family)?.passiveHealthCheck ?? "off";
   const check = passiveHealthOf(port, byDefault);
   const watched = state.families[port.family]?.servicePortRules(port.key)?.watched ?? [];
   if (check === undefined || watched.length === 0) return [];

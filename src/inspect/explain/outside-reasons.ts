@@ -1,6 +1,7 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
+import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import { canonicalAddress, cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
@@ -134,13 +135,6 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
   const context = contextOf(input.nodeContext, familyOf(to));
   if (service === undefined || context === undefined) return undefined;
   const range = `${port}/${protocol} is in a port range of Service ${service.name}`;
-  if (context.portRanges === "off") {
-    return {
-      cause: "port-ranges",
-      message: `${range}, but this node serves no ranges (--port-ranges off)`,
-      action: "set --port-ranges (nftProxy.portRanges) to virtual to serve them",
-    };
-  }
   if (context.apiServers.includes(frontendKey(to, protocol, port))) {
     return {
       cause: "port-ranges",
@@ -173,9 +167,19 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   const served = services.map(({ name }, index) => `${name}, which serves ${listText(ports[index] ?? [])}`);
   return {
     cause: "unserved-port",
-    message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
+    message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}${rangesOff(services)}`,
     action: `connect to ${ports.flat().length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
   };
+}
+
+/** The part of a sentence about Services whose port ranges are ignored, because the feature is off. */
+function rangesOff(services: readonly Service[]): string {
+  const [off] = services.flatMap(({ ignoredAnnotations = [] }) =>
+    ignoredAnnotations.filter(
+      ({ annotation, cause }) => annotation === PORT_RANGES_ANNOTATION && cause === "off",
+    ),
+  );
+  return off === undefined ? "" : `; its annotation ${off.annotation} ${off.reason}`;
 }
 
 /** The ports that a Service serves at an address: those of its spec, then its ranges. */

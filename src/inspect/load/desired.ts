@@ -130,7 +130,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }
-  const files = await readFiles(request.paths, request.stdin, { ...read, budget: request.options });
+  const files = await readFiles(request.paths, request.stdin, { ...read, decoding: request.options });
   const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
   const rendered = await renderObjects(request, {
     services: services.map(({ value }) => value),

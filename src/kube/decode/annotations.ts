@@ -19,10 +19,15 @@ import {
   TIMEOUT_NAMES,
   type TimeoutName,
 } from "../../model/connection-timeouts.ts";
+import {
+  type EnabledFeatures,
+  offReason,
+  PORT_RANGES_ANNOTATION,
+  type ServiceAnnotation,
+} from "../../model/features.ts";
 import { PASSIVE_HEALTH_ANNOTATION, parsePassiveHealthCheck } from "../../model/passive-health.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
-import type { InvalidAnnotation, Service, ServicePortSpec } from "../../model/service.ts";
-import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/service-annotations.ts";
+import type { IgnoredAnnotation, Service, ServicePortSpec } from "../../model/service.ts";
 import { type FieldDiagnostic, fieldWarning } from "./decode.ts";
 import { portsWithRanges } from "./port-ranges.ts";
 import type { RawService } from "./raw-service.ts";
@@ -37,7 +42,7 @@ export type AnnotatedFields = Pick<
   | "onEndpointRemoved"
   | "drainTimeoutMs"
   | "connectionTimeouts"
-  | "invalidAnnotations"
+  | "ignoredAnnotations"
 >;
 
 /** Fields, or the reason why an annotation is invalid: the predicate of a sentence. */
@@ -46,18 +51,20 @@ type Parsed<Fields> = Fields | { readonly reason: string };
 type Warn = (reason: string) => void;
 
 /**
- * Decodes the annotations of a Service. An invalid one is ignored as a whole.
+ * Decodes the annotations of a Service. One that is invalid, or of a feature that is off in the Service's
+ * namespace, is ignored as a whole.
  * @param invalidPorts the names of further ports, which are invalid; undefined if some of these names are
  * unknown
- * @param diagnostics receives a warning about each invalid annotation, and about parts without effect
+ * @param diagnostics receives a warning about each ignored annotation, and about parts without effect
  */
 export function annotatedFields(
-  { annotations }: RawService["metadata"],
+  { annotations, namespace }: RawService["metadata"],
+  features: EnabledFeatures,
   ports: readonly ServicePortSpec[],
   invalidPorts: readonly string[] | undefined,
   diagnostics: FieldDiagnostic[],
 ): AnnotatedFields {
-  const invalidAnnotations: InvalidAnnotation[] = [];
+  const ignoredAnnotations: IgnoredAnnotation[] = [];
   const read = <Fields extends object>(
     annotation: ServiceAnnotation,
     parse: (text: string, warn: Warn) => Parsed<Fields>,
@@ -67,12 +74,18 @@ export function annotatedFields(
     const text = annotations?.[annotation];
     if (text === undefined || text === null) return undefined;
     const path = joinPath("metadata.annotations", annotation);
+    const off = offReason(features, annotation, namespace ?? "default");
+    if (off !== undefined) {
+      diagnostics.push(fieldWarning("feature-off", path, off));
+      ignoredAnnotations.push({ annotation, cause: "off", reason: off, consequence: "it is ignored" });
+      return undefined;
+    }
     const warn = (reason: string) => diagnostics.push(fieldWarning("invalid-annotation", path, reason));
     const parsed = parse(text, warn);
     if (!("reason" in parsed)) return parsed;
     const { reason } = parsed;
     warn(`${reason}; ${consequence}`);
-    invalidAnnotations.push({ annotation, reason, consequence });
+    ignoredAnnotations.push({ annotation, cause: "invalid", reason, consequence });
     return otherwise;
   };
   const ranged = read(
@@ -93,7 +106,7 @@ export function annotatedFields(
     ...read(ON_REMOVED_ANNOTATION, parseOnRemoved),
     ...read(DRAIN_TIMEOUT_ANNOTATION, parseDrainTimeout),
     ...read(CONNECTION_TIMEOUTS_ANNOTATION, (text, warn) => connectionTimeoutsOf(text, ports, warn)),
-    ...(invalidAnnotations.length > 0 && { invalidAnnotations }),
+    ...(ignoredAnnotations.length > 0 && { ignoredAnnotations }),
   };
 }
 

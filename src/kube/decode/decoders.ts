@@ -2,8 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
-import type { ServiceBudget } from "../../model/service-budget.ts";
-import type { Decoded, FieldDiagnostic } from "./decode.ts";
+import { DECODE_DEFAULTS, type Decoded, type FieldDiagnostic } from "./decode.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
 import { objectName } from "./metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
@@ -25,11 +24,10 @@ export interface Decoders {
  * object.
  * @param onDiagnostics called for each valid object with the parts that are excluded, mostly none; `object`
  * is `Service namespace/name`
- * @param budget the budget of Services; the default if absent
  */
 export function apiDecoders(
   onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,
-  budget?: ServiceBudget,
+  options = DECODE_DEFAULTS,
 ): Decoders {
   const decoder =
     <T>(kind: string, decode: (object: unknown) => Decoded<T>) =>
@@ -42,8 +40,8 @@ export function apiDecoders(
       return decoded.value;
     };
   return {
-    services: decoder("Service", (object) => decodeService(object, budget)),
-    endpointslices: decoder("EndpointSlice", decodeEndpointSlice),
+    services: decoder("Service", (object) => decodeService(object, options)),
+    endpointslices: decoder("EndpointSlice", (object) => decodeEndpointSlice(object, options)),
     nodes: decoder("Node", decodeNode),
     servicecidrs: decoder("ServiceCIDR", decodeServiceCIDR),
   };

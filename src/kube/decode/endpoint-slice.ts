@@ -4,10 +4,12 @@ import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
+import { type EnabledFeatures, offReason } from "../../model/features.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import {
+  DECODE_DEFAULTS,
   type Decoded,
   type FieldDiagnostic,
   fieldError,
@@ -54,7 +56,7 @@ interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" | "addr
 }
 
 /** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
-export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
+export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS): Decoded<EndpointSlice> {
   const { errors, part } = shapeOf("EndpointSlice", object);
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawEndpointSlice;
@@ -73,7 +75,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     family,
     ports: portsOf(raw),
     endpoints: endpointsOf(raw, family, namespace, diagnostics),
-    weight: weightOf(metadata, diagnostics),
+    weight: weightOf(metadata, options.features, diagnostics),
     lastChangeTriggerTime: timeOf(
       lastChangeTriggerTime,
       joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION),
@@ -94,12 +96,21 @@ function notUsed({ metadata, addressType }: RawEndpointSlice): string | undefine
   return `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}`;
 }
 
-function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]): number {
+function weightOf(
+  { annotations, namespace }: RawMetadata,
+  features: EnabledFeatures,
+  diagnostics: FieldDiagnostic[],
+): number {
   const text = annotations?.[WEIGHT_ANNOTATION];
   if (text === undefined || text === null) return DEFAULT_WEIGHT;
+  const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
+  const off = offReason(features, WEIGHT_ANNOTATION, namespace ?? "default");
+  if (off !== undefined) {
+    diagnostics.push(fieldWarning("feature-off", path, off));
+    return DEFAULT_WEIGHT;
+  }
   const weight = /^\d{1,3}$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
   if (weight <= MOST_WEIGHT) return weight;
-  const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
   const reason = `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}; ${DEFAULT_WEIGHT} is used`;
   diagnostics.push(fieldWarning("invalid-annotation", path, reason));
   return DEFAULT_WEIGHT;

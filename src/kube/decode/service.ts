@@ -3,10 +3,12 @@ import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
+import { type Excess, excessOf, type ServiceBudget } from "../../model/service-budget.ts";
 import { annotatedFields } from "./annotations.ts";
 import {
+  DECODE_DEFAULTS,
   type Decoded,
+  type DecodeOptions,
   type FieldDiagnostic,
   fieldError,
   hasLabel,
@@ -33,9 +35,8 @@ const portLists = new SharedValues<readonly ServicePortSpec[]>();
 /**
  * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace
  * is in `default`, as for kubectl.
- * @param budget a Service with more source ranges or addresses gets no rules, and these are not read
  */
-export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded<Service> {
+export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decoded<Service> {
   const { errors, part } = shapeOf("Service", object);
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawService;
@@ -47,7 +48,7 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
   if (ports.length === 0) diagnostics.push(fieldError("missing-field", "spec.ports", "must have a port"));
   const invalidPorts = isWhole && ports.length > 0 ? [] : invalidPortNames(object, ports);
-  const value = serviceOf(raw, { clusterIPs, ports, invalidPorts, budget, diagnostics });
+  const value = serviceOf(raw, { clusterIPs, ports, invalidPorts, options, diagnostics });
   if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
   return invalid([...errors, ...independent(diagnostics, part)], part);
 }
@@ -59,17 +60,17 @@ interface ServiceParts {
   readonly ports: readonly ServicePortSpec[];
   /** The names of ports that were omitted as invalid; undefined if some of them are unknown. */
   readonly invalidPorts: readonly string[] | undefined;
-  readonly budget: ServiceBudget;
+  readonly options: DecodeOptions;
   readonly diagnostics: FieldDiagnostic[];
 }
 
 function serviceOf(
   raw: RawService,
-  { clusterIPs, ports, invalidPorts, budget, diagnostics }: ServiceParts,
+  { clusterIPs, ports, invalidPorts, options, diagnostics }: ServiceParts,
 ): Service {
   const families = byFamily((family) => clusterIPs?.[family] !== "");
   const { metadata, spec } = raw;
-  const excess = excessIn(raw, budget);
+  const excess = excessIn(raw, options);
   return {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
@@ -79,7 +80,7 @@ function serviceOf(
       ? externalAddressesOf(raw, families, diagnostics)
       : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
-    ...annotatedFields(metadata, ports, invalidPorts, diagnostics),
+    ...annotatedFields(metadata, options.features, ports, invalidPorts, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),

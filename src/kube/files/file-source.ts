@@ -3,7 +3,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, badArgument, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { ServiceBudget } from "../../model/service-budget.ts";
+import type { DecodeOptions } from "../decode/decode.ts";
 import { ObjectProblemLog } from "../object-problem-log.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import {
@@ -27,8 +27,8 @@ export interface FileSourceOptions {
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The budget of Services; the default if absent. */
-  readonly budget?: ServiceBudget | undefined;
+  /** The defaults of decoding if absent. */
+  readonly decoding?: DecodeOptions | undefined;
 }
 
 /** Time between two checks of the files. Milliseconds. */
@@ -137,8 +137,8 @@ class FileSource implements ObjectSource {
   }
 
   async #read(fingerprint: string): Promise<void> {
-    const { paths, budget } = this.#options;
-    const result = await readFiles(paths, NO_INPUT, { budget });
+    const { paths, decoding } = this.#options;
+    const result = await readFiles(paths, NO_INPUT, { decoding });
     const { services, endpointSlices, serviceCIDRs } = result.objects;
     refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
     // A YAML list that ends too early may be valid: it would remove the rules of all objects that follow.

@@ -3,9 +3,9 @@ import { splitPath } from "../../base/schema-error.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
-import type { ServiceBudget } from "../../model/service-budget.ts";
 import {
   type Decoded,
+  type DecodeOptions,
   type FieldDiagnostic,
   fieldError,
   fieldWarning,
@@ -81,14 +81,14 @@ export interface GathererOptions {
   readonly keepDocuments: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders: boolean;
-  /** The budget of Services; the default if absent. */
-  readonly budget?: ServiceBudget | undefined;
+  /** {@link DECODE_DEFAULTS} if absent. */
+  readonly decoding?: DecodeOptions | undefined;
 }
 
 type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
 const DECODERS: Readonly<
-  Record<ObjectKind, (object: unknown, budget?: ServiceBudget) => Decoded<AnyObject>>
+  Record<ObjectKind, (object: unknown, options?: DecodeOptions) => Decoded<AnyObject>>
 > = {
   Service: decodeService,
   EndpointSlice: decodeEndpointSlice,
@@ -155,10 +155,10 @@ export class ObjectGatherer {
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
-    const { placeholders, budget } = this.#options;
+    const { placeholders, decoding } = this.#options;
     const decoded = DECODERS[of](
       of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw,
-      budget,
+      decoding,
     );
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);

@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../../base/errors.ts";
-import type { ServiceBudget } from "../../model/service-budget.ts";
+import type { DecodeOptions } from "../decode/decode.ts";
 import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
 import { parseJson, parseLongList } from "./json.ts";
@@ -16,8 +16,8 @@ export interface ReadOptions {
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
-  /** The budget of Services; the default if absent. */
-  readonly budget?: ServiceBudget | undefined;
+  /** The defaults of decoding if absent. */
+  readonly decoding?: DecodeOptions | undefined;
 }
 
 /** An empty standard input, for files that are read again. */
@@ -35,10 +35,10 @@ export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterato
 export async function readFiles(
   paths: readonly string[],
   stdin: AsyncIterable<Uint8Array>,
-  { thorough = false, placeholders = false, budget }: ReadOptions = {},
+  { thorough = false, placeholders = false, decoding }: ReadOptions = {},
 ): Promise<FilesResult> {
   const { files, empty } = await listFiles(paths);
-  const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders, budget });
+  const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders, decoding });
   for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {

@@ -1,7 +1,9 @@
 import type { Decoded } from "../../../src/kube/decode/decode.ts";
+import { DECODE_DEFAULTS } from "../../../src/kube/decode/decode.ts";
 import { decodeEndpointSlice } from "../../../src/kube/decode/endpoint-slice.ts";
 import { decodeService } from "../../../src/kube/decode/service.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
+import type { ServiceBudget } from "../../../src/model/service-budget.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { HOSTILE as LARGEST } from "../../soak/hostile-services.ts";
@@ -44,10 +46,11 @@ interface Taken {
   readonly renderMs: number;
 }
 
-function taken(what: string, count: number, budget = NO_BUDGET): Taken {
+function taken(what: string, count: number, budget: ServiceBudget = NO_BUDGET): Taken {
+  const decoding = { ...DECODE_DEFAULTS, ...budget };
   const { services, slices } = HOSTILE[what]?.(count) ?? { services: [], slices: [] };
   const start = cpuNow();
-  const decoded = services.map((service) => usable(decodeService(service, budget)));
+  const decoded = services.map((service) => usable(decodeService(service, decoding)));
   const decodedSlices = slices.map((slice) => usable(decodeEndpointSlice(slice)));
   const decodeMs = cpuNow() - start;
   const cache = new ObjectCache("node-1");

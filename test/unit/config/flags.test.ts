@@ -5,6 +5,7 @@ import { type ParsedArguments, parseArguments } from "../../../src/cli/parse-arg
 import { defaultText, type GivenFlag, readFlags } from "../../../src/config/flags.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 import { errorOf } from "./support.ts";
 
 const parse = (...args: string[]): ParsedArguments => parseArguments(args, () => false);
@@ -29,7 +30,6 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["bind-address-hard-fail", "", { bindAddressHardFail: true }],
   ["cluster-cidr", "10.1.0.0/16,fd01::/32", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: ["fd01::/32"] } }],
   ["config-change", "exit", { configChange: "exit" }],
-  ["connection-timeouts", "off", { connectionTimeouts: "off" }],
   ["conntrack-max-per-core", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
   ["conntrack-min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
   ["conntrack-tcp-be-liberal", "", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
@@ -47,10 +47,10 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["fast-path-after", "7", { fastPathAfter: 7 }],
   ["fast-path-interfaces", "eth0,veth*", { fastPathInterfaces: ["eth0", "veth*"] }],
   ["feature-gates", "Other=true,AllowServiceExternalIPs=False", { serviceExternalIPs: false }],
+  ["features", "schedulers,port-ranges@voip", { features: { schedulers: "all", "port-ranges": ["voip"] } }],
   ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
   ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],
   ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
-  ["ignore-service-resets", "", { ignoreServiceResets: true }],
   ["iptables-masquerade-bit", "20", { masqueradeBit: 20 }],
   ["iptables-min-sync-period", "0s", { minSyncPeriodMs: 0 }],
   ["iptables-sync-period", "1m", { syncPeriodMs: 60_000 }],
@@ -82,10 +82,10 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
     },
   ],
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
-  ["passive-health-check", "never", { passiveHealthCheck: "never" }],
+  ["passive-health-check", "on", { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
-  ["port-ranges", "off", { portRanges: "off" }],
+  ["port-ranges", "all", { portRanges: "all" }],
   ["proxy-mode", "nftables", {}],
   ["refusal-log-size", "0", { refusalLogSize: 0 }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],
@@ -135,6 +135,17 @@ describe("a flag that sets a field", () => {
       for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
     },
   );
+
+  it.each([
+    ["--port-ranges=off", "must be virtual or all", "port-ranges"],
+    ["--passive-health-check=never", "must be off, on, or a list", "passive-health-checks"],
+    ["--max-limited-clients=0", "must be", "client-limits"],
+  ])("refuses %s, which forbade a feature before --features, and names this", (flag, rule, feature) => {
+    const { evidence } = errorOf(() => resolveOptions({ flags: flagsOf(flag) }));
+    const [reason = ""] = Object.values(evidence);
+    expect(reason).toMatch(new RegExp(`^${rule}`));
+    expect(reason).toContain(`${feature} is off unless --features (nftProxy.features) names it`);
+  });
 
   it("takes the bit for masquerading, but not with --proxy-mode=nftables, as in kube-proxy", () => {
     const { options, warnings } = resolveOptions({

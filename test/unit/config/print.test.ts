@@ -6,6 +6,7 @@ import { printConfiguration } from "../../../src/config/configuration-file.ts";
 import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { ALL_FEATURES, type EnabledFeatures } from "../../../src/model/features.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../../../src/model/service.ts";
@@ -70,15 +71,19 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   acceptEmptyLists: fc.boolean(),
   answerPing: fc.boolean(),
   resetVanished: fc.boolean(),
-  ignoreServiceResets: fc.boolean(),
+  features: fc.constantFrom<EnabledFeatures>(
+    {},
+    ALL_FEATURES,
+    { "client-limits": "all", "port-ranges": ["media", "voip"] },
+    { schedulers: ["shop"] },
+  ),
   fastPath: fc.boolean(),
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-  connectionTimeouts: fc.constantFrom("on" as const, "off" as const),
   passiveHealthCheck: fc.oneof(
-    fc.constantFrom("off" as const, "never" as const),
+    fc.constant("off" as const),
     fc.record({
       failures: fc.integer({ min: 1, max: 1000 }),
       intervalMs: fc.integer({ min: 1000, max: 60_000 }),
@@ -89,7 +94,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
-  maxLimitedClients: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxElements: fc.integer({ min: 1, max: 12_000_000 }),
@@ -158,13 +163,13 @@ describe("a printed configuration", () => {
         affinityMapSize: 1048576
         answerPing: false
         configChange: reload
-        connectionTimeouts: on
         daemonSocket: /run/nft-proxy/daemon.sock
         fastPath: false
         fastPathAfter: 20
         fastPathInterfaces: []
+        features:
+          - none
         fullResyncPeriod: 1h0m0s
-        ignoreServiceResets: false
         master: ""
         maxAffinityTimeout: 24h0m0s
         maxElements: 1000000

@@ -3,6 +3,8 @@ import { valueAt, withValueAt } from "../../../src/config/configuration.ts";
 import { logLevel, NAMED_OPTIONS, type ProxyOptions } from "../../../src/config/options.ts";
 import { planReload } from "../../../src/config/reload.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { ALL_FEATURES } from "../../../src/model/features.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 
 const { options: OLD } = resolveOptions();
 
@@ -35,14 +37,13 @@ const NEW: ProxyOptions = {
   acceptEmptyLists: true,
   answerPing: true,
   resetVanished: true,
-  ignoreServiceResets: true,
+  features: ALL_FEATURES,
   fastPath: true,
   fastPathAfter: 1,
   fastPathInterfaces: ["eth0"],
   scheduler: "source-hash",
-  portRanges: "off",
-  connectionTimeouts: "off",
-  passiveHealthCheck: "never",
+  portRanges: "all",
+  passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
   serviceCounters: "services",
   maxLimitedClients: 1,
   affinityMapSize: 1,
@@ -91,7 +92,6 @@ describe("planReload", () => {
       "nftProxy.reserveNodePorts",
       "nftProxy.scheduler",
       "nftProxy.portRanges",
-      "nftProxy.connectionTimeouts",
       "nftProxy.passiveHealthCheck",
       "nftProxy.maxAffinityTimeout",
       "nftProxy.maxServiceElements",

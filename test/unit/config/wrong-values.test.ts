@@ -85,7 +85,9 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
   ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],
   ["nftProxy: {master: 'https://'}", "nftProxy.master"],
-  ["nftProxy: {connectionTimeouts: 1}", "nftProxy.connectionTimeouts"],
+  ["nftProxy: {features: [ports]}", "nftProxy.features[0]"],
+  ["nftProxy: {features: [none@shop]}", "nftProxy.features[0]"],
+  ["nftProxy: {features: [port-ranges@Shop]}", "nftProxy.features[0]"],
   ["nftProxy: {passiveHealthCheck: failures=0}", "nftProxy.passiveHealthCheck"],
   ["nftProxy: {portRanges: on}", "nftProxy.portRanges"],
   ["nftProxy: {nftPath: [nft]}", "nftProxy.nftPath"],
@@ -126,16 +128,38 @@ describe("a wrong value", () => {
   });
 
   it("does not hide fields that depend on each other, or that are unknown", () => {
-    const lines =
-      "clusterCIDR: foo\nconntrack: {min: x}\nnftables: {minSyncPeriod: 31s}\nnftProxy: {schedulr: random}";
+    const lines = "clusterCIDR: foo\nconntrack: {min: x}\nnftables: {minSyncPeriod: 31s}\nconntrak: {min: 1}";
     expect(Object.keys(faultsOf(lines)).sort()).toEqual([
       "clusterCIDR",
       "conntrack.min",
       "nftables.syncPeriod",
     ]);
     const error = errorOf(() => resolveOptions({ configText: fileWith(lines) }));
-    expect(error.hint).toContain("nftProxy.schedulr is ignored");
-    expect(error.hint).toContain("did you mean scheduler?");
+    expect(error.hint).toContain("conntrak is ignored");
+    expect(error.hint).toContain("did you mean conntrack?");
+  });
+
+  it("is a misspelt field of nftProxy, too, which no kube-proxy knows", () => {
+    expect(faultsOf("nftProxy: {schedulr: random, x: 1}\nconntrack: {mni: 1}")).toEqual({
+      "nftProxy.schedulr": "is not a field of nftProxy: did you mean scheduler?",
+      "nftProxy.x": "is not a field of nftProxy",
+    });
+  });
+
+  it("is one that forbade a feature before --features, which the error names", () => {
+    const off = (feature: string) =>
+      expect.stringContaining(`: ${feature} is off unless --features (nftProxy.features) names it`);
+    expect(
+      faultsOf(
+        "nftProxy: {connectionTimeouts: off, ignoreServiceResets: true, maxLimitedClients: 0, passiveHealthCheck: never, portRanges: off}",
+      ),
+    ).toEqual({
+      "nftProxy.connectionTimeouts": off("connection-timeouts"),
+      "nftProxy.ignoreServiceResets": off("connection-life"),
+      "nftProxy.maxLimitedClients": off("client-limits"),
+      "nftProxy.passiveHealthCheck": off("passive-health-checks"),
+      "nftProxy.portRanges": off("port-ranges"),
+    });
   });
 
   it("does not blame a field for one that it depends on", () => {

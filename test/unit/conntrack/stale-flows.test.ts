@@ -249,20 +249,6 @@ describe("flows are judged", () => {
     const flows = ["10.96.0.10 . 53>10.244.1.5 . 5300", "10.96.0.10 . 53>10.244.1.6 . 5300"];
     expect(staleOf(node, ...flows)).toEqual([flows[0]]);
   });
-
-  test("as those of removed ranges once ranges are off, also in a process that never served them", () => {
-    const flows = ["203.0.113.1 . 8472>10.244.1.5 . 8472", "203.0.113.1 . 5004>10.244.1.5 . 5004"];
-    const node = new UdpNode();
-    node.sync(WANTED);
-    expect(node.frontends.hasVirtualRanges).toBe(true);
-    node.setPortRanges("off");
-    expect(node.frontends.hasVirtualRanges).toBe(false);
-    expect(staleOf(node, ...flows)).toEqual([flows[0]]);
-    const later = new UdpNode();
-    later.setPortRanges("off");
-    later.sync(WANTED);
-    expect(staleOf(later, ...flows)).toEqual([flows[0]]);
-  });
 });
 
 test("at most 100,000 removed frontends are stored, and the oldest are deleted first", () => {

@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { FEATURE_ANNOTATIONS, FEATURE_NAMES } from "../../../src/model/features.ts";
 import { debianProgram } from "../../support/debian-program.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest, parseManifests } from "../../support/kustomize.ts";
@@ -259,5 +260,23 @@ describe("a faulty overlay", () => {
       "DaemonSet.spec.template.spec.containers[0].imagePullPolice does not exist",
       expect.stringContaining("containerPort must be integer"),
     ]);
+  });
+});
+
+describe("the admission policy", () => {
+  const manifests = buildKustomization(join(DEPLOY, "admission"));
+  const policy = readFileSync(join(DEPLOY, "admission/policy.yaml"), "utf8");
+
+  test("is what the API server takes", () => {
+    expect(manifests.flatMap(manifestFaults)).toEqual([]);
+  });
+
+  test("asks for each feature whether the user may use it, if one of its annotations changes", () => {
+    for (const feature of FEATURE_NAMES) {
+      const keys = FEATURE_ANNOTATIONS[feature].map((annotation) => `'${annotation}'`).join(", ");
+      const rule = `variables.changed.all(key, !(key in [${keys}]))\n        || variables.features.name('${feature}').check('use').allowed()`;
+      expect(policy).toContain(rule);
+    }
+    expect(policy.match(/expression: >-/g)).toHaveLength(FEATURE_NAMES.length);
   });
 });

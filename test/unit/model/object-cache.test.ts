@@ -27,12 +27,6 @@ describe("the object cache", () => {
     expect(name && cache.service(name)?.externalIPs).toEqual({ ip: [], ip6: [] });
   });
 
-  test("has no annotations of the life of connections if they are ignored", () => {
-    const cache = new ObjectCache(HERE.name, { ignoreServiceResets: true });
-    cache.putService(service({ onEndpointRemoved: "reset", drainTimeoutMs: 1000 }));
-    expect(cache.service(named("web"))).toEqual(service());
-  });
-
   test("marks no Service dirty when an unknown object is deleted", () => {
     const cache = quiet();
     cache.deleteService(named("a"));

@@ -41,16 +41,15 @@ describe("the setting of passive health checks", () => {
     expect(parsePassiveHealthCheck(text)).toEqual({ reason: expect.stringMatching(reason) });
   });
 
-  test.each<PassiveHealthSetting>(["off", "never", DEFAULT, { ...DEFAULT, ejectMs: 1500 }])(
+  test.each<PassiveHealthSetting>(["off", DEFAULT, { ...DEFAULT, ejectMs: 1500 }])(
     "%j is read from its own text",
     (setting) => {
-      const text = passiveHealthText(setting);
-      expect(text === "never" ? { setting: text } : parsePassiveHealthCheck(text)).toEqual({ setting });
+      expect(parsePassiveHealthCheck(passiveHealthText(setting))).toEqual({ setting });
     },
   );
 });
 
-test("a port is watched by the Service's setting, else by the default, if it is TCP and not never", () => {
+test("a port is watched by the Service's setting, else by the default, if it is TCP", () => {
   const plain = servicePort();
   const on = { ...plain, service: { ...plain.service, passiveHealthCheck: DEFAULT } };
   const off = { ...plain, service: { ...plain.service, passiveHealthCheck: "off" as const } };
@@ -62,7 +61,6 @@ test("a port is watched by the Service's setting, else by the default, if it is 
     undefined,
   ]);
   expect([plain, off].map((port) => passiveHealthOf(port, DEFAULT))).toEqual([DEFAULT, undefined]);
-  expect(passiveHealthOf(on, "never")).toBeUndefined();
 });
 
 test.each([

@@ -173,13 +173,13 @@ describe("the budget of timeouts", () => {
     expect(without).toEqual([expect.stringContaining("shop/s32"), expect.stringContaining("shop/s33")]);
   });
 
-  test("is nothing where the option is off", () => {
+  test("is nothing where the kernel has none", () => {
     const objects = { services: [timed], slices: [SLICE] };
     const off = renderAll(objects, testNodeContext({ connectionTimeouts: undefined }));
     expect(bytes(off)).toBe(bytes(renderAll({ services: [plain], slices: [SLICE] })));
     expect([...off.state.budgets.without("timeouts").values()]).toEqual([
-      "the option --connection-timeouts is off, or this node's kernel cannot set them",
-      "the option --connection-timeouts is off, or this node's kernel cannot set them",
+      "this node's kernel cannot set them",
+      "this node's kernel cannot set them",
     ]);
   });
 });

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { PortRange, PortRangeAddresses } from "../../../src/model/service.ts";
-import { elementCount } from "../../../src/ruleset/element-count.ts";
+import type { PortRange } from "../../../src/model/service.ts";
 import { refusalAt } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { NO_ENDPOINTS, PORTS, RANGES } from "../../../src/ruleset/sets.ts";
@@ -181,17 +180,6 @@ describe("the pieces of port ranges", () => {
 describe("the tables", () => {
   const plain = { services: [service({ name: "web" })], slices: slices("web") };
   const withRange = { services: [ranged("web", 1, [range(8000, 8009)])], slices: slices("web") };
-
-  test("have no maps and chains of ranges, and no elements of these, where ranges are off", () => {
-    const without = { ...withRange, services: [ranged("web", 1, [])] };
-    const rulesetOf = (objects: Objects, portRanges: PortRangeAddresses) =>
-      renderAll(objects, testNodeContext({ portRanges })).state.ruleset;
-    expect(rulesetOf(withRange, "off")).toEqual(rulesetOf(without, "virtual"));
-    const count = (objects: Objects, portRanges: PortRangeAddresses) =>
-      elementCount(objects.services?.[0] ?? service(), objects.slices ?? [], testNodeContext({ portRanges }));
-    expect(count(withRange, "off")).toBe(count(without, "all"));
-    expect(count(withRange, "virtual")).toBeGreaterThan(count(withRange, "off"));
-  });
 
   test("have the maps and chains of ranges only while a Service has ranges", () => {
     const cache = cacheOf(plain);

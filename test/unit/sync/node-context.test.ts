@@ -1,13 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
-import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { KERNEL_TIMEOUTS } from "../../../src/model/connection-timeouts.ts";
+import { ALL_FEATURES } from "../../../src/model/features.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
-import { MOST_WATCHED } from "../../../src/model/passive-health.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK, MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
+import type { SupportedOptions } from "../../../src/sync/supported-options.ts";
 import { HERE, node, serviceCIDR } from "../../support/build.ts";
 
 const host: HostView = {
@@ -29,7 +30,7 @@ function cache(): ObjectCache {
   return made;
 }
 
-function contextOf(options: Partial<ProxyOptions>, family: Family = "ip"): FamilyContext {
+function contextOf(options: Partial<SupportedOptions>, family: Family = "ip"): FamilyContext {
   const nodeContext = nodeContextOf({ ...resolveOptions().options, ...options }, cache(), host);
   const found = nodeContext.find((context) => context.family === family);
   if (found === undefined) throw new Error(`no context for ${family}`);
@@ -55,7 +56,8 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       maxNamespaceElements: 98,
       maxServicePortRanges: 8,
       maxPortRanges: 7,
-      passiveHealthCheck: "never",
+      passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
+      features: ALL_FEATURES,
     }),
   ).toEqual({
     family: "ip",
@@ -82,7 +84,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxStickyPorts: MOST_STICKY_PORTS,
     maxServicePortRanges: 8,
     maxPortRanges: 7,
-    passiveHealthCheck: "never",
+    passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
     connectionTimeouts: { ...KERNEL_TIMEOUTS, "tcp-established": 86_400, "tcp-close-wait": 3600 },
     maxWatchedEndpoints: MOST_WATCHED,
     scheduler: "random",
@@ -91,16 +93,21 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
   });
 });
 
-test("the connection timeouts are the kernel's, replaced by the conntrack options; none if they are off", () => {
+test("the connection timeouts are the kernel's, replaced by the conntrack options; none without the feature or a kernel that has it", () => {
   const { conntrack } = resolveOptions().options;
   const of = { ...conntrack, tcpEstablishedTimeoutMs: 0, udpTimeoutMs: 7999, udpStreamTimeoutMs: 8000 };
-  expect(contextOf({ conntrack: of }).connectionTimeouts).toEqual({
+  expect(contextOf({ conntrack: of, features: ALL_FEATURES }).connectionTimeouts).toEqual({
     ...KERNEL_TIMEOUTS,
     "tcp-close-wait": 3600,
     udp: 7,
     "udp-stream": 8,
   });
-  expect(contextOf({ connectionTimeouts: "off" }).connectionTimeouts).toBeUndefined();
+  const { connectionTimeouts, maxClientLimits } = contextOf({
+    features: ALL_FEATURES,
+    lacking: ["connection-timeouts", "client-limits"],
+  });
+  expect([connectionTimeouts, maxClientLimits]).toEqual([undefined, 0]);
+  expect(contextOf({ features: {} })).toMatchObject({ connectionTimeouts: undefined, maxClientLimits: 0 });
 });
 
 test("the API servers of each family are in its context, as frontends, sorted", () => {
@@ -139,7 +146,7 @@ describe("pods are told from others", () => {
   const clusterCIDRs = { ip: ["10.244.0.0/16"], ip6: [] };
   const unknown = { kind: "unknown" } as const;
   test.each<
-    [string, ProxyOptions["detectLocal"], FamilyContext["localTraffic"], FamilyContext["localTraffic"]]
+    [string, SupportedOptions["detectLocal"], FamilyContext["localTraffic"], FamilyContext["localTraffic"]]
   >([
     [
       "by the cluster's CIDR, where the family has one",
@@ -180,7 +187,7 @@ describe("pods are told from others", () => {
 const NO_LOCALHOST = { localhost: { ip: false, ip6: false } };
 
 test.each<
-  [string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]
+  [string, SupportedOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]
 >([
   [
     "primary",

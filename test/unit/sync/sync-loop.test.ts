@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
+import { ALL_FEATURES } from "../../../src/model/features.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
@@ -9,7 +10,7 @@ import { NodeContextReader } from "../../../src/sync/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { SyncLoop } from "../../../src/sync/sync-loop.ts";
 import type { SyncFailure, SyncReport } from "../../../src/sync/sync-report.ts";
-import { node, service, slice } from "../../support/build.ts";
+import { node, port, service, slice } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -21,7 +22,7 @@ function setUp() {
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
   const cache = new ObjectCache("node-1");
-  const options = { inForce: resolveOptions().options };
+  const options = { inForce: { ...resolveOptions().options, features: ALL_FEATURES } };
   const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } } as const;
   const nodeContext = new NodeContextReader({
     options: () => options.inForce,
@@ -219,6 +220,22 @@ describe("SyncLoop", () => {
     loop.requestIfContextChanged();
     await pass(0);
     expect(reports[1]?.nodeContext).toMatchObject([{ masqueradeAll: true }, { masqueradeAll: true }]);
+  });
+
+  test("makes no pause between syncs while Services wait for the next portion", async () => {
+    const { handlers, reports, list, pass } = setUp();
+    await list();
+    for (let n = 1; n <= 3; n++) {
+      const ports = Array.from({ length: 3000 }, (_, k) => port(k + 1, { name: `p${k}` }));
+      handlers.services.onUpsert(
+        `default/s${n}`,
+        service({ name: `s${n}`, clusterIPs: [`10.96.1.${n}`], ports }),
+        undefined,
+      );
+    }
+    for (let n = 0; n < 60 && (reports.at(-1)?.waiting.size !== 0 || reports.length < 3); n++)
+      await pass(n === 0 ? 1000 : 0);
+    expect(reports.length).toBeGreaterThan(3);
   });
 
   test("repairs drift without waiting for the interval", async () => {

@@ -1,21 +1,21 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { annotationEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
-import type { InvalidAnnotation, PortRangeAddresses } from "../../../../src/model/service.ts";
-import type { ServiceAnnotation } from "../../../../src/model/service-annotations.ts";
+import type { ServiceAnnotation } from "../../../../src/model/features.ts";
+import type { IgnoredAnnotation, PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
-function invalid(annotation: ServiceAnnotation, reason: string): InvalidAnnotation {
-  return { annotation, reason, consequence: "it is ignored" };
+function invalid(annotation: ServiceAnnotation, reason: string): IgnoredAnnotation {
+  return { annotation, cause: "invalid", reason, consequence: "it is ignored" };
 }
 
 function recorded() {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
-  const sync = (...invalidAnnotations: InvalidAnnotation[]) => {
-    cache.putService({ ...service({}), ...(invalidAnnotations.length > 0 && { invalidAnnotations }) });
+  const sync = (...ignoredAnnotations: IgnoredAnnotation[]) => {
+    cache.putService({ ...service({}), ...(ignoredAnnotations.length > 0 && { ignoredAnnotations }) });
     events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
     return notes.splice(0).map(({ reason, note }) => `${reason}: ${note}`);
   };
@@ -60,6 +60,14 @@ test.each<[ServiceAnnotation, string]>([
   ]);
 });
 
+test("an annotation of a feature that is off is reported as such", () => {
+  const annotation = "nft-proxy.io/client-limits" as ServiceAnnotation;
+  const one = { annotation, cause: "off", reason: "needs a feature", consequence: "it is ignored" } as const;
+  const sync = recorded();
+  expect(sync(one)).toEqual([`FeatureNotEnabled: ${annotation} needs a feature: it is ignored`]);
+  expect(sync(one)).toEqual([]);
+});
+
 test("port ranges that this node does not serve are reported once for each Service, mode and version", async () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
@@ -95,9 +103,6 @@ test("port ranges that this node does not serve are reported once for each Servi
   expect(await sync("virtual", ["192.0.2.2", "fd00:c0::2"])).toEqual([
     `${local} 192.0.2.2 and fd00:c0::2: see --port-ranges`,
   ]);
-  expect(await sync("off")).toEqual([
-    "Warning PortRangesNotServed off: nft-proxy.io/port-ranges is ignored: --port-ranges is off",
-  ]);
   cache.putService(service({ externalIPs: ["192.0.2.2"] }));
-  expect([await sync("off"), await sync("virtual")]).toEqual([[], []]);
+  expect(await sync("virtual")).toEqual([]);
 });

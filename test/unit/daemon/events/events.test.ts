@@ -8,7 +8,7 @@ import {
   failedServerEvent,
   failedSyncEvent,
   frontendConflictEvent,
-  invalidAnnotationEvent,
+  ignoredAnnotationEvent,
   quarantineEvent,
   refusedEvent,
   startingEvent,
@@ -25,6 +25,7 @@ const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
 
 const INVALID = {
   annotation: "nft-proxy.io/port-ranges",
+  cause: "invalid",
   reason: "can have 100 ranges, and has 101",
   consequence: "no range is served",
 } as const;
@@ -157,7 +158,7 @@ describe("EventRecorder", () => {
 
   test.each([
     [() => frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
-    [() => invalidAnnotationEvent(WEB, INVALID), 1],
+    [() => ignoredAnnotationEvent(WEB, INVALID), 1],
     [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(

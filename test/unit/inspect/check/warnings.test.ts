@@ -6,6 +6,7 @@ import type { ProxyOptions } from "../../../../src/config/options.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { checkWarnings } from "../../../../src/inspect/check/warnings.ts";
 import { loadFromFiles } from "../../../../src/inspect/load/desired.ts";
+import { ALL_FEATURES } from "../../../../src/model/features.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "check-warnings-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -17,7 +18,12 @@ async function warningsOf(text: string, given: Partial<ProxyOptions> = {}): Prom
   files += 1;
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
-  const options = { ...resolveOptions().options, maxAffinityTimeoutMs: 3_600_000, ...given };
+  const options = {
+    ...resolveOptions().options,
+    features: ALL_FEATURES,
+    maxAffinityTimeoutMs: 3_600_000,
+    ...given,
+  };
   const request = {
     options,
     nodeName: "node-1",
@@ -258,7 +264,6 @@ test.each([
       "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a port range takes connections to the node's own programs",
     ],
   ],
-  ["off", ['8 metadata.annotations["nft-proxy.io/port-ranges"] has no effect: --port-ranges is off']],
 ] as const)(
   "check warns of port ranges at a Node's addresses with --port-ranges %s",
   async (portRanges, expected) => {

@@ -163,7 +163,6 @@ test("Services with port ranges are named, because kube-proxy does not serve ran
     "only nodes with nft-proxy serve them, but not at addresses of their own; kube-proxy does not",
   );
   expect(meansWith("all")).toContain("only nodes with nft-proxy serve them; kube-proxy");
-  expect(meansWith("off")).toContain("--port-ranges is off");
 });
 
 test("after nftables mode, only session affinity and contested addresses change", () => {

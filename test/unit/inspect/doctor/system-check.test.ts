@@ -1,7 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
-import { isAtLeast, judgeSystem, type SystemFacts } from "../../../../src/inspect/doctor/system-check.ts";
+import {
+  isAtLeast,
+  judgeSystem,
+  judgeTimeouts,
+  type SystemFacts,
+} from "../../../../src/inspect/doctor/system-check.ts";
 
 /** Returns the diagnostics of one check, for a host that lacks only these. */
 function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
@@ -175,4 +180,15 @@ describe("capabilities", () => {
   ])("of %o are judged %s", (processStatus, level) => {
     expect(judged("capabilities", { processStatus })).toMatchObject([{ level }]);
   });
+});
+
+test.each([
+  ["7.0.3", "all", ["warning"]],
+  ["6.18.0-1-amd64", ["shop"], ["warning"]],
+  ["7.1.0", "all", []],
+  ["6.18.0", undefined, []],
+] as const)("connection timeouts on Linux %s, enabled in %j, are judged %j", (release, scope, levels) => {
+  const kernel = { release, config: undefined, isBigEndian: false };
+  const features = scope === undefined ? {} : { "connection-timeouts": scope };
+  expect(judgeTimeouts({ kernel, features } as never).map(({ level }) => level)).toEqual(levels);
 });

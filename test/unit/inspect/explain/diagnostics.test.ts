@@ -246,18 +246,6 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["shop/cart, which serves http (80/tcp), but not 9000/tcp"],
   },
   {
-    name: "a port in a range, where ranges are off",
-    manifests: RANGED + slice(READY),
-    flags: { to: "10.96.0.7", port: "8472", "port-ranges": "off" },
-    result: "refused",
-    cause: "port-ranges",
-    message: [
-      "8472/tcp is in a port range of Service shop/cart",
-      "--port-ranges off",
-      "virtual to serve them",
-    ],
-  },
-  {
     name: "a port that is not served",
     manifests: service("") + slice(READY),
     flags: { to: "10.96.0.7", port: "8080" },
@@ -490,4 +478,19 @@ test("explain shows the whole range of a Service's ports", async () => {
   const { text } = await explained(NODES + RANGED + slice(READY), { service: "shop/cart" });
   expect(text).toContain("cluster IP 10.96.0.7 port 8000-8999/tcp, from ");
   expect(text).toContain("external IP 203.0.113.7 port 8000-8999/tcp, from ");
+});
+
+test("explain says that a port is in a range of a feature that is off", async () => {
+  const flags = { to: "10.96.0.7", port: "8472", features: "none" };
+  const { explanations } = await explained(
+    NODES + RANGED + slice(READY),
+    flags,
+    /needs the feature port-ranges/,
+  );
+  expect(explanations[0]?.verdict).toMatchObject({
+    result: "refused",
+    cause: "unserved-port",
+    message:
+      "10.96.0.7 belongs to Service shop/cart, which serves http (80/tcp), but not 8472/tcp; its annotation nft-proxy.io/port-ranges needs the feature port-ranges, which is off in namespace shop: see --features",
+  });
 });

@@ -150,9 +150,7 @@ describe("the note on timeouts", () => {
 
   test("says why there are none", () => {
     const { messages, steps } = explained({ connectionTimeouts: undefined });
-    expect(messages).toEqual([
-      "served without its connection timeouts: the option --connection-timeouts is off, or this node's kernel cannot set them",
-    ]);
+    expect(messages).toEqual(["served without its connection timeouts: this node's kernel cannot set them"]);
     expect(steps.join()).not.toContain("timeouts");
   });
 });
@@ -208,7 +206,7 @@ test("a note gives the limits of a Service's clients, or the reason why they hav
   expect(notesOf({})).toEqual([
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
   ]);
-  expect(notesOf({ maxLimitedClients: 0 })).toEqual([
+  expect(notesOf({ maxClientLimits: 0 })).toEqual([
     expect.stringMatching(/^served without limits of its clients:/),
   ]);
 });

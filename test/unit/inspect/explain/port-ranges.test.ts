@@ -32,9 +32,8 @@ test.each(PORT_RANGE_ADDRESSES)(
       const { verdict, frontend } = explain(connectionOf(question, input), input);
       return [verdict.result, verdict.cause, frontend?.service];
     };
-    const unserved = ["not-handled", "port-ranges", undefined];
-    expect(explained(6443)).toEqual(unserved);
-    expect(explained(6444)).toEqual(portRanges === "off" ? unserved : ["served", "served", "default/web"]);
+    expect(explained(6443)).toEqual(["not-handled", "port-ranges", undefined]);
+    expect(explained(6444)).toEqual(["served", "served", "default/web"]);
   },
 );
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { annotatedFields } from "../../../../src/kube/decode/annotations.ts";
 import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
+import { ALL_FEATURES, type EnabledFeatures } from "../../../../src/model/features.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/model/passive-health.ts";
 import { port } from "../../../support/build.ts";
 
@@ -8,12 +9,22 @@ const WEB = port(80, { name: "web" });
 const DNS = port(53, { name: "dns", protocol: "udp" });
 const SIGNAL = port(36_412, { name: "signal", protocol: "sctp" });
 
-function decoded(annotations: Readonly<Record<string, string | null>>, given = [WEB]) {
+function decoded(
+  annotations: Readonly<Record<string, string | null>>,
+  given = [WEB],
+  features: EnabledFeatures = ALL_FEATURES,
+) {
   const diagnostics: FieldDiagnostic[] = [];
   const named = Object.entries(annotations).map(([name, text]) => [`nft-proxy.io/${name}`, text]);
   const metadata = { name: "web", annotations: Object.fromEntries(named) };
-  const { ports, invalidAnnotations, ...fields } = annotatedFields(metadata, given, [], diagnostics);
-  const invalid = invalidAnnotations?.map(
+  const { ports, ignoredAnnotations, ...fields } = annotatedFields(
+    metadata,
+    features,
+    given,
+    [],
+    diagnostics,
+  );
+  const invalid = ignoredAnnotations?.map(
     ({ annotation, reason, consequence }) => `${annotation} ${reason}: ${consequence}`,
   );
   return {
@@ -26,6 +37,22 @@ function decoded(annotations: Readonly<Record<string, string | null>>, given = [
 }
 
 const NOTHING_WRONG = { reasons: [], paths: [] };
+
+test("annotations of features that are off are neither read nor checked, and say which feature they need", () => {
+  const given = { scheduler: "fast", "port-ranges": "web=10000-10999", "drain-timeout": "60s" };
+  const only = { "connection-life": "all", "port-ranges": ["shop"] } as const;
+  const off = (feature: string) =>
+    `needs the feature ${feature}, which is off in namespace default: see --features`;
+  expect(decoded(given, [WEB], only)).toEqual({
+    fields: { drainTimeoutMs: 60_000 },
+    invalid: [
+      `nft-proxy.io/port-ranges ${off("port-ranges")}: it is ignored`,
+      `nft-proxy.io/scheduler ${off("schedulers")}: it is ignored`,
+    ],
+    reasons: [off("port-ranges"), off("schedulers")],
+    paths: ["port-ranges", "scheduler"].map((name) => `metadata.annotations["nft-proxy.io/${name}"]`),
+  });
+});
 
 test("a Service without annotations, or with null, has no fields of them", () => {
   expect(decoded({})).toEqual({ fields: {}, ...NOTHING_WRONG });

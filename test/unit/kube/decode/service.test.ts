@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
+import { DECODE_DEFAULTS } from "../../../../src/kube/decode/decode.ts";
 import { decodeService } from "../../../../src/kube/decode/service.ts";
 import type { Service } from "../../../../src/model/service.ts";
 import { countOperations } from "../../../support/operations.ts";
@@ -69,7 +70,7 @@ test.each(["", "Random", "rr", "least-connection"])(
       diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
       value: {
         scheduler: "random",
-        invalidAnnotations: [
+        ignoredAnnotations: [
           {
             annotation: "nft-proxy.io/scheduler",
             reason: `must be random, round-robin, source-hash or flow-hash, not ${JSON.stringify(text)}`,
@@ -87,7 +88,7 @@ test("of an annotation of 256 KB for the scheduler the first 80 characters are k
   expect(decoded).toMatchObject({
     value: {
       scheduler: "random",
-      invalidAnnotations: [{ reason: expect.stringMatching(/, not "(fast){20}"\.\.\.$/) }],
+      ignoredAnnotations: [{ reason: expect.stringMatching(/, not "(fast){20}"\.\.\.$/) }],
     },
   });
   expect(JSON.stringify(decoded).length).toBeLessThan(2000);
@@ -106,6 +107,7 @@ describe("a Service beyond its budget", () => {
   const spec = { type: "LoadBalancer", clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null };
   const status = { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } };
   const budget = {
+    ...DECODE_DEFAULTS,
     maxServiceElements: 1,
     maxServiceSourceRanges: 2,
     maxServiceAddresses: 2,
