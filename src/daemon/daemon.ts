@@ -81,7 +81,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers = [
     ...reporters(input, proxier, reports, metrics.syncs(families), events),
-    drift.verifier,
+    ...drift.subscribers,
     heap,
     ...(dryRun ? [] : services.subscribers),
     ...actors(input, proxier, readings),

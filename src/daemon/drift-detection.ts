@@ -4,6 +4,7 @@ import { DriftRepair } from "../drift/drift-repair.ts";
 import { KernelEvents } from "../drift/kernel-events.ts";
 import { TableWatcher } from "../drift/table-watcher.ts";
 import { Verifier } from "../drift/verifier.ts";
+import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
@@ -11,7 +12,6 @@ import type { Proxier } from "./proxier.ts";
  * Finds changes of other programs in our tables, by notifications and comparisons, and requests their repair.
  */
 export class DriftDetection {
-  /** Also subscribes to syncs. */
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
   readonly #repair: DriftRepair;
@@ -46,6 +46,11 @@ export class DriftDetection {
       onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
     });
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
+  }
+
+  /** Those to which syncs must be reported. */
+  get subscribers(): readonly SyncSubscriber[] {
+    return [this.verifier, this.#repair];
   }
 
   start(): void {

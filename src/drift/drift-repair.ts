@@ -8,7 +8,7 @@ import { onlyElements } from "../nft/transaction.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { RepairOptions } from "../sync/repairs.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
-import { driftText, type FullSyncReason } from "../sync/sync-report.ts";
+import { driftText, type FullSyncReason, type SyncReport, type SyncSubscriber } from "../sync/sync-report.ts";
 import { ForeignCommits } from "./foreign-changes.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Verifier } from "./verifier.ts";
@@ -33,29 +33,27 @@ export interface DriftRepairParts {
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
-/** Drift within this time after the last repair counts as repeated. Milliseconds. */
-const SOON = 10_000;
-
 /**
- * Number of repeated repairs in a row without delay. Further ones wait, each twice as long as the one before.
- * The pauses are in milliseconds.
+ * The pause that a repair calls for, in durations of the repair: two programs that undo each other's rules
+ * then use at most a tenth of the time. Pauses of up to `CREDIT` are not made. Milliseconds.
  */
-const PROMPT_REPAIRS = 5;
-const FIRST_PAUSE = 1000;
+const PAUSE_FACTOR = 9;
+const CREDIT = 2000;
 const LONGEST_PAUSE = 30_000;
+
+/** The same while tables are missing: no Service is served until they are back. */
+const LONGEST_WITHOUT_TABLES = 1000;
 
 /**
  * Repairs changes by other programs: known differences in one small transaction, and missing tables as a
  * whole, without reading the kernel. If the differences are unknown, it compares our tables first, while
  * syncs go on. Only if that fails, a full sync compares, and changes wait for it.
  */
-export class DriftRepair {
+export class DriftRepair implements SyncSubscriber {
   readonly #parts: DriftRepairParts;
   readonly #lines = new LogLimit();
-  /** Number of repairs in a row, each soon after the one before. */
-  #repairsInARow = 0;
-  /** When the last repair was due, on the monotonic clock. */
-  #lastRepair = Number.NEGATIVE_INFINITY;
+  /** The end of the pauses that earlier repairs call for, on the monotonic clock. */
+  #restsUntil = Number.NEGATIVE_INFINITY;
   /** A delayed repair, which will compare everything. */
   #waiting: Timer | undefined;
   readonly #commits = new ForeignCommits();
@@ -63,6 +61,12 @@ export class DriftRepair {
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
+  }
+
+  synced({ repaired, durationMs }: Pick<SyncReport, "repaired" | "durationMs">): void {
+    if (repaired === undefined) return;
+    const now = this.#parts.clock.monotonic();
+    this.#restsUntil = Math.max(this.#restsUntil, now) + PAUSE_FACTOR * durationMs;
   }
 
   /** Cancels a delayed repair. */
@@ -105,11 +109,11 @@ export class DriftRepair {
     this.#isLooking = false;
   }
 
-  /** Repairs immediately, or after a pause if drift was repeated. */
+  /** Repairs immediately, or after a pause if earlier repairs took much of the time. */
   drifted(drift: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock } = this.#parts;
-    const pause = this.#nextPause(clock.monotonic());
+    const pause = this.#pauseBefore(drift);
     this.#log(drift, pause);
     if (pause === 0) {
       this.#repair(drift);
@@ -146,16 +150,10 @@ export class DriftRepair {
     if (found?.length !== 0) this.drifted({ kind: "commit", found, author });
   }
 
-  /**
-   * Time to wait before the next repair, milliseconds: two programs that undo each other's rules must not use
-   * up a node's processors.
-   */
-  #nextPause(now: number): number {
-    this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
-    const further = this.#repairsInARow - PROMPT_REPAIRS;
-    const pause = further < 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** further);
-    this.#lastRepair = now + pause;
-    return pause;
+  /** Time to wait before a repair, milliseconds. */
+  #pauseBefore({ kind }: Drift): number {
+    const rest = this.#restsUntil - CREDIT - this.#parts.clock.monotonic();
+    return Math.max(0, Math.min(kind === "tables" ? LONGEST_WITHOUT_TABLES : LONGEST_PAUSE, rest));
   }
 
   #log(drift: Drift, pause: number): void {

@@ -45,7 +45,7 @@ const IDLE_LIMIT = 0.3;
  * no comparison: while nothing changes, these take 0.1 % of the time.
  */
 const IDLE = 100_000;
-/** Number of immediate repairs in a row if the same thing changes again within 10 s of a repair. */
+/** Number of repairs in a row, before a rest so that their pauses do not add up. */
 const PROMPT = 5;
 const REPAIR_REST = 10_500;
 const PATIENCE = 60_000;

@@ -194,25 +194,22 @@ describe("Daemon", () => {
     ]);
   });
 
-  test("repairs a change at once, and repeated changes after growing pauses", async () => {
+  test("repairs repeated changes at once, because a repair takes little time", async () => {
     const { fake, daemon, logger, pass, remove } = await start();
     for (let second = 0; second < 120; second++) {
       if (fake.kernel.ruleset.ip !== undefined) remove();
       await pass(1000);
     }
     const { repairs } = daemon.history.snapshot();
-    expect(repairs).toBeGreaterThan(5);
-    expect(repairs).toBeLessThan(15);
-    expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([
-      1, 2, 4, 8, 16, 30, 30, 30,
-    ]);
+    expect(repairs).toBeGreaterThan(100);
+    expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([]);
     await pass(60_000);
     remove();
     // On a busy machine the effects of a second take more turns of the event loop, and later effects wait for
     // the clock.
-    for (let second = 0; second < 10 && daemon.history.snapshot().repairs < repairs + 2; second++)
+    for (let second = 0; second < 10 && daemon.history.snapshot().repairs === repairs; second++)
       await pass(1000);
-    expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 2);
+    expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 1);
   });
 
   test("serves NodePorts at an address that the host got later", async () => {

@@ -58,6 +58,12 @@ const CHAIN: TableDelta = {
   writtenChains: [{ name: "services", rules: [] }],
 };
 
+/** The report of a sync that repaired something. */
+const REPAIRED = (durationMs: number) => ({
+  repaired: { kind: "element" as const, differences: 1, text: "1 element differed" },
+  durationMs,
+});
+
 async function setUp() {
   const cache = cacheOf({
     services: [service({ ports: [port(80)] })],
@@ -243,23 +249,52 @@ describe("DriftRepair", () => {
     expect(asked).toEqual(["write services, drift", "full sync: drift"]);
   });
 
-  test("repairs at once five times, then with longer pauses, after which it compares everything", async () => {
-    const { foreign, asked, clock } = await setUp();
+  test.each([
+    ["short repairs always at once", 100, Array.from({ length: 30 }, (_, second) => second)],
+    ["long repairs after pauses of nine times their duration, beyond 2 s", 1000, [0, 7, 16, 25]],
+  ])("makes %s, and compares everything after a pause", async (_what, durationMs, expected) => {
+    const { foreign, repair, asked, clock } = await setUp();
     const rounds: number[] = [];
-    for (let seconds = 0; seconds < 120; seconds++) {
+    const repaired = (second: number) => {
+      const all = asked.splice(0);
+      if (!all.some((one) => one.startsWith("-") || one.startsWith("write"))) return;
+      rounds.push(second);
+      repair.synced(REPAIRED(durationMs));
+    };
+    for (let second = 0; second < 30; second++) {
       await foreign(EXTRA);
-      if (asked.splice(0).length > 0) rounds.push(seconds);
+      repaired(second);
       clock.advance(1000);
       await turn();
       await turn();
-      if (asked.splice(0).includes("compare everything")) rounds.push(seconds + 1);
+      repaired(second + 1);
     }
-    expect(rounds).toEqual([0, 1, 2, 3, 4, 6, 8, 12, 20, 36, 66, 96]);
+    expect(rounds).toEqual(expected);
+  });
+
+  test("waits at most a second while tables are missing", async () => {
+    const { repair, asked, clock } = await setUp();
+    repair.synced(REPAIRED(60_000));
+    repair.drifted({ kind: "tables", missing: ["ip nft-proxy"] });
+    clock.advance(999);
+    await turn();
+    expect(asked).toEqual([]);
+    clock.advance(1);
+    await turn();
+    expect(asked).toContain("compare everything");
+  });
+
+  test("is not delayed by syncs that repaired nothing", async () => {
+    const { foreign, repair, asked } = await setUp();
+    repair.synced({ repaired: undefined, durationMs: 60_000 });
+    await foreign(EXTRA);
+    expect(asked).not.toEqual([]);
   });
 
   test("leaves a periodic comparison to a delayed repair", async () => {
     const { foreign, repair, asked, clock } = await setUp();
-    for (let n = 0; n < 7; n++) await foreign(EXTRA);
+    repair.synced(REPAIRED(3000 / 9));
+    await foreign(EXTRA);
     asked.splice(0);
     await repair.compareAll("periodic");
     expect(asked).toEqual([]);
@@ -273,7 +308,8 @@ describe("DriftRepair", () => {
 
   test("repairs nothing after stop()", async () => {
     const { foreign, repair, asked, clock } = await setUp();
-    for (let n = 0; n < 7; n++) await foreign(EXTRA);
+    repair.synced(REPAIRED(60_000));
+    await foreign(EXTRA);
     asked.splice(0);
     repair.stop();
     clock.advance(60_000);
