@@ -90,6 +90,8 @@ export class DaemonLab {
     program: readonly string[] = [bundle],
     path = process.env.PATH,
   ): RunningDaemon {
+    // Earlier versions do not know the option.
+    const isNew = program.includes(bundle);
     const servers = ["--metrics-bind-address=0.0.0.0:10249", "--logging-format=json"];
     return new RunningDaemon(
       this.lab.start("node", [
@@ -101,7 +103,7 @@ export class DaemonLab {
         "run",
         ...townFlags,
         ...servers,
-        ...(flags.some((flag) => flag.startsWith("--features")) ? [] : ["--features=all"]),
+        ...(isNew && !flags.some((flag) => flag.startsWith("--features")) ? ["--features=all"] : []),
         ...from,
         ...flags,
       ]),
