@@ -1,4 +1,4 @@
-import { isScalar, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
+import { isMap, isScalar, isSeq, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { isRecord, listText } from "../base/text.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
@@ -8,7 +8,7 @@ import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
-import { featureGateWarnings, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
+import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** A configuration file. Each field is valid by itself; defaults are not applied. */
@@ -32,12 +32,14 @@ const MOST_CHARACTERS = 2 ** 21;
  * @throws AppError BAD_CONFIG with every invalid value and its path, or with the line of a syntax error
  */
 export function readConfiguration(text: string, name: string): ReadConfiguration {
-  const document = documentIn(text, name);
-  refuseViolations(document, name);
+  const { value: document, repeated } = documentIn(text, name);
+  const isOwn = (path: string) => path.startsWith(OWN_SECTION);
+  refuseViolations(document, repeated.filter(isOwn), name);
   const given = document as Document;
   return {
     given,
     warnings: [
+      ...repeated.filter((path) => !isOwn(path)).map(repeatedWarning),
       ...modeWarnings(given, FIELD_NAMES),
       ...ignoredFieldWarnings(given),
       ...featureGateWarnings(given),
@@ -46,10 +48,22 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
   };
 }
 
-/** Throws if a document violates the schema. The error also lists the problems of its other fields. */
-function refuseViolations(document: unknown, name: string): void {
+/** kube-proxy 1.36 also uses the last value of a key, and warns. */
+function repeatedWarning(path: string): ConfigWarning {
+  return { subject: path, message: `${path} is given more than once: the last value is used` };
+}
+
+/**
+ * Throws if a document violates the schema. The error also lists the problems of its other fields.
+ * @param repeated the fields of our section that are given more than once
+ */
+function refuseViolations(document: unknown, repeated: readonly string[], name: string): void {
   const bySchema = schemaViolations(document);
-  const violations = [...bySchema, ...(isRecord(document) ? unknownOwnFields(document) : [])];
+  const violations = [
+    ...bySchema,
+    ...(isRecord(document) ? unknownOwnFields(document) : []),
+    ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
+  ];
   const isOtherKind = violations.some(({ subject }) => subject === "kind" || subject === "apiVersion");
   if (violations.length === 0 || isOtherKind || !isRecord(document)) {
     refuseInvalid("BAD_CONFIG", name, violations);
@@ -67,10 +81,18 @@ export function printConfiguration(options: ProxyOptions): string {
   return stringify(configurationOf(options), { sortMapEntries: true, lineWidth: 0 });
 }
 
-function documentIn(text: string, name: string): unknown {
+/** A parsed text. */
+interface Parsed {
+  readonly value: unknown;
+  /** The paths of keys that are given more than once; the last value counts. */
+  readonly repeated: readonly string[];
+}
+
+function documentIn(text: string, name: string): Parsed {
   const document = parseOne(text, name);
-  if (!isRecord(document) || document.kind !== "ConfigMap") return document;
-  const data = isRecord(document.data) ? document.data : {};
+  const { value } = document;
+  if (!isRecord(value) || value.kind !== "ConfigMap") return document;
+  const data = isRecord(value.data) ? value.data : {};
   const key = configurationKey(data, name);
   return parseOne(String(data[key]), `${name}, data[${JSON.stringify(key)}]`);
 }
@@ -93,12 +115,12 @@ function configurationKey(data: Readonly<Record<string, unknown>>, name: string)
   });
 }
 
-function parseOne(text: string, name: string): unknown {
+function parseOne(text: string, name: string): Parsed {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
   if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
     throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
   // A `---` before only comments, or at the end, does not start a document.
-  const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
+  const documents = parseAllDocuments(text, { logLevel: "error", uniqueKeys: false }).filter(
     ({ contents, errors }) => isSomething(contents) || errors.length > 0,
   );
   const [document] = documents;
@@ -108,10 +130,22 @@ function parseOne(text: string, name: string): unknown {
   const [error] = document.errors;
   if (error !== undefined) throw unreadable(name, firstLine(error.message));
   try {
-    return document.toJS();
+    return { value: document.toJS(), repeated: repeatedKeys(document.contents) };
   } catch (cause) {
     throw unreadable(name, firstLine(messageOf(cause)));
   }
+}
+
+function repeatedKeys(node: unknown, prefix = ""): string[] {
+  if (isSeq(node)) return node.items.flatMap((item) => repeatedKeys(item, prefix));
+  if (!isMap(node)) return [];
+  const seen = new Set<string>();
+  return node.items.flatMap(({ key, value }) => {
+    const path = `${prefix}${String(isScalar(key) ? key.value : key)}`;
+    const isRepeated = seen.has(path);
+    seen.add(path);
+    return [...(isRepeated ? [path] : []), ...repeatedKeys(value, `${path}.`)];
+  });
 }
 
 function isSomething(contents: unknown): boolean {

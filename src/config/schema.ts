@@ -65,7 +65,7 @@ export function featureGateWarnings(document: object): ConfigWarning[] {
 }
 
 /** Our section. kube-proxy does not know it, so there is no field of a newer kube-proxy to put up with. */
-const OWN = "nftProxy.";
+export const OWN_SECTION = "nftProxy.";
 
 /**
  * Returns a warning for each field of kube-proxy's part that the schema does not list, and none for the
@@ -73,7 +73,7 @@ const OWN = "nftProxy.";
  */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
   return unknownFields(document)
-    .filter(({ path }) => !path.startsWith(OWN))
+    .filter(({ path }) => !path.startsWith(OWN_SECTION))
     .map(({ path, hint }) =>
       ignoredWarning(path, withHint("KubeProxyConfiguration v1alpha1 has no such field", hint)),
     );
@@ -82,7 +82,7 @@ export function unknownFieldWarnings(document: object): ConfigWarning[] {
 /** Returns an error for each field of our section that the schema does not list: a misspelt one. */
 export function unknownOwnFields(document: object): InvalidValue[] {
   return unknownFields(document)
-    .filter(({ path }) => path.startsWith(OWN))
+    .filter(({ path }) => path.startsWith(OWN_SECTION))
     .map(({ path, value, hint }) => ({
       subject: path,
       reason: withHint("is not a field of nftProxy", formerFieldHint(path, value) ?? hint),

@@ -30,7 +30,6 @@ describe("the text of a configuration", () => {
     ["two documents", `${fileWith("")}---\n${fileWith("")}`, "it contains 2 documents instead of one"],
     ["indented by tabs", "a:\n\t- b", "Tabs are not allowed as indentation at line 2"],
     ["cut short", "a: [", "at line 1, column 5"],
-    ["a map with a key twice", "a: 1\na: 2", "Map keys must be unique at line 2, column 1"],
     ["an alias of nothing", "a: *b", "Unresolved alias"],
     ["longer than 2 MiB", "#".repeat(2 ** 21 + 1), "it is longer than 2 MiB"],
     ["YAML that nests too deeply", "[".repeat(20_000), "it nests deeper than 32 levels"],
@@ -40,6 +39,25 @@ describe("the text of a configuration", () => {
     expect(error.code).toBe("BAD_CONFIG");
     expect(error.message).toMatch(/^proxy\.yaml cannot be read: [^\n]*$/);
     expect(error.message).toContain(reason);
+  });
+
+  it("has the last value of a field that is given more than once, and a warning, as in kube-proxy", () => {
+    const lines = "oomScoreAdj: 1\nconntrack: {min: 1, min: 2, min: 3}\noomScoreAdj: 2\n";
+    for (const text of [fileWith(lines), configMap({ "config.conf": fileWith(lines) })]) {
+      const { options, warnings } = resolved(text);
+      expect([options.oomScoreAdj, options.conntrack.min]).toEqual([2, 3]);
+      const repeated = ["conntrack.min", "conntrack.min", "oomScoreAdj"];
+      expect(warnings.map(({ message }) => message)).toEqual(
+        repeated.map((path) => `${path} is given more than once: the last value is used`),
+      );
+    }
+  });
+
+  it("is refused when it gives a field of nftProxy more than once", () => {
+    const { evidence } = errorOf(() =>
+      resolved(fileWith("nftProxy: {scheduler: random, scheduler: random}")),
+    );
+    expect(evidence).toEqual({ "nftProxy.scheduler": "must not be given more than once" });
   });
 
   it("is refused when its aliases expand to too much data", () => {
