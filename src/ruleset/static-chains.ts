@@ -105,7 +105,7 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChai
     ...(parts.has("sourceRanges") ? pingChecks(context) : []),
     {
       name: REJECT_CHAIN,
-      rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
+      rules: [...recordingRules(context), ...resetsAmidConnection(context), ...refuse()],
     },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
     { name: "service-endpoints-check", rules: kinds.flatMap((kind) => refusalRules(context, kind)) },
@@ -257,13 +257,24 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
   ];
 }
 
+/**
+ * Refuses packets: TCP by a reset, as a client over IPv6 tries for a second after an ICMP error (6.18), and
+ * others by an ICMP error.
+ */
+function refuse(...matching: readonly Statement[]): Rule[] {
+  return [
+    [...matching, { reject: { type: "tcp reset" } }],
+    [...matching, { reject: null }],
+  ];
+}
+
 /** Packets that reach this chain have no frontend: no Service has the port, or the address. */
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
   const reject: Rule[] = [
     ...recordingRules(context, toClusterIP, HAS_PORTS),
-    [toClusterIP, { reject: null }],
+    ...refuse(toClusterIP),
   ];
   if (serviceCIDRs.length === 0) return reject;
   const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));

@@ -65,6 +65,7 @@ describe("the rules for vanished endpoints", () => {
   test("reset packets amid a connection to a frontend without endpoints, and refuse others", () => {
     expect(rules("reject-chain", { resetVanished: true, refusalLogSize: 0 }).map(ruleText)).toEqual([
       "tcp flags ack counter reject with tcp reset",
+      "reject with tcp reset",
       "reject",
     ]);
   });
