@@ -272,10 +272,7 @@ function refuse(...matching: readonly Statement[]): Rule[] {
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  const reject: Rule[] = [
-    ...recordingRules(context, toClusterIP, HAS_PORTS),
-    ...refuse(toClusterIP),
-  ];
+  const reject: Rule[] = [...recordingRules(context, toClusterIP, HAS_PORTS), ...refuse(toClusterIP)];
   if (serviceCIDRs.length === 0) return reject;
   const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
   return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];

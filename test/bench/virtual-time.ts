@@ -20,7 +20,11 @@ export class VirtualTime {
    * open.
    */
   client(client: ApiClient): ApiClient {
-    return { close: () => client.close(), request: (request) => this.#request(client, request) };
+    return {
+      close: () => client.close(),
+      closeIdle: () => client.closeIdle(),
+      request: (request) => this.#request(client, request),
+    };
   }
 
   /** Waits in real time until clients have noticed connections that the server broke. */

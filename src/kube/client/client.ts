@@ -34,6 +34,11 @@ export interface ApiClient {
    * @throws Error when there is no answer: no connection, unreadable credentials, or the signal's reason
    */
   request(request: ApiRequest): Promise<ApiResponse>;
+  /**
+   * Closes the connections without a request. Call it when an answer stopped: a load balancer that passes
+   * nothing on keeps those connections open, too.
+   */
+  closeIdle(): void;
   close(): void;
 }
 
@@ -172,6 +177,13 @@ export class HttpApiClient implements ApiClient {
       sent.on("error", reject);
       sent.end(body);
     });
+  }
+
+  closeIdle(): void {
+    if (this.#agents === undefined) return;
+    const { http, https } = this.#agents;
+    const idle = [http, https].flatMap(({ freeSockets }) => Object.values(freeSockets).flat());
+    for (const socket of idle) socket?.destroy();
   }
 
   close(): void {

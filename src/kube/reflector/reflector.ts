@@ -31,7 +31,7 @@ export interface ReflectorTimings extends WatchTimings {
 /** The timings of the daemon. */
 export const DEFAULT_TIMINGS: ReflectorTimings = {
   answerSilence: 60_000,
-  watchSilence: 180_000,
+  watchSilence: 75_000,
   watchSeconds: [300, 600],
   watchGrace: 30_000,
   stableAfter: 5_000,
@@ -240,7 +240,8 @@ export class Reflector<T> {
   }
 
   #recover(failure: ApiFailure): Wait {
-    const { random, resource, timings } = this.#options;
+    const { client, random, resource, timings } = this.#options;
+    if (failure.kind === "timeout") client.closeIdle();
     // A cluster that was restored from a backup has older versions.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;

@@ -80,6 +80,7 @@ class Fleet {
     const counted = this.time.client(client);
     return clusterSource({
       client: {
+        closeIdle: () => {},
         close: () => counted.close(),
         request: (request) => {
           this.log.request(node, request);

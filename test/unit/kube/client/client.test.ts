@@ -97,6 +97,19 @@ describe("the API client over http", () => {
     expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
   });
 
+  test("closes connections without a request, and no others, with closeIdle()", async () => {
+    await start({}, () => ({ master: api.url }));
+    const { signal } = new AbortController();
+    const watch = { watch: "1", resourceVersion: "0", timeoutSeconds: "60" };
+    const open = await client.request({ method: "GET", path: "/api/v1/services", query: watch, signal });
+    expect([await ask(), api.connections]).toEqual([200, 2]);
+    client.closeIdle();
+    expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 3]);
+    const [first] = api.cluster.watches("services");
+    first?.end();
+    await readText(open.body);
+  });
+
   test("replaces an old connection", async () => {
     api = await StubApi.start();
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });

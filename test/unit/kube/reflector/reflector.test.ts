@@ -145,7 +145,7 @@ describe("a reflector's requests", () => {
     api.cluster.bookmark("services");
     const version = api.cluster.version;
     await follower.until(() => follower.reflector.state().events.bookmark === 1);
-    follower.clock.advance(170_000);
+    follower.clock.advance(70_000);
     api.cluster.watches("services")[0]?.end();
     await follower.until(() => api.requests.length === 3);
     expect(api.requests[2]).toMatchObject({ verb: "watch", query: { resourceVersion: String(version) } });
