@@ -1,4 +1,4 @@
-import { type ByFamily, byFamily, type Family } from "../base/family.ts";
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../base/family.ts";
 import { exactList } from "../base/shared-values.ts";
 import type { EndpointSlice } from "./endpoint-slice.ts";
 import type { ServiceName } from "./ids.ts";
@@ -23,7 +23,7 @@ function listOf(slices: Slices): readonly EndpointSlice[] {
 
 /**
  * The last known objects, and the dirty Services. The content depends only on the current objects, not on the
- * order, splitting or repetition of their changes.
+ * order, splitting or repetition of their changes; but see {@link ObjectCache.putNode}.
  */
 export class ObjectCache {
   readonly #services = new Map<ServiceName, Service>();
@@ -126,11 +126,29 @@ export class ObjectCache {
     this.#dirty.add(service);
   }
 
-  /** Replaces our Node; ignores other nodes. */
-  putNode(node: Node): void {
-    if (node.name !== this.#node.name) return;
-    this.#node = node;
+  /**
+   * Replaces our Node; ignores other nodes. What a Node lacks stays as last known: one that was deleted and
+   * made again has no status yet, and without its addresses every NodePort would be refused.
+   * @returns the names of what it lacks and had before: `addresses`, `podCIDRs`, `zone`
+   */
+  putNode(node: Node): readonly string[] {
+    if (node.name !== this.#node.name) return [];
+    const { zone, addresses, podCIDRs } = this.#node;
+    this.#node = {
+      ...node,
+      zone: node.zone || zone,
+      addresses: byFamily((family) => node.addresses[family] || addresses[family]),
+      podCIDRs: FAMILIES.some((family) => node.podCIDRs[family].length > 0) ? node.podCIDRs : podCIDRs,
+    };
     this.#isNodeKnown = true;
+    const kept = this.#node;
+    return [
+      ...(FAMILIES.some((family) => kept.addresses[family] !== node.addresses[family]) ? ["addresses"] : []),
+      ...(kept.podCIDRs === node.podCIDRs || FAMILIES.every((family) => podCIDRs[family].length === 0)
+        ? []
+        : ["podCIDRs"]),
+      ...(kept.zone === node.zone ? [] : ["zone"]),
+    ];
   }
 
   /** Adds or replaces a ServiceCIDR. */

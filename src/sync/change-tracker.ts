@@ -11,6 +11,7 @@ import {
 } from "../kube/source.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
+import type { Node } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 
 /** Parts of a {@link ChangeTracker}. */
@@ -103,6 +104,7 @@ export class ChangeTracker {
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
   readonly #invalid: ObjectProblemLog;
+  #nodeLacks = "";
 
   constructor(parts: ChangeTrackerParts) {
     this.#parts = parts;
@@ -186,7 +188,7 @@ export class ChangeTracker {
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
-          cache.putNode(node);
+          if (node.name === cache.node.name) this.#nodePut(node);
           if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
             this.#waitingFor.delete("podCIDRs");
         },
@@ -199,6 +201,17 @@ export class ChangeTracker {
         remove: ({ name }) => cache.deleteServiceCIDR(name),
       }),
     };
+  }
+
+  /** Warns once while our Node lacks what it had before. */
+  #nodePut(node: Node): void {
+    const { cache, logger } = this.#parts;
+    const lacks = cache.putNode(node).join();
+    if (lacks !== "" && lacks !== this.#nodeLacks)
+      logger.warn({ node: node.name, lacks }, "our Node lacks what it had: the last known values are used");
+    else if (lacks === "" && this.#nodeLacks !== "")
+      logger.info({ node: node.name }, "our Node is complete again");
+    this.#nodeLacks = lacks;
   }
 
   #handler<T>(

@@ -79,6 +79,35 @@ describe("the object cache", () => {
     expect(cache.node.zone).toBe("zone-a");
   });
 
+  test("keeps what its Node had and lacks now, until the Node has it again", () => {
+    const cache = quiet();
+    const whole = node({
+      zone: "zone-a",
+      addresses: { ip: "192.0.2.2", ip6: "fd00:c0::2" },
+      podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] },
+    });
+    expect(cache.putNode(whole)).toEqual([]);
+    const bare = node({ zone: "", addresses: { ip: "", ip6: "" }, podCIDRs: { ip: [], ip6: [] } });
+    expect(cache.putNode(bare)).toEqual(["addresses", "podCIDRs", "zone"]);
+    expect(cache.node).toEqual({ ...bare, ...whole });
+    const other = {
+      zone: "zone-b",
+      addresses: { ip: "", ip6: "fd00:c0::3" },
+      podCIDRs: { ip: [], ip6: ["fd00:1::/64"] },
+    };
+    expect(cache.putNode(node(other))).toEqual(["addresses"]);
+    expect(cache.node).toMatchObject({ ...other, addresses: { ip: "192.0.2.2", ip6: "fd00:c0::3" } });
+    expect(cache.putNode(whole)).toEqual([]);
+    expect(cache.node).toEqual(whole);
+  });
+
+  test("has nothing to keep for a Node that never had more", () => {
+    const cache = quiet();
+    const bare = node({ zone: "", addresses: { ip: "", ip6: "" }, podCIDRs: { ip: [], ip6: [] } });
+    expect([cache.putNode(bare), cache.putNode(bare)]).toEqual([[], []]);
+    expect(cache.putNode(node({ name: "node-2" }))).toEqual([]);
+  });
+
   test("lists names in their order", () => {
     const cache = quiet();
     for (const name of ["b", "a"]) {

@@ -72,6 +72,25 @@ describe("ChangeTracker", () => {
     expect(cache.node.zone).toBe("zone-a");
   });
 
+  test("warns once while our Node lacks what it had, and says when it is complete again", () => {
+    const { cache, handlers, logger } = setUp();
+    const lines = () =>
+      logger.lines.splice(0).map(({ level, message, fields }) => [level, message, fields.lacks]);
+    const whole = node({ addresses: { ip: "192.0.2.2", ip6: "" } });
+    handlers.nodes.onUpsert("node-1", whole, undefined);
+    lines();
+    const again = node({ addresses: { ip: "", ip6: "" } });
+    handlers.nodes.onDelete("node-1", node());
+    for (const one of [again, again, node({ name: "node-2" })])
+      handlers.nodes.onUpsert(one.name, one, undefined);
+    expect(lines()).toEqual([
+      ["warn", "our Node lacks what it had: the last known values are used", "addresses"],
+    ]);
+    expect(cache.node.addresses).toEqual(whole.addresses);
+    handlers.nodes.onUpsert("node-1", whole, undefined);
+    expect(lines()).toEqual([["info", "our Node is complete again", undefined]]);
+  });
+
   test("counts changes until a sync has brought them to the kernel", () => {
     const { tracker, handlers } = setUp();
     handlers.services.onUpsert("default/web", service(), undefined);
