@@ -3,7 +3,7 @@ import type { Desired } from "../inspect/load/desired.ts";
 import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
-import { FEATURE_NAMES, FEATURES } from "../ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES, FEATURE_BUDGETS } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import { quarantinedServices } from "../sync/quarantine-changes.ts";
 
@@ -58,10 +58,10 @@ export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state
   const quarantined = quarantinedServices(excess).map(
     ({ service, reason }) => `error: Service ${service} is quarantined and gets no rules: ${reason}`,
   );
-  const reduced = FEATURES.map((feature) =>
+  const reduced = BUDGETED_FEATURES.map((feature) =>
     quarantinedServices(state.budgets.without(feature)).map(
       ({ service, reason }) =>
-        `warning: Service ${service} is served without ${FEATURE_NAMES[feature]}: ${reason}`,
+        `warning: Service ${service} is served without ${FEATURE_BUDGETS[feature].text}: ${reason}`,
     ),
   );
   return [quarantined, ...reduced].flatMap((notices) => [

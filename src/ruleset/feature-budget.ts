@@ -1,6 +1,8 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
-import { MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
+import { CONNECTION_TIMEOUTS_ANNOTATION, MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
+import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
+import { PASSIVE_HEALTH_ANNOTATION } from "../model/passive-health.ts";
 import { hasFamily, type Service } from "../model/service.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { clientLimitName } from "./chain-names.ts";
@@ -8,22 +10,17 @@ import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
-/** Features with a budget. A Service is served without a feature if older Services leave too little of it. */
-export const FEATURES = ["affinity", "ranges", "watching", "limits", "timeouts"] as const;
-
-export type Feature = (typeof FEATURES)[number];
-
-/** Display names of the features. */
-export const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
-  affinity: "session affinity",
-  ranges: "its port ranges",
-  watching: "passive health checks",
-  limits: "limits of its clients",
-  timeouts: "its connection timeouts",
-};
-
-/** How to count a feature in a family, the name of its budget, and a Service without the feature. */
-interface FeatureCount {
+/** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */
+interface BudgetParts {
+  /** What a Service is then served without. */
+  readonly text: string;
+  /** The topic of the note of `explain`. */
+  readonly topic: string;
+  /** The reason of the Event. */
+  readonly event: string;
+  /** What `check` names: an annotation, or the path of a field. */
+  readonly annotation?: ServiceAnnotation;
+  readonly path?: string;
   readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
   readonly limitOf: (context: FamilyContext) => number;
   readonly what: string;
@@ -34,26 +31,43 @@ interface FeatureCount {
   readonly none?: string;
 }
 
-const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
+/** Features with a budget. A Service is served without a feature if older Services leave too little of it. */
+export const FEATURE_BUDGETS = {
   affinity: {
+    text: "session affinity",
+    topic: "affinity",
+    event: "SessionAffinityNotKept",
+    path: "spec.sessionAffinity",
     amountOf: ({ service: { affinitySeconds, ports } }) => (affinitySeconds > 0 ? ports.length : 0),
     limitOf: ({ maxStickyPorts }) => maxStickyPorts,
     what: "ports with session affinity in a family",
     without: (service) => ({ ...service, affinitySeconds: 0 }),
   },
   ranges: {
+    text: "its port ranges",
+    topic: "port ranges",
+    event: "PortRangesNotServed",
+    annotation: PORT_RANGES_ANNOTATION,
     amountOf: ({ service }, context) => rangeCount(service, context),
     limitOf: ({ maxPortRanges }) => maxPortRanges,
     what: "port ranges at addresses of a family (--max-port-ranges)",
     without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
   },
   watching: {
+    text: "passive health checks",
+    topic: "passive health check",
+    event: "EndpointsNotWatched",
+    annotation: PASSIVE_HEALTH_ANNOTATION,
     amountOf: watchedCount,
     limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
     what: "watched endpoints in a family",
     without: (service) => ({ ...service, passiveHealthCheck: "off" }),
   },
   limits: {
+    text: "limits of its clients",
+    topic: "client limits",
+    event: "ClientsNotLimited",
+    path: "metadata.annotations",
     amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
     limitOf: ({ maxClientLimits }) => maxClientLimits,
     what: "different client limits in a family",
@@ -62,6 +76,10 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
     none: "this node's kernel cannot count connections",
   },
   timeouts: {
+    text: "its connection timeouts",
+    topic: "timeouts",
+    event: "ConnectionTimeoutsNotSet",
+    annotation: CONNECTION_TIMEOUTS_ANNOTATION,
     amountOf: ({ service }) => timedProtocols(service).length,
     limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
     what: "different connection timeouts in a family",
@@ -70,7 +88,12 @@ const COUNTS: Readonly<Record<Feature, FeatureCount>> = {
       `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,
     none: "this node's kernel cannot set them",
   },
-};
+} as const satisfies Readonly<Record<string, BudgetParts>>;
+
+/** One of {@link FEATURE_BUDGETS}. */
+export type BudgetedFeature = keyof typeof FEATURE_BUDGETS;
+
+export const BUDGETED_FEATURES = Object.keys(FEATURE_BUDGETS) as readonly BudgetedFeature[];
 
 interface ServiceClaim extends Claim {
   readonly service: Service;
@@ -78,12 +101,12 @@ interface ServiceClaim extends Claim {
 
 /** Divides a feature among Services by age, for each family. One namespace gets at most half. */
 export class FeatureBudget {
-  readonly #count: FeatureCount;
+  readonly #count: BudgetParts;
   readonly #budgets: ByFamily<AgeBudget<ServiceClaim>> = byFamily(() => new AgeBudget());
   #reasons = new PortReasons(new Map());
 
-  constructor(feature: Feature) {
-    this.#count = COUNTS[feature];
+  constructor(feature: BudgetedFeature) {
+    this.#count = FEATURE_BUDGETS[feature];
   }
 
   /** The service ports served without the feature, each with the reason. A new map after each change. */

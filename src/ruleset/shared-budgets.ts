@@ -6,7 +6,7 @@ import type { Excess } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { elementCount, ownExcess, type ServedObjects } from "./element-count.ts";
-import { FEATURES, type Feature, FeatureBudget } from "./feature-budget.ts";
+import { BUDGETED_FEATURES, type BudgetedFeature, FeatureBudget } from "./feature-budget.ts";
 import type { NodeContext } from "./node-context.ts";
 import type { PortReasons } from "./port-reasons.ts";
 
@@ -27,8 +27,8 @@ type Counted = Claim & ServedObjects;
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
   readonly #features = Object.fromEntries(
-    FEATURES.map((feature) => [feature, new FeatureBudget(feature)]),
-  ) as Readonly<Record<Feature, FeatureBudget>>;
+    BUDGETED_FEATURES.map((feature) => [feature, new FeatureBudget(feature)]),
+  ) as Readonly<Record<BudgetedFeature, FeatureBudget>>;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
   /** The Services counted since the last decision. */
@@ -64,7 +64,7 @@ export class SharedBudgets {
     const { maxElements: all, maxNamespaceElements: namespace } = nodeContext[0] ?? NO_LIMITS;
     const changed = new Set(this.#elements.decide({ all, namespace }));
     for (const name of changed) this.#counted.add(name);
-    for (const feature of FEATURES) {
+    for (const feature of BUDGETED_FEATURES) {
       const objectsOf = (name: ServiceName) => this.#claimServed(name);
       for (const name of this.#features[feature].decide(this.#counted, objectsOf, nodeContext))
         changed.add(name);
@@ -95,7 +95,7 @@ export class SharedBudgets {
   }
 
   /** The service ports served without a feature, each with the reason. A new map after each change. */
-  without(feature: Feature): PortReasons {
+  without(feature: BudgetedFeature): PortReasons {
     return this.#features[feature].reasons;
   }
 
@@ -113,9 +113,13 @@ export class SharedBudgets {
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
-    if (FEATURES.every((feature) => this.#features[feature].isEnough)) return servicePortsOf(service);
+    if (BUDGETED_FEATURES.every((feature) => this.#features[feature].isEnough))
+      return servicePortsOf(service);
     return FAMILIES.flatMap((family) => {
-      const served = FEATURES.reduce((one, feature) => this.#features[feature].served(one, family), service);
+      const served = BUDGETED_FEATURES.reduce(
+        (one, feature) => this.#features[feature].served(one, family),
+        service,
+      );
       return servicePortsOf(served).filter((port) => port.family === family);
     });
   }

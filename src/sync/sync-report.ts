@@ -3,7 +3,7 @@ import { counted } from "../base/text.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
-import { FEATURES, type Feature } from "../ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES, type BudgetedFeature } from "../ruleset/feature-budget.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -80,7 +80,7 @@ export interface SyncReport
   readonly conflicts: ConflictChanges;
   readonly quarantineChange: QuarantineChange;
   /** Service ports that started or stopped being served without a feature that they ask for. */
-  readonly featureChanges: Readonly<Record<Feature, QuarantineChange>>;
+  readonly featureChanges: Readonly<Record<BudgetedFeature, QuarantineChange>>;
   /** Every family without tables because the kernel refuses these, with its reason. */
   readonly excludedFamilies: ReadonlyMap<Family, string>;
 }
@@ -115,7 +115,7 @@ export function syncReports(): (
   times: SyncTimes,
 ) => SyncReport {
   const quarantineChange = quarantineChanges();
-  const features = FEATURES.map((feature) => [feature, quarantineChanges()] as const);
+  const features = BUDGETED_FEATURES.map((feature) => [feature, quarantineChanges()] as const);
   return (outcome, { state, quarantined, excludedFamilies }, times) => {
     const { kind, reason, rendered, waiting, deltas, applied, unreadable, refused } = outcome;
     return {
@@ -125,7 +125,7 @@ export function syncReports(): (
       quarantineChange: quarantineChange(quarantined, refused),
       featureChanges: Object.fromEntries(
         features.map(([feature, changes]) => [feature, changes(state.budgets.without(feature))]),
-      ) as Record<Feature, QuarantineChange>,
+      ) as Record<BudgetedFeature, QuarantineChange>,
     };
   };
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
-import { FEATURES } from "../../src/ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES } from "../../src/ruleset/feature-budget.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -27,7 +27,7 @@ const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
 const outcomeOf = ({ state, excess }: Renderer) => ({
   rules: textWithoutPlacement(state.ruleset),
   excess: Object.fromEntries(excess),
-  without: FEATURES.map((feature) => Object.fromEntries(state.budgets.without(feature))),
+  without: BUDGETED_FEATURES.map((feature) => Object.fromEntries(state.budgets.without(feature))),
 });
 
 type AllObjects = Required<Objects>;
@@ -123,7 +123,7 @@ describe("budgets that Services share", () => {
         const byAge = services.toSorted(compareAge);
         const reasonOf = (renderer: Renderer, { name }: Service) => [
           renderer.state.budgets.excessOf(name),
-          FEATURES.map((feature) =>
+          BUDGETED_FEATURES.map((feature) =>
             [...renderer.state.budgets.without(feature)].filter(([key]) => serviceOf(key) === name),
           ),
         ];

@@ -10,13 +10,10 @@ import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired
 import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
-import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
-import { PASSIVE_HEALTH_ANNOTATION } from "../../model/passive-health.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
-import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES, type BudgetedFeature, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
@@ -106,13 +103,10 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
     : errors;
 }
 
-const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
-  affinity: "spec.sessionAffinity",
-  ranges: joinPath("metadata.annotations", PORT_RANGES_ANNOTATION),
-  watching: joinPath("metadata.annotations", PASSIVE_HEALTH_ANNOTATION),
-  limits: "metadata.annotations",
-  timeouts: joinPath("metadata.annotations", CONNECTION_TIMEOUTS_ANNOTATION),
-};
+function pathOf(feature: BudgetedFeature): string {
+  const parts = FEATURE_BUDGETS[feature];
+  return "path" in parts ? parts.path : joinPath("metadata.annotations", parts.annotation);
+}
 
 /**
  * Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each
@@ -130,10 +124,10 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
     });
   return [
     ...found(excess, (reason) => fieldError("over-limit", "spec", `would be quarantined: ${reason}`)),
-    ...FEATURES.flatMap((feature) =>
+    ...BUDGETED_FEATURES.flatMap((feature) =>
       found(state.budgets.without(feature), (reason) => {
-        const message = `would be served without ${FEATURE_NAMES[feature]}: ${reason}`;
-        return fieldWarning("without-feature", FEATURE_PATHS[feature], message);
+        const message = `would be served without ${FEATURE_BUDGETS[feature].text}: ${reason}`;
+        return fieldWarning("without-feature", pathOf(feature), message);
       }),
     ),
   ];

@@ -14,7 +14,7 @@ import {
 import { SCHEDULER_ANNOTATION } from "../../model/scheduler.ts";
 import type { IgnoredAnnotation } from "../../model/service.ts";
 import { targetText } from "../../nft/elements.ts";
-import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
+import { type BudgetedFeature, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 
@@ -131,22 +131,14 @@ export function quarantineEvent(
 
 /** Service ports are served without a feature, on all nodes. @param servicePorts as text */
 export function reducedEvent(
-  feature: Feature,
+  feature: BudgetedFeature,
   service: EventSubject,
   servicePorts: string,
   reason: string,
 ): EventNote {
-  const note = `${servicePorts} is served without ${FEATURE_NAMES[feature]}: ${reason}`;
-  return { ...warning(service, FEATURE_REASONS[feature], "Sync", note), clusterKey: "budget" };
+  const note = `${servicePorts} is served without ${FEATURE_BUDGETS[feature].text}: ${reason}`;
+  return { ...warning(service, FEATURE_BUDGETS[feature].event, "Sync", note), clusterKey: "budget" };
 }
-
-const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
-  affinity: "SessionAffinityNotKept",
-  ranges: "PortRangesNotServed",
-  watching: "EndpointsNotWatched",
-  limits: "ClientsNotLimited",
-  timeouts: "ConnectionTimeoutsNotSet",
-};
 
 /** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
 export function ejectedEvent(service: EventSubject, endpoint: EjectedEndpoint): EventNote {

@@ -9,7 +9,7 @@ import {
   type PortRangeAddresses,
   type Service,
 } from "../../model/service.ts";
-import { FEATURES } from "../../ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
@@ -43,7 +43,7 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
         const service = serviceSubject(cache, each.service);
         events.record(quarantineEvent(service, portsText(each), cache.node.name, each.reason));
       }
-      for (const feature of FEATURES) {
+      for (const feature of BUDGETED_FEATURES) {
         for (const each of featureChanges[feature].begun) {
           const service = serviceSubject(cache, each.service);
           events.record(reducedEvent(feature, service, portsText(each), each.reason));

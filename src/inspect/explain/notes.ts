@@ -18,7 +18,7 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
-import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
+import { BUDGETED_FEATURES, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { limitsAt } from "../../ruleset/refusal-reason.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
@@ -183,22 +183,17 @@ function affinityNotes(
 
 /** Names the features that a Service port lacks because a budget is used up. */
 function reducedNotes({ port }: Match, { state }: ExplainInput): Note[] {
-  return FEATURES.flatMap((feature): Note[] => {
+  return BUDGETED_FEATURES.flatMap((feature): Note[] => {
     const reason = state.budgets.without(feature).get(port.key);
     if (reason === undefined) return [];
     return [
-      { topic: FEATURE_TOPICS[feature], message: `served without ${FEATURE_NAMES[feature]}: ${reason}` },
+      {
+        topic: FEATURE_BUDGETS[feature].topic,
+        message: `served without ${FEATURE_BUDGETS[feature].text}: ${reason}`,
+      },
     ];
   });
 }
-
-const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = {
-  affinity: "affinity",
-  ranges: "port ranges",
-  watching: "passive health check",
-  limits: "client limits",
-  timeouts: "timeouts",
-};
 
 /** Names annotations without effect: invalid ones, and those of features that are off. */
 function ignoredNotes({ port: { service } }: Match): Note[] {
