@@ -235,7 +235,7 @@ function resetWords({ chain }: RuleEffects): string {
   if (chain === CLIENT_LIMIT_REFUSAL) return "reset: the client is beyond a limit";
   return chain === VANISHED_CHECK
     ? "reset: the connection's endpoint left every EndpointSlice, or terminated for too long"
-    : "reset: a packet within an unknown connection";
+    : "refused with a reset";
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
