@@ -10,6 +10,7 @@ import {
   located,
 } from "../../kube/decode/decode.ts";
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
+import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
@@ -157,7 +158,7 @@ function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const node of nodes) {
     const { status } = writtenBy(node) as { readonly status?: Pick<V1NodeStatus, "addresses"> | null };
-    for (const { type, address } of status?.addresses ?? []) {
+    for (const { type, address = "" } of status?.addresses ?? []) {
       const found = type === "InternalIP" || type === "ExternalIP" ? canonicalAddress(address) : undefined;
       if (found !== undefined) names.set(found, node.value.name);
     }
@@ -257,9 +258,13 @@ function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagn
     const reason = "has no effect: the Service is not of type LoadBalancer";
     return [fieldWarning("source-ranges-ignored", field, reason)];
   }
-  const open = FAMILIES.filter((family) => {
-    return hasFamily(service, family) && service.loadBalancerSourceRanges[family].length === 0;
-  });
+  const unguarded = unguardedFamilies(texts, service.loadBalancerSourceRanges);
+  const open = FAMILIES.filter(
+    (family) =>
+      hasFamily(service, family) &&
+      service.loadBalancerSourceRanges[family].length === 0 &&
+      !unguarded.includes(family),
+  );
   return [
     ...open.map((family) => {
       const reason = `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`;

@@ -2,6 +2,7 @@ import { type ByFamily, byFamily, FAMILIES, FAMILY_NAMES, type Family } from "..
 import { quoted } from "../../base/text.ts";
 import {
   canonicalAddress,
+  canonicalCidr,
   familyOf,
   isLinkLocal,
   isLoopback,
@@ -123,24 +124,34 @@ function loadBalancerOf(
     (text) => readAddress(text, isReserved, families),
     diagnostics,
   );
-  const unreadable: string[] = [];
+  const texts = raw.spec.loadBalancerSourceRanges ?? [];
   const ranges = textsByFamily(
-    located(raw.spec.loadBalancerSourceRanges, "spec.loadBalancerSourceRanges"),
-    (text) => {
-      const cidr = readCidr(text.trim());
-      if (typeof cidr !== "string") unreadable.push(text);
-      return cidr;
-    },
+    located(texts, "spec.loadBalancerSourceRanges"),
+    (text) => readCidr(text.trim()),
     diagnostics,
   );
-  const isAllUnreadable = unreadable.length > 0 && ranges.ip.length + ranges.ip6.length === 0;
-  for (const family of FAMILIES) {
-    const isMeant = isAllUnreadable || unreadable.some((text) => mayMean(family, text));
-    if (ranges[family].length > 0 || !isMeant) continue;
+  for (const family of unguardedFamilies(texts, ranges)) {
     for (const address of loadBalancerIPs[family]) diagnostics.push(unguarded(address));
     loadBalancerIPs = { ...loadBalancerIPs, [family]: [] };
   }
   return { loadBalancerIPs, loadBalancerSourceRanges: ranges };
+}
+
+/**
+ * Returns the families whose load balancer IPs are not served: malformed ranges may have been intended for
+ * them, and no valid one is left.
+ * @param ranges the valid ones among the texts
+ */
+export function unguardedFamilies(
+  texts: readonly string[],
+  ranges: Service["loadBalancerSourceRanges"],
+): Family[] {
+  const unreadable = texts.filter((text) => canonicalCidr(text.trim()) === undefined);
+  const isAllUnreadable = unreadable.length > 0 && ranges.ip.length + ranges.ip6.length === 0;
+  return FAMILIES.filter(
+    (family) =>
+      ranges[family].length === 0 && (isAllUnreadable || unreadable.some((text) => mayMean(family, text))),
+  );
 }
 
 /**

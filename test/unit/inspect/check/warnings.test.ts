@@ -14,7 +14,11 @@ afterAll(() => rmSync(directory, { recursive: true }));
 let files = 0;
 
 /** The warnings about a text, `line path reason`, sorted. */
-async function warningsOf(text: string, given: Partial<ProxyOptions> = {}): Promise<string[]> {
+async function warningsOf(
+  text: string,
+  given: Partial<ProxyOptions> = {},
+  errors: readonly string[] = [],
+): Promise<string[]> {
   files += 1;
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
@@ -33,7 +37,8 @@ async function warningsOf(text: string, given: Partial<ProxyOptions> = {}): Prom
     userAgent: "test",
   };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
-  expect(desired.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
+  const found = desired.diagnostics.filter(({ severity }) => severity === "error");
+  expect(found.map(({ code }) => code).sort()).toEqual(errors);
   return checkWarnings(desired)
     .map(({ line, path: where, reason }) => `${line} ${where} ${reason.replaceAll(path, "FILE")}`)
     .sort();
@@ -270,6 +275,28 @@ test.each([
     expect(await warningsOf(RANGED, { portRanges })).toEqual(expected);
   },
 );
+
+test("check does not say that malformed source ranges allow all clients: their addresses are not served", async () => {
+  const ranged = (ranges: string) =>
+    warningsOf(
+      service({
+        spec: `  type: LoadBalancer\n  ipFamilies: [IPv4, IPv6]\n  loadBalancerSourceRanges: ${ranges}`,
+      }),
+      {},
+      ["invalid-cidr"],
+    );
+  expect(await ranged("[bogus]")).toEqual([]);
+  expect(await ranged("[192.0.2.0/24, 'fd00:c0::/129']")).toEqual([]);
+  expect(await ranged("[192.0.2.0/24, 198.51.100.0/33]")).toEqual([
+    expect.stringContaining("has no IPv6 range: all IPv6 clients are allowed"),
+  ]);
+});
+
+test("check reads past an address of a Node that is missing", async () => {
+  const text =
+    "apiVersion: v1\nkind: Node\nmetadata: {name: node-2}\nstatus: {addresses: [{type: InternalIP}, {type: InternalIP, address: 192.0.2.3}]}\n";
+  expect(await warningsOf(text, {}, ["invalid-address"])).toEqual([]);
+});
 
 test("check warns of timeouts with --fast-path alone", async () => {
   const annotations = "{nft-proxy.io/connection-timeouts: tcp-established=2h}";
