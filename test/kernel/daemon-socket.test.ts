@@ -36,6 +36,14 @@ describe("commands beside a running daemon", () => {
     return daemons.lab.exec([process.execPath, bundle, ...args, `--daemon-socket=${socket}`]);
   }
 
+  /** Deletes something until the daemon makes a pause before it repairs that again. */
+  async function deleteUntilDelayed(...what: readonly string[]): Promise<void> {
+    for (let n = 0; n < 15; n++) {
+      await daemons.nft("delete", ...what).catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
   test("diff gets options and objects from the daemon, and names both sides", async () => {
     const { exitCode, stdout, stderr } = await command("diff");
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
@@ -95,7 +103,7 @@ describe("commands beside a running daemon", () => {
       isNamed: (result: RunResult) => boolean,
     ): Promise<void> => {
       await vi.waitFor(async () => {
-        await daemons.nft("delete", ...element, "{ 10.96.0.10 . udp . 53 }").catch(() => {});
+        await deleteUntilDelayed(...element, "{ 10.96.0.10 . udp . 53 }");
         expect(isNamed(await command(...args))).toBe(true);
       }, PATIENCE);
     };
@@ -223,7 +231,7 @@ describe("commands beside a running daemon", () => {
   test("support-bundle has the kernel's tables as they are, without an element that another program deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "cluster-ips"];
     const kernelTable = async () => {
-      await daemons.nft("delete", ...element, "{ 10.96.0.10 }").catch(() => {});
+      await deleteUntilDelayed(...element, "{ 10.96.0.10 }");
       const path = `${socket}.changed.tar.gz`;
       expect((await command("support-bundle", path)).exitCode).toBe(0);
       const { stdout } = await execa("tar", ["-xzOf", path, "nft-proxy-support/kernel-ip.json"]);
