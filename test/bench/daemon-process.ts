@@ -14,7 +14,7 @@ export const DAEMON_SOCKET = join(tmpdir(), `nft-proxy-bench-${process.pid}.sock
 const PATIENCE = 120_000;
 const BETWEEN_REQUESTS = 2;
 
-/** `nft-proxy run` as shipped, in its own process with the image's environment. */
+/** `nft-proxy run` with every feature, in its own process with the image's environment. */
 export class DaemonProcess {
   readonly memory: MemoryWatch;
   readonly #child: ChildProcess;
@@ -31,6 +31,7 @@ export class DaemonProcess {
       `--healthz-bind-address=${HEALTHZ}`,
       `--metrics-bind-address=${METRICS}`,
       `--daemon-socket=${DAEMON_SOCKET}`,
+      "--features=all",
       ...args,
     );
     const env = { ...process.env, ...IMAGE_ENVIRONMENT, PATH: process.env.PATH };

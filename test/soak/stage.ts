@@ -23,7 +23,7 @@ import { ECHO_PORT, ECHOING, putTargets } from "./targets.ts";
 export const FOLDER = fileURLToPath(new URL("../../.cache/soak", import.meta.url));
 
 /** The options of the rules, for the daemon and for what its rules are compared with. */
-export const PROXY_FLAGS: readonly string[] = [...townFlags, "--passive-health-check=on"];
+export const PROXY_FLAGS: readonly string[] = [...townFlags, "--features=all", "--passive-health-check=on"];
 
 const PRELOAD = fileURLToPath(new URL("./preload.mjs", import.meta.url));
 const { NODE_OPTIONS = "", MALLOC_ARENA_MAX = "" } = IMAGE_ENVIRONMENT;
