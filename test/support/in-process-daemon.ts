@@ -7,6 +7,7 @@ import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
+import { ALL_FEATURES } from "../../src/model/features.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
 import { idleHost } from "./idle-host.ts";
 import { idleOrigin } from "./idle-origin.ts";
@@ -66,7 +67,11 @@ export class InProcessDaemon {
     const logger = memoryLogger();
     const client = stubClient(api);
     const daemon = await createDaemon({
-      options: { ...resolveOptions({ configText: CONFIGURATION }).options, ...NO_SERVERS },
+      options: {
+        ...resolveOptions({ configText: CONFIGURATION }).options,
+        ...NO_SERVERS,
+        features: ALL_FEATURES,
+      },
       nodeName: "node-1",
       version: "test",
       hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
