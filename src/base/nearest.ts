@@ -14,6 +14,11 @@ export function didYouMean(word: string, candidates: Iterable<string>): string |
   return near === undefined ? undefined : `did you mean ${near}?`;
 }
 
+/** Adds a hint to a reason, if there is one. */
+export function withHint(reason: string, hint: string | undefined): string {
+  return hint === undefined ? reason : `${reason}: ${hint}`;
+}
+
 /** Sorts all candidates by similarity to the word, then alphabetically. */
 export function byNearness(word: string, candidates: Iterable<string>): string[] {
   const distances = [...candidates].map((name) => ({ name, distance: leven(word, name) }));

@@ -1,4 +1,4 @@
-import { didYouMean } from "../base/nearest.ts";
+import { didYouMean, withHint } from "../base/nearest.ts";
 import { formerFieldHint } from "./former-settings.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning } from "./invalid-value.ts";
@@ -87,10 +87,6 @@ export function unknownOwnFields(document: object): InvalidValue[] {
       subject: path,
       reason: withHint("is not a field of nftProxy", formerFieldHint(path, value) ?? hint),
     }));
-}
-
-function withHint(reason: string, hint: string | undefined): string {
-  return hint === undefined ? reason : `${reason}: ${hint}`;
 }
 
 interface UnknownField {

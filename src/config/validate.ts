@@ -1,5 +1,6 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { parseDuration } from "../base/duration.ts";
+import { withHint } from "../base/nearest.ts";
 import { describeSchemaError, joinPath } from "../base/schema-error.ts";
 import { quoted } from "../base/text.ts";
 import { parseClusterCIDRs } from "./addresses.ts";
@@ -85,6 +86,6 @@ function invalidValueOf(error: ErrorObject): InvalidValue {
   const given = rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`;
   return {
     subject: path === "" ? "(the document)" : path,
-    reason: hint === undefined ? given : `${given}: ${hint}`,
+    reason: withHint(given, hint),
   };
 }

@@ -68,8 +68,6 @@ export class UdpFrontends {
   readonly #ranged = new Set<ServiceName>();
   /** The keys of removed frontends, as in rules. */
   #removed = new Set<string>();
-  /** As of the last update. */
-  #portRanges: PortRangeAddresses | undefined;
 
   constructor(parts: UdpFrontendsParts) {
     this.#parts = parts;
@@ -87,16 +85,13 @@ export class UdpFrontends {
 
   /** Reads these Services after a sync. Returns true if one of them has or had a UDP port. */
   update(names: Iterable<ServiceName>): boolean {
-    const portRanges = this.#parts.portRanges();
-    const isSame = portRanges === this.#portRanges;
-    this.#portRanges = portRanges;
     let isUdp = false;
     for (const name of names) {
       const before = this.#services.get(name);
       const found = this.#parts.cache.service(name);
       const after = found?.ports.some(({ protocol }) => protocol === "udp") ? found : undefined;
       isUdp ||= before !== undefined || after !== undefined;
-      if (before === after && isSame) continue;
+      if (before === after) continue;
       this.#replace(name, before, after);
     }
     return isUdp;

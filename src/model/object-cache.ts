@@ -127,28 +127,27 @@ export class ObjectCache {
   }
 
   /**
-   * Replaces our Node; ignores other nodes. What a Node lacks stays as last known: one that was deleted and
-   * made again has no status yet, and without its addresses every NodePort would be refused.
-   * @returns the names of what it lacks and had before: `addresses`, `podCIDRs`, `zone`
+   * Replaces our Node. If it lost its addresses, pod CIDRs or zone, the last known ones stay: a Node that was
+   * deleted and made again has no status at first, and without its addresses every NodePort would be refused.
+   * @returns the names of the fields that stay: `addresses`, `podCIDRs`, `zone`; undefined for another node
    */
-  putNode(node: Node): readonly string[] {
-    if (node.name !== this.#node.name) return [];
+  putNode(node: Node): readonly string[] | undefined {
+    if (node.name !== this.#node.name) return undefined;
     const { zone, addresses, podCIDRs } = this.#node;
+    const hasCIDRs = (of: Node["podCIDRs"]) => FAMILIES.some((family) => of[family].length > 0);
+    const lost = {
+      addresses: FAMILIES.some((family) => node.addresses[family] === "" && addresses[family] !== ""),
+      podCIDRs: !hasCIDRs(node.podCIDRs) && hasCIDRs(podCIDRs),
+      zone: node.zone === "" && zone !== "",
+    };
     this.#node = {
       ...node,
-      zone: node.zone || zone,
       addresses: byFamily((family) => node.addresses[family] || addresses[family]),
-      podCIDRs: FAMILIES.some((family) => node.podCIDRs[family].length > 0) ? node.podCIDRs : podCIDRs,
+      podCIDRs: lost.podCIDRs ? podCIDRs : node.podCIDRs,
+      zone: node.zone || zone,
     };
     this.#isNodeKnown = true;
-    const kept = this.#node;
-    return [
-      ...(FAMILIES.some((family) => kept.addresses[family] !== node.addresses[family]) ? ["addresses"] : []),
-      ...(kept.podCIDRs === node.podCIDRs || FAMILIES.every((family) => podCIDRs[family].length === 0)
-        ? []
-        : ["podCIDRs"]),
-      ...(kept.zone === node.zone ? [] : ["zone"]),
-    ];
+    return Object.entries(lost).flatMap(([name, isLost]) => (isLost ? [name] : []));
   }
 
   /** Adds or replaces a ServiceCIDR. */

@@ -26,8 +26,8 @@ interface KnownList extends SourceRanges {
 const MOST_DELETED = 4000;
 
 /**
- * The work of adding an element, with that of deleting it later: a portion of a sync then adds half as many
- * as {@link MOST_DELETED}, so that stale ones do not pile up.
+ * An added element counts twice, because it has to be deleted some day. So a sync adds at most half as many
+ * elements as the next one deletes, and stale ones do not pile up.
  */
 const WORK_OF_RANGE = 2;
 

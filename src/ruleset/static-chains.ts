@@ -66,7 +66,7 @@ export const TABLE_PARTS = {
     specs: sourceRangesSpecs,
     chains: [
       ...FRONTEND_KINDS.map(({ chains }) => chains.sourceRangesCheck),
-      // Not that of ranges: it looks into their map, and nft cannot replace that while a stale chain uses it.
+      // That of port ranges stays as long as their map: nft cannot replace a map that a stale chain uses.
       PORTS.chains.sourceRangesAllowed,
       ...PING_CHECKS,
     ],

@@ -188,7 +188,7 @@ export class ChangeTracker {
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
-          if (node.name === cache.node.name) this.#nodePut(node);
+          this.#putNode(node);
           if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
             this.#waitingFor.delete("podCIDRs");
         },
@@ -204,9 +204,10 @@ export class ChangeTracker {
   }
 
   /** Warns once while our Node lacks what it had before. */
-  #nodePut(node: Node): void {
+  #putNode(node: Node): void {
     const { cache, logger } = this.#parts;
-    const lacks = cache.putNode(node).join();
+    const lacks = cache.putNode(node)?.join();
+    if (lacks === undefined) return;
     if (lacks !== "" && lacks !== this.#nodeLacks)
       logger.warn({ node: node.name, lacks }, "our Node lacks what it had: the last known values are used");
     else if (lacks === "" && this.#nodeLacks !== "")

@@ -14,7 +14,7 @@ import {
 /** An option that has no effect, because nft or the kernel lacks what it needs. */
 export interface UnsupportedOption {
   readonly name: "fast-path" | Extract<FeatureName, "connection-timeouts" | "client-limits">;
-  /** The error that names what is missing. */
+  /** Names the part of nft or the kernel that is missing. */
   readonly missing: AppError;
   /** `--fast-path has no effect: no connection takes the fast path`. */
   readonly consequence: string;
@@ -73,15 +73,13 @@ export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promi
   return unsupported;
 }
 
-/**
- * Options of which nft and the kernel support all but some features. These stay enabled, so that `explain`
- * says that the kernel lacks them, and not that they are off.
- */
+/** Options, and the enabled features that do not work on this node. */
 export interface SupportedOptions extends ProxyOptions {
+  /** These stay enabled, so that `explain` says that the kernel lacks them, and not that they are off. */
   readonly lacking?: readonly FeatureName[];
 }
 
-/** Returns the options, of which the unsupported ones have no effect. */
+/** Returns the options with everything disabled that this node does not support. */
 export function supportedOptions(
   options: ProxyOptions,
   unsupported: readonly UnsupportedOption[],

@@ -200,8 +200,8 @@ export class SyncLoop {
       for (const end of moments) end();
       const brought = tracker.synced(changes, outcome.waiting);
       // While Services wait there is no pause: each sync brings some of them, with small changes of others.
-      if (outcome.waiting.size > 0) this.#parts.runner.request(true);
-      else if (reconciler.state.staleSourceRanges > 0) this.#parts.runner.request();
+      const areWaiting = outcome.waiting.size > 0;
+      if (areWaiting || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request(areWaiting);
       const times = {
         startedAt,
         endedAt: endedAt(),

@@ -1,4 +1,4 @@
-import { didYouMean } from "../../base/nearest.ts";
+import { didYouMean, withHint } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
 import {
@@ -100,10 +100,6 @@ function unknownAnnotationReason(kind: ObjectKind, name: string): string | undef
   if (owner !== undefined) return `has no effect: it is an annotation of ${owner[0]}s`;
   const known = ANNOTATIONS[kind].map((one) => one.slice(PREFIX.length));
   return withHint("is not an annotation of nft-proxy", didYouMean(name.slice(PREFIX.length), known));
-}
-
-function withHint(reason: string, hint: string | undefined): string {
-  return hint === undefined ? reason : `${reason}: ${hint}`;
 }
 
 /** Returns an error for each field that the API does not have, with the most similar field that it has. */
