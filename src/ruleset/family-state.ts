@@ -298,6 +298,14 @@ export class FamilyState {
     this.#sourceRanges.deleteStale();
   }
 
+  /** Does {@link SourceRangeLists.prepare} for the source ranges of a service port, if it has any. */
+  prepareSourceRanges({ frontends }: ServicePortRules, most: number): boolean {
+    const guard = frontends.find((frontend) => frontend.guard !== undefined)?.guard;
+    if (guard === undefined) return true;
+    this.#declare("sourceRanges", true);
+    return this.#sourceRanges.prepare(guard, most);
+  }
+
   /** The number of the source ranges of a frontend, as in elements; undefined for none. */
   sourceRangeListOf({ guard }: FrontendRules): string | undefined {
     return guard && this.#sourceRanges.numberOf(guard.id);

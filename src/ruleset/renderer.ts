@@ -54,8 +54,8 @@ export class Renderer {
   readonly #waiting = new Map<ServiceName, Progress>();
   /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
   #holdsIds = false;
-  /** Whether the last update was dear: the next one then leaves room for others. */
-  #wasDear = false;
+  /** Whether the last update divided ports among ranges again: the next one then leaves room for others. */
+  #hasCutRanges = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -127,7 +127,6 @@ export class Renderer {
       for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
     this.#short = budgets.short;
     this.#cutRanges();
-    if (this.state.work > 2 * most) this.#wasDear = true;
   }
 
   /** The elements of a Service, with those of its source ranges. */
@@ -163,18 +162,15 @@ export class Renderer {
   /**
    * Renders until there is work for `most` elements. Half of them are for the Services with the fewest
    * elements, so that they do not wait for large ones. The rest are for the Service that waits longest, so
-   * that it is completed. A change of port ranges may cost as much as all of them, and a long list of source
-   * ranges cannot be divided, so two such changes never follow each other directly, and long lists wait until
-   * earlier ones are deleted.
+   * that it is completed. A change of port ranges may cost as much as all of them, so two such changes never
+   * follow each other directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#wasDear;
-    const isBehind = isPause || this.state.staleSourceRanges > 0;
-    this.#wasDear = false;
+    const isPause = this.#hasCutRanges;
+    this.#hasCutRanges = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
     const oldestFirst = [...this.#waiting.keys()].filter(
-      (name) =>
-        !(isPause && this.#changesRanges(name, excluded)) && !(isBehind && this.#sourceRangesOf(name) > most),
+      (name) => !(isPause && this.#changesRanges(name, excluded)),
     );
     const smallestFirst = oldestFirst.toSorted((a, b) => elementsOf(a) - elementsOf(b));
     for (const [names, limit] of [
@@ -206,7 +202,7 @@ export class Renderer {
 
   #cutRanges(): void {
     this.#holdsIds = false;
-    if (this.state.cutRanges()) this.#wasDear = true;
+    if (this.state.cutRanges()) this.#hasCutRanges = true;
   }
 
   #names(): ServiceName[] {
@@ -244,7 +240,7 @@ export class Renderer {
     const progress = this.#waiting.get(name);
     for (const port of wanted) {
       if (progress?.done?.has(port.key)) continue;
-      if (this.#isFull(most) || !this.#replacePort(port, slices, progress)) {
+      if (this.#isFull(most) || !this.#replacePort(port, slices, progress, most)) {
         const done = wanted.slice(0, wanted.indexOf(port));
         if (progress !== undefined) progress.done = new Set(done.map(({ key }) => key));
         return;
@@ -262,8 +258,13 @@ export class Renderer {
     return most !== Number.POSITIVE_INFINITY && this.state.work >= most;
   }
 
-  /** @returns false if it has to wait for the list id of a Service that waits, too */
-  #replacePort(port: ServicePort, slices: readonly EndpointSlice[], progress: Progress | undefined): boolean {
+  /** @returns false if it has to wait for its source ranges, or for the list id of a Service that waits, too */
+  #replacePort(
+    port: ServicePort,
+    slices: readonly EndpointSlice[],
+    progress: Progress | undefined,
+    most: number,
+  ): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const state = this.state.families[port.family];
     if (context === undefined || state === undefined) return true;
@@ -273,7 +274,7 @@ export class Renderer {
     if (excess === undefined) {
       const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
       if (this.#holdsIds && !hasId()) this.#cutRanges();
-      if (!hasId()) return false;
+      if (!hasId() || !state.prepareSourceRanges(rules, most - this.state.work)) return false;
       state.put(rules);
       return true;
     }

@@ -16,10 +16,12 @@ import {
 /** A list in the table. */
 interface KnownList extends SourceRanges {
   number: number;
-  /** Number of frontends; 0 for a stale list. */
+  /** Number of frontends; 0 for a stale list, or one that is not whole yet. */
   users: number;
-  /** Number of its prefixes that the table still has, if it is being deleted. */
-  left: number;
+  /** Number of its prefixes that the table has: the first ones. */
+  written: number;
+  /** Whether a frontend waits for the list to become whole. */
+  isAwaited: boolean;
 }
 
 /** Maximum number of stale elements that are deleted at a time. */
@@ -32,13 +34,14 @@ const MOST_DELETED = 4000;
 const WORK_OF_RANGE = 2;
 
 /**
- * The lists of source ranges of one family, by number. A list that no frontend uses is stale: its elements
- * leave the table later, a few at a time, and the list is used again if its frontends return before.
+ * The lists of source ranges of one family, by number. A list is whole before a frontend uses it. A list that
+ * no frontend uses or waits for is stale: its elements leave the table later, a few at a time, and the list is
+ * used again if its frontends return before.
  */
 export class SourceRangeLists {
   readonly #tracker: DeltaTracker;
   readonly #lists = new Map<string, KnownList>();
-  /** The stale lists, in the order in which they became stale. */
+  /** The lists without frontends, in the order in which they lost them. */
   readonly #stale = new Set<KnownList>();
   readonly #numbers = new IdPool(FIRST_SOURCE_RANGE_LIST, 1, MOST_SOURCE_RANGE_LISTS);
 
@@ -52,10 +55,10 @@ export class SourceRangeLists {
     return this.#lists.size + this.#stale.size === 0;
   }
 
-  /** Number of elements of stale lists, which wait to be deleted. */
+  /** Number of elements of lists without frontends. */
   get stale(): number {
     let count = 0;
-    for (const { left } of this.#stale) count += left;
+    for (const { written } of this.#stale) count += written;
     return count;
   }
 
@@ -65,9 +68,25 @@ export class SourceRangeLists {
     return list && String(list.number);
   }
 
+  /**
+   * Writes a part of a list for a frontend that waits for it, unless all of it fits.
+   * @param most maximum work, as {@link DeltaTracker.work}
+   * @returns whether {@link SourceRangeLists.add} causes no more work than that
+   */
+  prepare(ranges: SourceRanges, most: number): boolean {
+    const known = this.#lists.get(ranges.id);
+    const missing = ranges.prefixes.length - (known?.written ?? 0);
+    if (missing * WORK_OF_RANGE <= most) return true;
+    const list = known ?? this.#addList(ranges);
+    this.#put(list, list.written + Math.ceil(most / WORK_OF_RANGE));
+    list.isAwaited = true;
+    return false;
+  }
+
   /** Adds a frontend. @returns the number of its list, as the value of an element */
   add(ranges: SourceRanges): string {
     const list = this.#lists.get(ranges.id) ?? this.#addList(ranges);
+    this.#put(list);
     list.users += 1;
     this.#stale.delete(list);
     return String(list.number);
@@ -81,15 +100,22 @@ export class SourceRangeLists {
     if (list.users === 0) this.#stale.add(list);
   }
 
-  /** Deletes up to {@link MOST_DELETED} elements of stale lists. */
+  /**
+   * Deletes up to {@link MOST_DELETED} elements of stale lists. A list is stale, too, if no frontend has asked
+   * for it since the last call.
+   */
   deleteStale(): void {
     let room = MOST_DELETED;
     for (const list of this.#stale) {
       if (room === 0) return;
+      if (list.isAwaited) {
+        list.isAwaited = false;
+        continue;
+      }
       // From now on, frontends with these ranges get a new list.
       if (this.#lists.get(list.id) === list) this.#lists.delete(list.id);
-      const until = Math.max(0, list.left - room);
-      room -= list.left - until;
+      const until = Math.max(0, list.written - room);
+      room -= list.written - until;
       this.#delete(list, until);
       if (until > 0) return;
       this.#stale.delete(list);
@@ -139,9 +165,9 @@ export class SourceRangeLists {
   }
 
   #addList({ id, prefixes }: SourceRanges): KnownList {
-    const list: KnownList = { id, prefixes, number: this.#take(), users: 0, left: 0 };
+    const list: KnownList = { id, prefixes, number: this.#take(), users: 0, written: 0, isAwaited: false };
     this.#lists.set(id, list);
-    this.#put(list);
+    this.#stale.add(list);
     return list;
   }
 
@@ -151,18 +177,19 @@ export class SourceRangeLists {
     return number;
   }
 
-  #put(list: KnownList): void {
-    const { number, prefixes } = list;
-    for (const prefix of prefixes)
+  /** @param until number of prefixes to have; all if absent */
+  #put(list: KnownList, until = list.prefixes.length): void {
+    const { number, prefixes, written } = list;
+    for (const prefix of prefixes.slice(written, until))
       this.#tracker.putElement(SOURCE_RANGES, sourceRangeKey(number, prefix), "", WORK_OF_RANGE);
-    list.left = prefixes.length;
+    list.written = Math.min(until, prefixes.length);
   }
 
   /** @param until number of prefixes to keep */
   #delete(list: KnownList, until: number): void {
-    for (const prefix of list.prefixes.slice(until, list.left))
+    for (const prefix of list.prefixes.slice(until, list.written))
       this.#tracker.deleteElement(SOURCE_RANGES, sourceRangeKey(list.number, prefix), 0);
-    list.left = until;
+    list.written = until;
   }
 }
 
@@ -175,5 +202,8 @@ function listsIn(sets: Table["sets"]): readonly KnownList[] {
   }
   return [...byNumber]
     .filter(([number]) => isListNumber(number))
-    .map(([number, prefixes]) => ({ id: listIdentity(prefixes), prefixes, number, users: 0, left: 0 }));
+    .map(([number, prefixes]) => ({
+      ...{ id: listIdentity(prefixes), prefixes, number },
+      ...{ users: 0, written: 0, isAwaited: false },
+    }));
 }

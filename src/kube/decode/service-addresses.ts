@@ -146,8 +146,11 @@ export function unguardedFamilies(
   texts: readonly string[],
   ranges: Service["loadBalancerSourceRanges"],
 ): Family[] {
+  const readable = ranges.ip.length + ranges.ip6.length;
+  // There may be tens of thousands, which are usually all valid.
+  if (readable === texts.length) return [];
   const unreadable = texts.filter((text) => canonicalCidr(text.trim()) === undefined);
-  const isAllUnreadable = unreadable.length > 0 && ranges.ip.length + ranges.ip6.length === 0;
+  const isAllUnreadable = unreadable.length > 0 && readable === 0;
   return FAMILIES.filter(
     (family) =>
       ranges[family].length === 0 && (isAllUnreadable || unreadable.some((text) => mayMean(family, text))),

@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { LISTS } from "../../../src/ruleset/sets.ts";
+import { LISTS, SOURCE_RANGES } from "../../../src/ruleset/sets.ts";
 import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
 import { countOperations } from "../../support/operations.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
@@ -295,7 +295,7 @@ describe("an update that may write so many elements", () => {
     expect(ids.map((id) => parseId(Number(id))?.isSticky)).toEqual([true, true, false]);
   });
 
-  test("renders one long list of source ranges, and the next when the earlier ones are deleted", () => {
+  test("writes a long list of source ranges over several updates, and only then gives it to its Service", () => {
     const fenced = (name: string, n: number, version: number) =>
       service({
         ...{ name, clusterIPs: [`10.96.2.${n}`], loadBalancerIPs: [`203.0.113.${n}`] },
@@ -309,13 +309,37 @@ describe("an update that may write so many elements", () => {
     cache.putService(fenced("a", 1, 1));
     cache.putService(fenced("b", 2, 2));
     const rendered: string[][] = [];
-    for (let version = 2; version < 7; version++) {
+    const works: number[] = [];
+    for (let version = 2; version < 10; version++) {
       cache.putService(small(version));
       for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+      works.push(renderer.state.work);
       renderer.state.committed();
       rendered.push([...renderer.rendered].map((name) => name.replace("default/", "")).sort());
     }
-    expect(rendered).toEqual([["a", "z"], ["z"], ["b", "z"], ["z"], ["z"]]);
+    expect(rendered).toEqual([["z"], ["z"], ["a", "z"], ["z"], ["z"], ["b", "z"], ["z"], ["z"]]);
+    expect(Math.max(...works)).toBeLessThan(4010);
+    expect(renderer.state.staleSourceRanges).toBe(0);
+  });
+
+  test("deletes the written part of a long list whose Service changes meanwhile", () => {
+    const fenced = (version: number) =>
+      service({
+        ...{ name: "a", clusterIPs: ["10.96.2.1"], loadBalancerIPs: ["203.0.113.1"] },
+        sourceRanges: Array.from({ length: 3000 }, (_, k) => `${20 + version}.${k >> 8}.${k & 255}.0/30`),
+      });
+    const cache = cacheOf({ services: [fenced(0)] });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    const sizes: (number | undefined)[] = [];
+    for (let version = 1; version < 8; version++) {
+      renderer.state.committed();
+      if (version < 4) cache.putService(fenced(version));
+      for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+      sizes.push(renderer.state.ruleset.ip?.sets.get(SOURCE_RANGES)?.elements.size);
+    }
+    // Two thousand of each are written. The third is completed, and then the first is deleted.
+    expect(sizes).toEqual([5000, 7000, 7000, 6000, 3000, 3000, 3000]);
     expect(renderer.state.staleSourceRanges).toBe(0);
   });
 

@@ -157,6 +157,37 @@ describe("a stale list of source ranges", () => {
   });
 });
 
+describe("prepare", () => {
+  test("writes nothing of a list that fits, and half as many prefixes of others as there may be work", () => {
+    const { lists, tracker, elements, commit } = create(A);
+    const long = list("E", 10);
+    expect([lists.prepare(long, 20), tracker.work]).toEqual([true, 0]);
+    expect([lists.prepare(long, 8), tracker.work]).toEqual([false, 8]);
+    commit();
+    expect([lists.prepare(long, 8), tracker.work]).toEqual([false, 8]);
+    commit();
+    // The last two of ten come with the frontend.
+    expect([lists.prepare(long, 8), elements().size]).toEqual([true, A.prefixes.length + 8]);
+    expect(lists.add(long)).toBe(value(2));
+    expect(elements()).toEqual(all([1, A], [2, long]));
+    expect(lists.stale).toBe(0);
+  });
+
+  test("keeps what is written for as long as it is asked for between deletions", () => {
+    const { lists, elements } = create();
+    const long = list("E", 10);
+    for (const written of [2, 4, 6]) {
+      lists.deleteStale();
+      lists.prepare(long, 4);
+      expect(elements().size).toBe(written);
+    }
+    lists.deleteStale();
+    expect(elements().size).toBe(6);
+    lists.deleteStale();
+    expect([elements().size, lists.isEmpty, lists.stale]).toEqual([0, true, 0]);
+  });
+});
+
 describe("adopt", () => {
   /** A table of the kernel in which lists have the numbers of their places. */
   const kernel = (...inOrder: readonly SourceRanges[]) => create(...inOrder).tracker.table;
