@@ -19,7 +19,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: "unit",
-          include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
+          include: ["test/unit/**/*.test.ts", "test/features/**/*.test.ts", "test/property/**/*.test.ts"],
           // Starting a process for each file would take as long as the tests themselves.
           isolate: false,
           // Vitest's defaults, 5 seconds and one second for polls, are too short for a slow machine. On a busy

@@ -1,6 +1,6 @@
 import { badArgument } from "../base/errors.ts";
+import type { Flag } from "../base/option.ts";
 import { alternatives, quoted } from "../base/text.ts";
-import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 import type { CommandResult } from "./output.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";

@@ -1,5 +1,5 @@
+import type { Flag, FlagType } from "../base/option.ts";
 import { CONFIG_FLAGS } from "../config/flags.ts";
-import type { Flag, FlagType } from "../config/option.ts";
 import { DIAGNOSTIC_CODES } from "../kube/decode/diagnostic-code.ts";
 
 /** Returns a flag that kube-proxy does not have. */

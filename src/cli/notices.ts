@@ -3,7 +3,6 @@ import type { Desired } from "../inspect/load/desired.ts";
 import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
-import { BUDGETED_FEATURES, FEATURE_BUDGETS } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import { quarantinedServices } from "../sync/quarantine-changes.ts";
 
@@ -58,10 +57,9 @@ export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state
   const quarantined = quarantinedServices(excess).map(
     ({ service, reason }) => `error: Service ${service} is quarantined and gets no rules: ${reason}`,
   );
-  const reduced = BUDGETED_FEATURES.map((feature) =>
-    quarantinedServices(state.budgets.without(feature)).map(
-      ({ service, reason }) =>
-        `warning: Service ${service} is served without ${FEATURE_BUDGETS[feature].text}: ${reason}`,
+  const reduced = state.budgets.features.map(({ name, text }) =>
+    quarantinedServices(state.budgets.without(name)).map(
+      ({ service, reason }) => `warning: Service ${service} is served without ${text}: ${reason}`,
     ),
   );
   return [quarantined, ...reduced].flatMap((notices) => [

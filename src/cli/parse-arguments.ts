@@ -1,6 +1,6 @@
 import { badArgument } from "../base/errors.ts";
+import type { Flag } from "../base/option.ts";
 import { quoted } from "../base/text.ts";
-import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 
 /** A parsed command line. */

@@ -1,8 +1,5 @@
 import { assertNever } from "../base/errors.ts";
 import type { ByFamily, Family } from "../base/family.ts";
-import { quoted } from "../base/text.ts";
-import { familyOf } from "../model/ip.ts";
-import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
 import {
   type Document,
   type FieldFlag,
@@ -11,7 +8,10 @@ import {
   type Option,
   setting,
   valid,
-} from "./option.ts";
+} from "../base/option.ts";
+import { quoted } from "../base/text.ts";
+import { familyOf } from "../model/ip.ts";
+import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
 
 /** The default port of `/healthz`. */
 export const HEALTHZ_PORT = 10_256;

@@ -1,11 +1,11 @@
 import { isMap, isScalar, isSeq, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
+import type { Document } from "../base/option.ts";
 import { isRecord, listText } from "../base/text.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
 import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
-import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";

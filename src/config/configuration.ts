@@ -1,4 +1,4 @@
-import type { Document, Field } from "./option.ts";
+import type { Document, Field } from "../base/option.ts";
 import { FIELDS, NAMED_OPTIONS, type ProxyOptions } from "./options.ts";
 
 /** Returns the value at a path such as `conntrack.min`; undefined if there is none. */

@@ -1,7 +1,7 @@
 import { _, Ajv, type ValidateFunction } from "ajv";
+import type { Document } from "../base/option.ts";
 import { VALIDATOR_OPTIONS } from "../base/schema-error.ts";
 import { FORMAT_CHECKS } from "./formats.ts";
-import type { Document } from "./option.ts";
 import { configurationSchema } from "./schema.ts";
 
 /** Compiles the schema of the configuration; in the bundle, scripts/precompile-schemas.mjs has done so. */

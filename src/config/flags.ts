@@ -1,6 +1,6 @@
+import type { Flag, FlagType, FlagValue } from "../base/option.ts";
 import { valueAt, withDefaults } from "./configuration.ts";
 import { IGNORED_FLAGS } from "./ignored-settings.ts";
-import type { Flag, FlagType, FlagValue } from "./option.ts";
 import { FIELDS } from "./options.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { parseDuration } from "../base/duration.ts";
-import { FEATURE_NAMES, parseFeature } from "../model/features.ts";
+import { FEATURE_NAMES, parseFeature } from "../features/selection.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { parsePassiveHealthCheck } from "../model/passive-health.ts";
 import { parseListenAddress, parseNodePortAddresses } from "./addresses.ts";

@@ -1,7 +1,7 @@
 import { formatDuration, parseDuration } from "../base/duration.ts";
+import type { Document, Flag, FlagType } from "../base/option.ts";
 import { valueAt } from "./configuration.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
-import type { Document, Flag, FlagType } from "./option.ts";
 
 /** A setting of kube-proxy that has no effect here: a field of the file, a flag, or both. */
 interface IgnoredSetting {

@@ -1,6 +1,23 @@
 import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
-import { type EnabledFeatures, FEATURE_NAMES, featureItems, parseFeatures } from "../model/features.ts";
+import {
+  boolean,
+  choice,
+  type Document,
+  duration,
+  type Field,
+  integer,
+  type Option,
+  optionOf,
+  overriding,
+  own,
+  setting,
+  text,
+  valid,
+} from "../base/option.ts";
+import { FEATURES } from "../features/registry.ts";
+import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selection.ts";
+import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import {
   type PassiveHealthSetting,
@@ -17,21 +34,6 @@ import {
   parseNodePortAddresses,
 } from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
-import {
-  boolean,
-  choice,
-  type Document,
-  duration,
-  type Field,
-  integer,
-  type Option,
-  optionOf,
-  overriding,
-  own,
-  setting,
-  text,
-  valid,
-} from "./option.ts";
 import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.ts";
 
 const MOST_31_BITS = 2 ** 31 - 1;
@@ -391,17 +393,8 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Maximum number of clients of a family, by Service port, whose connections are counted. */
-  maxLimitedClients: integer({
-    path: "nftProxy.maxLimitedClients",
-    between: [1, MOST_32_BITS],
-    preset: 65_536,
-    flag: own(
-      "max-limited-clients",
-      "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
-    ),
-    reload: "restart",
-  }),
+  /** The options that only one feature has. */
+  settings: Object.fromEntries(FEATURES.flatMap(({ options = {} }) => Object.entries(options))),
   maxServiceElements: integer({
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],

@@ -1,7 +1,7 @@
+import { boolean, choice, type Field, integer, setting, text } from "../base/option.ts";
 import { alternatives, quoted } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
-import { boolean, choice, type Field, integer, setting, text } from "./option.ts";
 
 /** Settings of kube-proxy modes other than nftables: a configuration as given, valid by the schema. */
 export interface ModeSettings {

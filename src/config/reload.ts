@@ -1,5 +1,5 @@
+import type { Document, ReloadEffect } from "../base/option.ts";
 import { valueAt, withValueAt } from "./configuration.ts";
-import type { Document, ReloadEffect } from "./option.ts";
 import { NAMED_OPTIONS, type NamedOption, type ProxyOptions } from "./options.ts";
 
 /** The effect of a changed configuration. */

@@ -1,9 +1,9 @@
+import type { Document } from "../base/option.ts";
 import { quoted } from "../base/text.ts";
 import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.ts";
 import { readConfiguration } from "./configuration-file.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
-import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FLAG_NAMES, isModeField, modeWarnings } from "./other-modes.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";

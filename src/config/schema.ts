@@ -1,8 +1,8 @@
 import { didYouMean, withHint } from "../base/nearest.ts";
+import type { Schema } from "../base/option.ts";
 import { formerFieldHint } from "./former-settings.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning } from "./invalid-value.ts";
-import type { Schema } from "./option.ts";
 import { FIELDS } from "./options.ts";
 
 const DESCRIPTION = [

@@ -1,6 +1,7 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { parseDuration } from "../base/duration.ts";
 import { withHint } from "../base/nearest.ts";
+import type { Document } from "../base/option.ts";
 import { describeSchemaError, joinPath } from "../base/schema-error.ts";
 import { quoted } from "../base/text.ts";
 import { parseClusterCIDRs } from "./addresses.ts";
@@ -9,7 +10,6 @@ import { compileConfigurationValidator } from "./configuration.validator.ts";
 import { FORMATS } from "./formats.ts";
 import { formerFieldHint } from "./former-settings.ts";
 import type { InvalidValue } from "./invalid-value.ts";
-import type { Document } from "./option.ts";
 
 let compiled: ValidateFunction<Document> | undefined;
 

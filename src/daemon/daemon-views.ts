@@ -4,7 +4,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { shownVanished } from "../conntrack/vanished-endpoints.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import type { DaemonState } from "../socket/daemon-protocol.ts";
+import { type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
@@ -67,7 +67,7 @@ export function daemonState(
     now: clock.now(),
     dryRun,
     options,
-    nodeContext: nodeContext.current(),
+    nodeContext: sentNodeContext(nodeContext.current()),
     objects: {
       services: cache.serviceCount,
       endpointSlices: cache.sliceCount,
@@ -125,7 +125,7 @@ export async function daemonStatus(
     counts,
     memory,
     affinityEntries: readings.affinity.entries,
-    limitedClients: readings.affinity.limitedClients,
+    countedClients: readings.affinity.countedClients,
     conntrack: { entries, capacity },
   };
 }

@@ -6,7 +6,6 @@ import type { LogFields, Logger } from "../base/logger.ts";
 import { counted, listText, listTextOf } from "../base/text.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
-import { BUDGETED_FEATURES, type BudgetedFeature, FEATURE_BUDGETS } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
 import {
@@ -56,7 +55,7 @@ export class SyncLog implements SyncSubscriber {
     else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#logQuarantine(report.quarantineChange);
-    for (const feature of BUDGETED_FEATURES) this.#logReduced(feature, report.featureChanges[feature]);
+    for (const change of report.featureChanges) this.#logReduced(change);
     this.#exclusions(report.excludedFamilies);
     this.#logConflicts(report.conflicts);
   }
@@ -105,10 +104,10 @@ export class SyncLog implements SyncSubscriber {
     this.#logPorts("released", "info", ended, released, "no longer quarantined:");
   }
 
-  #logReduced(feature: BudgetedFeature, { begun, ended }: QuarantineChange): void {
-    const without = `served without ${FEATURE_BUDGETS[feature].text}:`;
+  #logReduced({ feature, begun, ended }: SyncReport["featureChanges"][number]): void {
+    const without = `served without ${feature.text}:`;
     this.#logPorts("reduced", "warn", begun, ({ reason }) => `${without} ${reason}`, without);
-    const again = `served with ${FEATURE_BUDGETS[feature].text} again`;
+    const again = `served with ${feature.text} again`;
     this.#logPorts("restored", "info", ended, () => again, `${again}:`);
   }
 

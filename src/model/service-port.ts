@@ -1,4 +1,5 @@
 import { FAMILIES, type Family } from "../base/family.ts";
+import type { EndpointSlice } from "./endpoint-slice.ts";
 import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
 import { compareAge, hasFamily, type Service, type ServicePortSpec } from "./service.ts";
 
@@ -9,6 +10,12 @@ export interface ServicePort {
   readonly family: Family;
   readonly service: Service;
   readonly spec: ServicePortSpec;
+}
+
+/** A Service and its slices. */
+export interface ServedObjects {
+  readonly service: Service;
+  readonly slices: readonly EndpointSlice[];
 }
 
 /** A port of a Service in one family, without its names. */

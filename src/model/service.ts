@@ -1,8 +1,7 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
-import type { ClientLimits } from "./client-limits.ts";
 import type { OnRemoved } from "./connection-life.ts";
 import type { ConnectionTimeouts } from "./connection-timeouts.ts";
-import type { ServiceAnnotation } from "./features.ts";
+import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthSetting } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -41,11 +40,14 @@ export const PORT_RANGE_ADDRESSES = ["virtual", "all"] as const;
 /** One of {@link PORT_RANGE_ADDRESSES}. */
 export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
+/** The reason of the Event about an annotation of a feature that is off. */
+export const FEATURE_NOT_ENABLED = "FeatureNotEnabled";
+
 /** An annotation of a Service that has no effect. */
 export interface IgnoredAnnotation {
-  readonly annotation: ServiceAnnotation;
-  /** Whether it is invalid, or of a feature that is off. */
-  readonly cause: "invalid" | "off";
+  readonly annotation: string;
+  /** The reason of the Event: {@link FEATURE_NOT_ENABLED} if its feature is off. */
+  readonly event: string;
   /** The predicate of a sentence: `must be on or off`. */
   readonly reason: string;
   /** The behaviour instead: `it is ignored`. */
@@ -75,8 +77,8 @@ export interface Service {
   readonly scheduler?: Scheduler;
   /** From the annotation; undefined for the proxy's default. */
   readonly passiveHealthCheck?: PassiveHealthSetting;
-  /** From the annotations; undefined for none. */
-  readonly clientLimits?: ClientLimits | undefined;
+  /** What annotations of features ask for; absent for nothing. */
+  readonly features?: FeatureValues;
   /** Whether TCP connections to removed endpoints are reset; undefined for the proxy's default. */
   readonly onEndpointRemoved?: OnRemoved;
   /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
@@ -98,6 +100,12 @@ export interface Service {
 /** Whether a Service has addresses of a family. */
 export function hasFamily({ clusterIPs }: Pick<Service, "clusterIPs">, family: Family): boolean {
   return clusterIPs[family] !== "";
+}
+
+/** The Service without what its annotations of a feature ask for. */
+export function withoutFeature({ features, ...service }: Service, name: string): Service {
+  const { [name]: _, ...others } = features ?? {};
+  return Object.keys(others).length === 0 ? service : { ...service, features: others };
 }
 
 /** Whether a port of a Service has port ranges. */

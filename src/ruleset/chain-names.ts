@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { Branded } from "../base/text.ts";
-import type { ClientLimits } from "../model/client-limits.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 
@@ -38,7 +37,6 @@ export const STATIC_CHAINS = [
   "cluster-ips-check",
   "count-attempts",
   "count-answers",
-  "client-limit-refusal",
   "fast-path",
   "masquerading",
 ] as const;
@@ -86,19 +84,10 @@ export type ChooserName = Branded<"ChooserName">;
 /** The name of a chain that remembers a client's endpoint: see {@link rememberName}. */
 export type RememberName = Branded<"RememberName">;
 
-/** The name of a chain that limits clients: see {@link clientLimitName}. */
-export type ClientLimitName = Branded<"ClientLimitName">;
-
 /** The name of a chain that assigns timeouts, and of their object: `timeouts-` and their hash. */
 export type TimeoutsName = Branded<"TimeoutsName">;
 
-export type ChainName =
-  | StaticChainName
-  | BalancerName
-  | ChooserName
-  | RememberName
-  | ClientLimitName
-  | TimeoutsName;
+export type ChainName = StaticChainName | BalancerName | ChooserName | RememberName | TimeoutsName;
 
 /** How to draw an endpoint of a list. */
 export interface Draw {
@@ -156,18 +145,6 @@ export function chooserName(draw: Draw): ChooserName {
  */
 export function rememberName(seconds: number, isLocal: boolean): RememberName {
   return `remember-${isLocal ? "local-" : ""}${seconds}` as RememberName;
-}
-
-/**
- * The name of the chain with some client limits: `client-limit-100`, `client-limit-20-second-40`,
- * `client-limit-100-20-second-40`.
- */
-export function clientLimitName({ connections, rate }: ClientLimits): ClientLimitName {
-  const numbers = [
-    ...(connections === undefined ? [] : [connections]),
-    ...(rate === undefined ? [] : [rate.amount, rate.per, rate.burst]),
-  ];
-  return ["client-limit", ...numbers].join("-") as ClientLimitName;
 }
 
 /** The name of the chain that assigns timeouts and of their object. @param timeouts as text */

@@ -1,5 +1,4 @@
 import type { Family } from "../base/family.ts";
-import type { ClientLimits, RateUnit } from "../model/client-limits.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { balancerChain, chooserChain, rememberChain } from "./balancers.ts";
@@ -20,7 +19,6 @@ import { SLOT_TABLE_SIZES } from "./slot-table.ts";
 export type ChainRole =
   | { readonly kind: "static"; readonly name: StaticChainName }
   | KeptRole
-  | { readonly kind: "client-limit"; readonly limits: ClientLimits }
   | { readonly kind: "timeouts" };
 
 /** The purpose of a chain that a table keeps once it has it. */
@@ -60,9 +58,7 @@ export function chainRole(name: string): ChainRole | undefined {
   kept ??= keptChains();
   const role = kept.get(name)?.role;
   if (role !== undefined) return role;
-  if (TIMEOUTS.test(name)) return { kind: "timeouts" };
-  const limits = parseClientLimit(name);
-  return limits && { kind: "client-limit", limits };
+  return TIMEOUTS.test(name) ? { kind: "timeouts" } : undefined;
 }
 
 function keptChains(): ReadonlyMap<string, KeptChain> {
@@ -108,18 +104,3 @@ function affinityBalancers(): readonly Balancer[] {
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const TIMEOUTS = /^timeouts-[\da-f]{20}$/;
-const NUMBER = "([1-9]\\d{0,5})";
-const CLIENT_LIMIT = new RegExp(
-  `^client-limit(?=-\\d)(?:-${NUMBER})?(?:-${NUMBER}-(second|minute|hour)-${NUMBER})?$`,
-);
-
-function parseClientLimit(name: string): ClientLimits | undefined {
-  const [match, connections, amount, per, burst] = CLIENT_LIMIT.exec(name) ?? [];
-  if (match === undefined) return undefined;
-  return {
-    ...(connections !== undefined && { connections: Number(connections) }),
-    ...(per !== undefined && {
-      rate: { amount: Number(amount), per: per as RateUnit, burst: Number(burst) },
-    }),
-  };
-}

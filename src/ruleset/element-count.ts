@@ -5,7 +5,12 @@ import type { Protocol } from "../model/ids.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
-import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import {
+  type PortOfService,
+  type ServedObjects,
+  usesClusterEndpoints,
+  usesLocalEndpoints,
+} from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { WATCH_SETS } from "./sets.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
@@ -51,6 +56,8 @@ export function elementCount(
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
     count += timedCount(service);
+    for (const { budget } of context.features)
+      if (budget.amountOf({ service, slices }, context) > 0) count += service.ports.length;
     count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
     for (const spec of service.ports) {
       const port = { family, service, spec };
@@ -82,14 +89,13 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
   return { external, guarded, areRanged: hasPortRanges(service) };
 }
 
-/** Counts elements in `lists` and `client-limits`, refusals by policy, and checks of source ranges. */
+/** Counts elements in `lists`, refusals by policy, and checks of source ranges. */
 function frontendElements(
   { service, spec }: PortOfService,
   { external, guarded, areRanged }: FrontendAddresses,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
-  const limits = service.clientLimits === undefined ? 0 : 1;
-  const ofPort = 1 + limits + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+  const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
   if (!areRanged) return ofPort;
   // Explicit ports have one more element. Each dividing range may split a range in two; two lists may be
   // empty.
@@ -105,12 +111,6 @@ export function rangeCount(service: Service, context: FamilyContext): number {
   if (!hasFamily(service, context.family)) return 0;
   const ranges = service.ports.reduce((sum, spec) => sum + (spec.ranges?.length ?? 0), 0);
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
-}
-
-/** A Service and its slices. */
-export interface ServedObjects {
-  readonly service: Service;
-  readonly slices: readonly EndpointSlice[];
 }
 
 /** The number of endpoints of a Service that are watched, counted at each port. */

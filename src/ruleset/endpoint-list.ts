@@ -1,10 +1,10 @@
 import { SharedValues } from "../base/shared-values.ts";
-import type { ClientLimits } from "../model/client-limits.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { Balancer, Refusal } from "./chain-names.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { Way } from "./list-ids.ts";
+import type { PortPart } from "./node-context.ts";
 import { drawCount } from "./setting-grids.ts";
 import { slotTable } from "./slot-table.ts";
 
@@ -24,8 +24,8 @@ export interface ServicePortLists {
   readonly isSticky: boolean;
   /** Only with port ranges: the ways of connections that lead to no endpoint. */
   readonly empty?: readonly EmptyList[];
-  /** The limits of its clients; absent for none. */
-  readonly limits?: ClientLimits;
+  /** What it wants of features; absent for nothing. */
+  readonly parts?: readonly PortPart[];
   /** The timeouts of the service port's connections; absent for the node's defaults. */
   readonly timeouts?: PortTimeouts;
 }

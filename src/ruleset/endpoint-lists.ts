@@ -1,19 +1,9 @@
 import { SharedValues } from "../base/shared-values.ts";
-import type { ClientLimits } from "../model/client-limits.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
-import {
-  type Balancer,
-  balancerName,
-  type ClientLimitName,
-  chooserName,
-  clientLimitName,
-  REFUSALS,
-  rememberName,
-} from "./chain-names.ts";
+import { type Balancer, balancerName, chooserName, REFUSALS, rememberName } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
-import { clientLimitChain } from "./client-limits.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
@@ -36,11 +26,11 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
+import type { PortPart } from "./node-context.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
 import {
   AFFINITY_CHOOSERS,
   AFFINITY_TIMEOUTS,
-  CLIENT_LIMITS,
   FRONTEND_KINDS,
   type FrontendKind,
   PORTS,
@@ -65,8 +55,8 @@ interface KnownPort {
   kinds: readonly FrontendKind[];
   /** The ways without endpoints that the table has for ranges. */
   empty: readonly EmptyList[];
-  /** The chain with the limits of its clients that the table has; undefined for none. */
-  limits: ClientLimitName | undefined;
+  /** What the table has of features for it. */
+  parts: readonly PortPart[];
   /** The timeouts that the table has. */
   timeouts: PortTimeouts | undefined;
   /** The targets of programmed lists by number, unless they are sorted. */
@@ -82,6 +72,7 @@ const STICKY: ServicePortLists = { isSticky: true };
 const SORTED: Orders = {};
 const NO_IDS: EndpointIds = new Map();
 const NONE_EMPTY: readonly EmptyList[] = [];
+const NO_PORT_PARTS: readonly PortPart[] = [];
 
 /** Shares equal verdicts, to save memory. */
 const verdicts = new SharedValues<string>();
@@ -210,7 +201,7 @@ export class EndpointLists {
       programmed: NOT_STICKY,
       kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
-      limits: undefined,
+      parts: NO_PORT_PARTS,
       timeouts: undefined,
       orders: SORTED,
       endpointIds: NO_IDS,
@@ -254,7 +245,7 @@ export class EndpointLists {
     port.kinds = usedKinds(port);
     this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     const isUsed = port.users.some((users) => users > 0);
-    this.#writeLimits(port, isUsed ? port.wanted.limits : undefined);
+    this.#writeParts(port, isUsed ? (port.wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
     this.#writeTimeouts(port, isUsed ? port.wanted.timeouts : undefined);
     if (lists.isSticky) this.#writeAffinity(port.id, before.lists, lists);
     for (const name of LIST_NAMES) {
@@ -319,16 +310,19 @@ export class EndpointLists {
     port.empty = empty;
   }
 
-  #writeLimits(port: KnownPort, limits: ClientLimits | undefined): void {
-    const [before, after] = [port.limits, limits && clientLimitName(limits)];
-    if (before === after) return;
-    if (limits !== undefined && after !== undefined) {
-      this.#shared.addChain(after, () => clientLimitChain(this.#tracker.table.family, limits));
-      this.ids.countsClients(port.key);
+  #writeParts(port: KnownPort, wanted: readonly PortPart[]): void {
+    const before = port.parts;
+    if (wanted === before) return;
+    for (const { map, chain } of wanted) {
+      this.#shared.addChain(chain.name, () => chain);
+      this.#tracker.putElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
-    this.#tracker.setElement(CLIENT_LIMITS, String(port.id), after && `jump ${after}`);
-    if (before !== undefined) this.#shared.dropChain(before);
-    port.limits = after;
+    if (wanted.length > 0) this.ids.countsClients(port.key);
+    for (const { map, chain } of before) {
+      if (!wanted.some((one) => one.map === map)) this.#tracker.deleteElement(map, String(port.id));
+      this.#shared.dropChain(chain.name);
+    }
+    port.parts = wanted;
   }
 
   #writeTimeouts(port: KnownPort, wanted: PortTimeouts | undefined): void {

@@ -3,7 +3,7 @@ import { firstSorted } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { Table } from "../nft/ast/ruleset.ts";
+import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
@@ -15,7 +15,7 @@ import { flowtableOf } from "./fast-path.ts";
 import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
-import type { FamilyContext } from "./node-context.ts";
+import type { FamilyContext, RulesetPart } from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import {
   type DesiredElement,
@@ -64,11 +64,7 @@ export class FamilyState {
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
   /** The service ports that need each of these parts, even those without a frontend. */
-  readonly #users = {
-    limits: new Set<ServicePortKey>(),
-    timeouts: new Set<ServicePortKey>(),
-    sourceRanges: new Set<ServicePortKey>(),
-  };
+  readonly #users: ReadonlyMap<string, Set<ServicePortKey>>;
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -81,7 +77,8 @@ export class FamilyState {
     this.#lost,
   );
   #context: FamilyContext;
-  readonly #parts = new Set<TablePart>();
+  /** The parts of the table, and the features that it has parts of. */
+  readonly #parts = new Set<string>();
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -91,6 +88,8 @@ export class FamilyState {
     this.#sourceRanges = new SourceRangeLists(this.#tracker);
     this.#pings = context.answerPing ? new PingAnswers(this.#tracker, this.#sourceRanges) : undefined;
     this.#context = context;
+    const parts = [...PARTS_OF_SERVICES, ...context.features.map(({ name }) => name)];
+    this.#users = new Map(parts.map((part) => [part, new Set()]));
     this.setContext(context);
   }
 
@@ -133,10 +132,10 @@ export class FamilyState {
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declare("ranges", true);
     if (rules.watched.length > 0) this.#declare("watching", true);
-    for (const part of PARTS_OF_SERVICES) {
-      if (needs(rules, part)) this.#users[part].add(key);
-      else this.#users[part].delete(key);
-      if (this.#users[part].size > 0) this.#declare(part, true);
+    for (const [part, users] of this.#users) {
+      if (needs(rules, part)) users.add(key);
+      else users.delete(key);
+      if (users.size > 0) this.#declare(part, true);
     }
     this.#remember(key, before);
     this.#rules.set(key, rules);
@@ -153,7 +152,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
-    for (const part of PARTS_OF_SERVICES) this.#users[part].delete(key);
+    for (const users of this.#users.values()) users.delete(key);
     this.#release(rules, new Set());
     this.#ranges.replace(rules, undefined);
   }
@@ -169,12 +168,22 @@ export class FamilyState {
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declare("ranges", false);
     if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declare("watching", false);
-    for (const part of PARTS_OF_SERVICES) {
+    for (const [part, users] of this.#users) {
       // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
       const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
-      this.#declare(part, isUsed || this.#users[part].size > 0);
+      this.#declare(part, isUsed || users.size > 0);
     }
     return pieces.length > 0;
+  }
+
+  /** The enabled features that add something to tables. */
+  get features(): readonly RulesetPart[] {
+    return this.#context.features;
+  }
+
+  /** Whether the table has what a feature adds to it. */
+  hasPart(feature: string): boolean {
+    return this.#parts.has(feature);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -430,13 +439,13 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares or deletes the sets and chains of a part. */
-  #declare(part: TablePart, isNeeded: boolean): void {
+  /** Declares or deletes the sets and chains of a part, or of a feature. */
+  #declare(part: string, isNeeded: boolean): void {
     if (isNeeded === this.#parts.has(part)) return;
-    const { specs, chains } = TABLE_PARTS[part];
+    const { specs, chains } = this.#contentOf(part);
     if (isNeeded) this.#parts.add(part);
     else this.#parts.delete(part);
-    for (const spec of specs(this.#context)) {
+    for (const spec of specs) {
       if (isNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
@@ -447,6 +456,16 @@ export class FamilyState {
     if (part === "ranges")
       for (const name of [...this.table.chains.keys()].filter(isRangeBalancer))
         this.#tracker.deleteChain(name);
+  }
+
+  /** The sets of a part of the table, and the names of its chains. */
+  #contentOf(part: string): { readonly specs: readonly SetSpec[]; readonly chains: readonly string[] } {
+    const context = this.#context;
+    const feature = context.features.find(({ name }) => name === part);
+    if (feature !== undefined)
+      return { specs: feature.specs(context), chains: feature.chains(context).map(({ name }) => name) };
+    const { specs, chains } = TABLE_PARTS[part as TablePart];
+    return { specs: specs(context), chains };
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
@@ -470,11 +489,12 @@ function isRangeBalancer(chain: string): boolean {
 const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]);
 
 /** The parts of the table that single service ports need. */
-const PARTS_OF_SERVICES = ["limits", "timeouts", "sourceRanges"] as const satisfies readonly TablePart[];
+const PARTS_OF_SERVICES: readonly TablePart[] = ["timeouts", "sourceRanges"];
 
-function needs({ lists, frontends }: ServicePortRules, part: (typeof PARTS_OF_SERVICES)[number]): boolean {
+function needs({ lists, frontends }: ServicePortRules, part: string): boolean {
   if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-  return lists[part] !== undefined;
+  if (part === "timeouts") return lists.timeouts !== undefined;
+  return lists.parts?.some((one) => one.part === part) ?? false;
 }
 
 /** The elements of a service port that others may share, including those of its watched endpoints. */

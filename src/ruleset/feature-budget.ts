@@ -1,39 +1,19 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import { CONNECTION_TIMEOUTS_ANNOTATION, MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
-import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../model/features.ts";
+import { PORT_RANGES_ANNOTATION } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../model/passive-health.ts";
 import { hasFamily, type Service } from "../model/service.ts";
+import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { clientLimitName } from "./chain-names.ts";
-import { rangeCount, type ServedObjects, timedProtocols, watchedCount } from "./element-count.ts";
-import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { rangeCount, timedProtocols, watchedCount } from "./element-count.ts";
+import { contextOf, type FeatureBudgetParts, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
-/** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */
-interface BudgetParts {
-  /** What a Service is then served without. */
-  readonly text: string;
-  /** The topic of the note of `explain`. */
-  readonly topic: string;
-  /** The reason of the Event. */
-  readonly event: string;
-  /** What `check` names: an annotation, or the path of a field. */
-  readonly annotation?: ServiceAnnotation;
-  readonly path?: string;
-  readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
-  readonly limitOf: (context: FamilyContext) => number;
-  readonly what: string;
-  /** The name of the claim that Services with equal settings share. */
-  readonly sharedOf?: (of: ServedObjects) => string | undefined;
-  readonly without: (service: Service) => Service;
-  /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
-  readonly none?: string;
-}
-
-/** Features with a budget. A Service is served without a feature if older Services leave too little of it. */
-export const FEATURE_BUDGETS = {
-  affinity: {
+/** Budgets of what every node has. A Service is served without it if older Services leave too little. */
+const BUDGETS: readonly FeatureBudgetParts[] = [
+  {
+    name: "affinity",
     text: "session affinity",
     topic: "affinity",
     event: "SessionAffinityNotKept",
@@ -43,7 +23,8 @@ export const FEATURE_BUDGETS = {
     what: "ports with session affinity in a family",
     without: (service) => ({ ...service, affinitySeconds: 0 }),
   },
-  ranges: {
+  {
+    name: "ranges",
     text: "its port ranges",
     topic: "port ranges",
     event: "PortRangesNotServed",
@@ -53,7 +34,8 @@ export const FEATURE_BUDGETS = {
     what: "port ranges at addresses of a family (--max-port-ranges)",
     without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
   },
-  watching: {
+  {
+    name: "watching",
     text: "passive health checks",
     topic: "passive health check",
     event: "EndpointsNotWatched",
@@ -63,19 +45,8 @@ export const FEATURE_BUDGETS = {
     what: "watched endpoints in a family",
     without: (service) => ({ ...service, passiveHealthCheck: "off" }),
   },
-  limits: {
-    text: "limits of its clients",
-    topic: "client limits",
-    event: "ClientsNotLimited",
-    path: "metadata.annotations",
-    amountOf: ({ service: { clientLimits } }) => (clientLimits === undefined ? 0 : 1),
-    limitOf: ({ maxClientLimits }) => maxClientLimits,
-    what: "different client limits in a family",
-    without: (service) => ({ ...service, clientLimits: undefined }),
-    sharedOf: ({ service: { clientLimits } }) => clientLimits && clientLimitName(clientLimits),
-    none: "this node's kernel cannot count connections",
-  },
-  timeouts: {
+  {
+    name: "timeouts",
     text: "its connection timeouts",
     topic: "timeouts",
     event: "ConnectionTimeoutsNotSet",
@@ -88,12 +59,12 @@ export const FEATURE_BUDGETS = {
       `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,
     none: "this node's kernel cannot set them",
   },
-} as const satisfies Readonly<Record<string, BudgetParts>>;
+];
 
-/** One of {@link FEATURE_BUDGETS}. */
-export type BudgetedFeature = keyof typeof FEATURE_BUDGETS;
-
-export const BUDGETED_FEATURES = Object.keys(FEATURE_BUDGETS) as readonly BudgetedFeature[];
+/** These, and the budgets of the enabled features. */
+export function budgetsOf(nodeContext: NodeContext): readonly FeatureBudgetParts[] {
+  return [...BUDGETS, ...(nodeContext[0]?.features ?? []).map(({ budget }) => budget)];
+}
 
 interface ServiceClaim extends Claim {
   readonly service: Service;
@@ -101,12 +72,12 @@ interface ServiceClaim extends Claim {
 
 /** Divides a feature among Services by age, for each family. One namespace gets at most half. */
 export class FeatureBudget {
-  readonly #count: BudgetParts;
+  readonly #count: FeatureBudgetParts;
   readonly #budgets: ByFamily<AgeBudget<ServiceClaim>> = byFamily(() => new AgeBudget());
   #reasons = new PortReasons(new Map());
 
-  constructor(feature: BudgetedFeature) {
-    this.#count = FEATURE_BUDGETS[feature];
+  constructor(count: FeatureBudgetParts) {
+    this.#count = count;
   }
 
   /** The service ports served without the feature, each with the reason. A new map after each change. */

@@ -242,7 +242,7 @@ export class ListIds {
   }
 
   /**
-   * Former ids of service ports with session affinity or client limits. They are given only if no others
+   * Former ids of service ports whose clients the kernel remembers. They are given only if no others
    * are left: the kernel may still have entries of clients for them.
    */
   get held(): ReadonlySet<number> {

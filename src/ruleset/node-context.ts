@@ -4,7 +4,10 @@ import type { NodePortAddresses } from "../model/node.ts";
 import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
+import type { ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { Place } from "../model/topology.ts";
+import type { Rule } from "../nft/ast/json.ts";
+import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
 import { roundedAffinitySeconds } from "./setting-grids.ts";
 
 /** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
@@ -51,8 +54,6 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Whether addresses of Services with endpoints answer echo requests. */
   readonly answerPing: boolean;
-  /** Maximum number of clients, by service port, whose connections are counted. */
-  readonly maxLimitedClients: number;
   /** Whether tables always have the rules that reset clients; otherwise only while an endpoint needs them. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
@@ -71,11 +72,81 @@ export interface FamilyContext {
   readonly maxPortRanges: number;
   /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
   readonly maxWatchedEndpoints: number;
+  /** The enabled features that add something to tables. */
+  readonly features: readonly RulesetPart[];
+  /** The names of enabled features that nft or the kernel lacks. */
+  readonly lacking: readonly string[];
+  /** The options that only one feature has, by name. */
+  readonly settings: Readonly<Record<string, number>>;
+}
+
+/** What a feature adds to a table, while a service port wants it. */
+export interface RulesetPart {
+  /** The name of the feature. */
+  readonly name: string;
+  readonly specs: (context: FamilyContext) => readonly SetSpec[];
+  readonly chains: (context: FamilyContext) => readonly Chain[];
   /**
-   * Maximum number of different client limits in this family; one namespace may have half of them. 0 if the
-   * kernel cannot count connections.
+   * Rules for packets with the id of a list or external way in the register, before these are balanced.
+   * Source ranges allow these packets.
    */
-  readonly maxClientLimits: number;
+  readonly beforeBalancing: readonly Rule[];
+  /** Whether a chain may be that of a service port, by its name. */
+  readonly isChainOfPort: (name: string) => boolean;
+  /** What a service port wants of it; undefined for nothing. Equal ones are the same object. */
+  readonly partOf: (port: ServicePort, context: FamilyContext) => PortPart | undefined;
+  /**
+   * The sets that packets fill with clients by service port id, with words for the status page. Nobody else
+   * gets such an id while the kernel has clients of it.
+   */
+  readonly clientSets: Readonly<Record<string, string>>;
+  readonly budget: FeatureBudgetParts;
+  readonly needs: FeatureNeeds;
+}
+
+/** What a service port wants of a feature: a chain, and an element with its id that leads there. */
+export interface PortPart {
+  /** The name of the feature. */
+  readonly part: string;
+  /** A map of service port ids to verdicts. */
+  readonly map: string;
+  /** Shared by all service ports that want the same. */
+  readonly chain: Chain;
+  /** Whether it refuses some connections of clients that are served otherwise. */
+  readonly refusesClients: boolean;
+}
+
+/** What a feature needs of nft and the kernel. */
+export interface FeatureNeeds {
+  readonly name: string;
+  /** How to get it, in one sentence. */
+  readonly hint: string;
+  /** What happens without it, after "the feature ... has no effect: ". */
+  readonly consequence: string;
+  /** A chain of a service port that needs it. */
+  readonly sample: () => Chain;
+}
+
+/** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */
+export interface FeatureBudgetParts {
+  readonly name: string;
+  /** What a Service is then served without. */
+  readonly text: string;
+  /** The topic of the note of `explain`. */
+  readonly topic: string;
+  /** The reason of the Event. */
+  readonly event: string;
+  /** What `check` names: an annotation, or the path of a field. */
+  readonly annotation?: string;
+  readonly path?: string;
+  readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
+  readonly limitOf: (context: FamilyContext) => number;
+  readonly what: string;
+  /** The name of the claim that Services with equal settings share. */
+  readonly sharedOf?: (of: ServedObjects) => string | undefined;
+  readonly without: (service: Service) => Service;
+  /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
+  readonly none?: string;
 }
 
 /** Everything else that rules depend on: one entry for each programmed family. */

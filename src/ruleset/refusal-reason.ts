@@ -5,7 +5,7 @@ import {
   parseInterval,
 } from "../base/address-interval.ts";
 import { lowerBound } from "../base/first-sorted.ts";
-import type { ClientLimits } from "../model/client-limits.ts";
+import type { Branded } from "../base/text.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./family-state.ts";
 import { refusalAt } from "./programmed-frontend.ts";
@@ -16,10 +16,13 @@ export type RefusalReason =
   | "no-endpoints"
   | "no-local-endpoints"
   | "source-ranges"
-  | "client-limits"
   | "unserved-port"
   | "no-service"
-  | "served";
+  | "served"
+  | FeatureRefusal;
+
+/** The name of a feature that refuses some connections of clients that are served otherwise. */
+export type FeatureRefusal = Branded<"FeatureRefusal">;
 
 /** The owner of a refused destination and the current reason of the refusal. */
 export interface RefusedFrontend {
@@ -70,13 +73,14 @@ export function refusedFrontend(
   const reason = reasonAt(state, found.key);
   const isForbidden = reason === "source-ranges" && !allowed.allows(found.port, client);
   const isServed = reason === "served" || reason === "source-ranges";
-  const isLimited = isServed && !isForbidden && limitsAt(state, found.port) !== undefined;
-  return { port: found.port, reason: isLimited ? "client-limits" : reason };
+  const by = isServed && !isForbidden ? refusingFeature(state, found.port) : undefined;
+  return { port: found.port, reason: by ?? reason };
 }
 
-/** The limits of a service port's clients; undefined for none. */
-export function limitsAt(state: FamilyState, { key }: Pick<ServicePort, "key">): ClientLimits | undefined {
-  return state.servicePortRules(key)?.lists.limits;
+/** The feature that refuses some clients of a service port; undefined if none does. */
+function refusingFeature(state: FamilyState, { key }: ServicePort): FeatureRefusal | undefined {
+  const parts = state.servicePortRules(key)?.lists.parts;
+  return parts?.find(({ refusesClients }) => refusesClients)?.part as FeatureRefusal | undefined;
 }
 
 /** Why the rules refuse connections to a Service port's frontend. Source ranges refuse only some clients. */

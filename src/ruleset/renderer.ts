@@ -258,7 +258,7 @@ export class Renderer {
     return most !== Number.POSITIVE_INFINITY && this.state.work >= most;
   }
 
-  /** @returns false if it has to wait for its source ranges, or for the list id of a Service that waits, too */
+  /** @returns false if it has to wait for source ranges, or for the list id of a Service that waits, too */
   #replacePort(
     port: ServicePort,
     slices: readonly EndpointSlice[],

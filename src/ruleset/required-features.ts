@@ -7,12 +7,11 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
-import { clientLimitChain, clientLimitRefusal } from "./client-limits.ts";
 import { timeoutsFor } from "./connection-timeouts.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
-import type { FamilyContext } from "./node-context.ts";
-import { LISTS, limitSpecs, setSpecs, sourceRangesSpecs } from "./sets.ts";
+import type { FamilyContext, RulesetPart } from "./node-context.ts";
+import { LISTS, setSpecs, sourceRangesSpecs } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** A feature of nft and the kernel that our transactions need. */
@@ -57,8 +56,6 @@ const CONTEXT: FamilyContext = {
   refusalLogSize: 0,
   // Needs only features that verdict maps and dnat need, too.
   answerPing: false,
-  // Not required: see clientLimitFeatures.
-  maxLimitedClients: 1,
   // Needs only features that reject and sets with timeouts need, too.
   resetVanished: false,
   // Not required: see fastPathFeature.
@@ -69,7 +66,10 @@ const CONTEXT: FamilyContext = {
   maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
   maxWatchedEndpoints: 0,
-  maxClientLimits: 0,
+  // Not required: see partFeatures.
+  features: [],
+  lacking: [],
+  settings: {},
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
@@ -151,25 +151,24 @@ export function timeoutFeatures(): RequiredFeatures {
   return { whole, features: [{ name: "connection timeouts", hint, transaction: whole }] };
 }
 
-/** The features for client limits. The daemon works without them if the kernel lacks them. */
-export function clientLimitFeatures(): RequiredFeatures {
-  const { family } = CONTEXT;
-  const limited = clientLimitChain(family, { connections: 1 });
-  const base = staticChains(CONTEXT).find(({ name }) => name === "nat-prerouting");
+/** What a feature needs. The daemon works without it if nft or the kernel lacks this. */
+export function partFeatures(part: RulesetPart): RequiredFeatures {
+  const { name, hint, sample } = part.needs;
+  const base = staticChains(CONTEXT).find((chain) => chain.name === "nat-prerouting");
+  const own = sample();
   const chains: Chain[] = [
-    clientLimitRefusal(CONTEXT),
-    limited,
-    { name: "nat-prerouting", ...base, rules: [[{ jump: { target: limited.name } }]] },
+    ...part.chains(CONTEXT),
+    own,
+    { ...base, name: "nat-prerouting", rules: [[{ jump: { target: own.name } }]] },
   ];
-  const specs = limitSpecs({ family, maxLimitedClients: 1 });
   const whole = created({
-    ...{ family, name: PROBE_TABLE },
-    sets: new Map(specs.map((spec) => [spec.name, { spec, elements: new Map() }])),
+    ...{ family: CONTEXT.family, name: PROBE_TABLE },
+    sets: new Map(
+      part.specs(CONTEXT).map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]),
+    ),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
   });
-  const hint =
-    "load or build the kernel modules nft_connlimit and nft_limit (CONFIG_NFT_CONNLIMIT, CONFIG_NFT_LIMIT)";
-  return { whole, features: [{ name: "limits of connections in sets", hint, transaction: whole }] };
+  return { whole, features: [{ name, hint, transaction: whole }] };
 }
 
 /** A table with everything that Services can need. */

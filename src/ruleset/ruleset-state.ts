@@ -23,13 +23,14 @@ interface AdoptOptions {
 export class RulesetState {
   readonly families: Readonly<Partial<Record<Family, FamilyState>>>;
   /** Decides which Services are served, and with which features. */
-  readonly budgets = new SharedBudgets();
+  readonly budgets: SharedBudgets;
 
   /**
    * @param nodeContext one entry for each programmed family
    * @param idsOf the state whose list ids to start with; none if absent
    */
   constructor(nodeContext: NodeContext, idsOf?: RulesetState) {
+    this.budgets = new SharedBudgets(nodeContext);
     this.families = Object.fromEntries(
       nodeContext.map((context) => [
         context.family,

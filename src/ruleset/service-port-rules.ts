@@ -73,18 +73,18 @@ export function renderServicePort(
   });
   const { ranges = NONE } = port.spec;
   const isRanged = ranges.length > 0;
-  const { clientLimits: limits } = service;
+  const parts = context.features.flatMap((feature) => feature.partOf(port, context) ?? []);
   const timeouts = portTimeouts(port, context);
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
     ranges: rangeFrontends(service, ranges, ofAddresses),
     lists:
-      isRanged || limits !== undefined || timeouts !== undefined
+      isRanged || parts.length > 0 || timeouts !== undefined
         ? {
             ...lists,
             ...(isRanged && { empty: emptyLists(port, choice) }),
-            ...(limits && { limits }),
+            ...(parts.length > 0 && { parts }),
             ...(timeouts && { timeouts }),
           }
         : lists,

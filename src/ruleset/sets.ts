@@ -40,12 +40,6 @@ export const NODEPORT_IPS = "nodeport-ips";
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 /** Client and frontend of each connection that was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
-/** Service port id to the chain that limits its clients. */
-export const CLIENT_LIMITS = "client-limits";
-/** Service port id, limit and client of each connection that counts; filled by packets. */
-export const CLIENT_CONNECTIONS = "client-connections";
-/** Service port id, rate and client with new connections; filled by packets. */
-export const CLIENT_RATES = "client-rates";
 /** TCP endpoints (address and port) that recently left every EndpointSlice, or terminate for too long. */
 export const VANISHED = "vanished";
 
@@ -95,9 +89,6 @@ export type SetName =
   | typeof REFUSED
   | typeof VANISHED
   | WatchSetName
-  | typeof CLIENT_LIMITS
-  | typeof CLIENT_CONNECTIONS
-  | typeof CLIENT_RATES
   | typeof TIMEOUTS;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
@@ -180,17 +171,18 @@ const FRONTEND_SETS: ReadonlySet<string> = new Set([
   NO_ENDPOINTS,
   RANGES.explicitPorts,
 ]);
-const LIST_SETS: ReadonlySet<string> = new Set([
-  ...FRONTEND_KINDS.flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
-  AFFINITY_IDS,
-  AFFINITY_CHOOSERS,
-  AFFINITY_TIMEOUTS,
-  AFFINITY,
-  RANGES.refusals,
-  CLIENT_LIMITS,
-  CLIENT_CONNECTIONS,
-  CLIENT_RATES,
-  TIMEOUTS,
+const OTHER_SETS: ReadonlySet<string> = new Set([
+  ...FRONTEND_SETS,
+  ...FRONTEND_KINDS.map(({ hairpins }) => hairpins),
+  PORT_PROTOCOLS,
+  CLUSTER_IPS,
+  NODEPORT_IPS,
+  PING_IPS,
+  PING_SOURCE_RANGE_LISTS,
+  SOURCE_RANGES,
+  REFUSED,
+  VANISHED,
+  ...WATCH_SETS,
 ]);
 
 /** Whether a set or map is keyed by frontends. */
@@ -198,9 +190,11 @@ export function isOfFrontends(set: string): boolean {
   return FRONTEND_SETS.has(set);
 }
 
-/** Whether the keys of a map begin with the id of a service port, list or endpoint. */
+/**
+ * Whether the keys of a map begin with the id of a service port, list or endpoint. Those of features do.
+ */
 export function isOfLists(set: string): boolean {
-  return LIST_SETS.has(set);
+  return !OTHER_SETS.has(set);
 }
 
 /** The declaration of one of our sets or maps. */
@@ -291,23 +285,6 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
 export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   return WATCH_SETS.map((name) => ({ ...PLAIN, name, key: [address, "inet_service"], counter: true }));
-}
-
-/**
- * The sets and maps of one family that exist while a Service has client limits. The first dynamic set
- * allows no timeouts: the kernel deletes its elements when their connections have ended.
- */
-export function limitSpecs({
-  family,
-  maxLimitedClients: size,
-}: Pick<FamilyContext, "family" | "maxLimitedClients">): NamedSetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  const key: DataType[] = ["classid", "integer", address];
-  return [
-    { ...PLAIN, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },
-    { ...PLAIN, name: CLIENT_CONNECTIONS, key, dynamic: true, untimed: true, size },
-    { ...PLAIN, name: CLIENT_RATES, key, dynamic: true, size },
-  ];
 }
 
 /** The map of one family that exists while a service port has timeouts. */

@@ -3,12 +3,12 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import type { Excess } from "../model/service-budget.ts";
-import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
+import { type ServedObjects, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { elementCount, ownExcess, type ServedObjects } from "./element-count.ts";
-import { BUDGETED_FEATURES, type BudgetedFeature, FeatureBudget } from "./feature-budget.ts";
-import type { NodeContext } from "./node-context.ts";
-import type { PortReasons } from "./port-reasons.ts";
+import { elementCount, ownExcess } from "./element-count.ts";
+import { budgetsOf, FeatureBudget } from "./feature-budget.ts";
+import type { FeatureBudgetParts, NodeContext } from "./node-context.ts";
+import { PortReasons } from "./port-reasons.ts";
 
 /** A Service and its slices when their elements were counted. */
 type Counted = Claim & ServedObjects;
@@ -18,21 +18,27 @@ type Counted = Claim & ServedObjects;
  * Shared resources are elements in the kernel, list ids of session affinity, and port ranges. They go to
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
- * loses its ranges; without enough watched endpoints, its passive health checks; without enough chains of
- * limits, the limits of its clients; without enough lists of timeouts, its own timeouts.
+ * loses its ranges; without enough watched endpoints, its passive health checks; without enough lists of
+ * timeouts, its own timeouts. Enabled features have budgets of their own.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.
  */
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
-  readonly #features = Object.fromEntries(
-    BUDGETED_FEATURES.map((feature) => [feature, new FeatureBudget(feature)]),
-  ) as Readonly<Record<BudgetedFeature, FeatureBudget>>;
+  /** By name. */
+  readonly #features: ReadonlyMap<string, FeatureBudget>;
   /** The Services that exceed their own budget. */
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
   /** The Services counted since the last decision. */
   readonly #counted = new Set<ServiceName>();
+  /** The budgets besides that of elements. */
+  readonly features: readonly FeatureBudgetParts[];
+
+  constructor(nodeContext: NodeContext) {
+    this.features = budgetsOf(nodeContext);
+    this.#features = new Map(this.features.map((parts) => [parts.name, new FeatureBudget(parts)]));
+  }
 
   /**
    * Counts a Service. Call {@link SharedBudgets.decide} afterwards.
@@ -64,11 +70,9 @@ export class SharedBudgets {
     const { maxElements: all, maxNamespaceElements: namespace } = nodeContext[0] ?? NO_LIMITS;
     const changed = new Set(this.#elements.decide({ all, namespace }));
     for (const name of changed) this.#counted.add(name);
-    for (const feature of BUDGETED_FEATURES) {
-      const objectsOf = (name: ServiceName) => this.#claimServed(name);
-      for (const name of this.#features[feature].decide(this.#counted, objectsOf, nodeContext))
-        changed.add(name);
-    }
+    const objectsOf = (name: ServiceName) => this.#claimServed(name);
+    for (const feature of this.#features.values())
+      for (const name of feature.decide(this.#counted, objectsOf, nodeContext)) changed.add(name);
     this.#counted.clear();
     return changed;
   }
@@ -95,8 +99,8 @@ export class SharedBudgets {
   }
 
   /** The service ports served without a feature, each with the reason. A new map after each change. */
-  without(feature: BudgetedFeature): PortReasons {
-    return this.#features[feature].reasons;
+  without(feature: string): PortReasons {
+    return this.#features.get(feature)?.reasons ?? NONE;
   }
 
   /** A Service that is not served, as it was counted; undefined if it is served. */
@@ -113,13 +117,10 @@ export class SharedBudgets {
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
-    if (BUDGETED_FEATURES.every((feature) => this.#features[feature].isEnough))
-      return servicePortsOf(service);
+    const features = [...this.#features.values()];
+    if (features.every(({ isEnough }) => isEnough)) return servicePortsOf(service);
     return FAMILIES.flatMap((family) => {
-      const served = BUDGETED_FEATURES.reduce(
-        (one, feature) => this.#features[feature].served(one, family),
-        service,
-      );
+      const served = features.reduce((one, feature) => feature.served(one, family), service);
       return servicePortsOf(served).filter((port) => port.family === family);
     });
   }
@@ -135,6 +136,8 @@ export interface Served {
   readonly ports: readonly ServicePort[];
   readonly slices: readonly EndpointSlice[];
 }
+
+const NONE = new PortReasons(new Map());
 
 /** For a node that programs no family. */
 const NO_LIMITS = { maxElements: Number.POSITIVE_INFINITY, maxNamespaceElements: Number.POSITIVE_INFINITY };

@@ -1,5 +1,4 @@
 import type { Chain } from "../nft/ast/ruleset.ts";
-import type { ChainName } from "./chain-names.ts";
 import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
@@ -16,7 +15,7 @@ export class SharedObjects {
   }
 
   /** Adds a user of a chain. @param made returns the chain, for the first user */
-  addChain(name: ChainName, made: () => Chain): void {
+  addChain(name: string, made: () => Chain): void {
     if (this.#tracker.table.chains.has(name)) this.#addUser(`chain ${name}`);
     else this.#tracker.putChain(made());
   }
@@ -37,7 +36,7 @@ export class SharedObjects {
   }
 
   /** Removes a user of a chain, and the chain with the last user. */
-  dropChain(name: ChainName): void {
+  dropChain(name: string): void {
     if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
   }
 

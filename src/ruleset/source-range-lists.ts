@@ -34,9 +34,9 @@ const MOST_DELETED = 4000;
 const WORK_OF_RANGE = 2;
 
 /**
- * The lists of source ranges of one family, by number. A list is whole before a frontend uses it. A list that
- * no frontend uses or waits for is stale: its elements leave the table later, a few at a time, and the list is
- * used again if its frontends return before.
+ * The lists of source ranges of one family, by number. A list is whole before a frontend uses it. One that no
+ * frontend uses or waits for is stale: its elements leave the table later, a few at a time, and it is used
+ * again if its frontends return before.
  */
 export class SourceRangeLists {
   readonly #tracker: DeltaTracker;
@@ -101,8 +101,8 @@ export class SourceRangeLists {
   }
 
   /**
-   * Deletes up to {@link MOST_DELETED} elements of stale lists. A list is stale, too, if no frontend has asked
-   * for it since the last call.
+   * Deletes up to {@link MOST_DELETED} elements of stale lists. A list that is not whole is stale, too, if no
+   * frontend has asked for it since the last call.
    */
   deleteStale(): void {
     let room = MOST_DELETED;

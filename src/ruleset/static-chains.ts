@@ -10,6 +10,7 @@ import {
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { PING_CHECKS, pingChains, pingChecks, pingRules } from "./answer-ping.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
@@ -20,7 +21,6 @@ import {
   REJECT_CHAIN,
   type StaticChain,
 } from "./chain-names.ts";
-import { CHECK_CLIENT_LIMITS, CLIENT_LIMIT_REFUSAL, clientLimitRefusal } from "./client-limits.ts";
 import { TO_TIMEOUTS } from "./connection-timeouts.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
@@ -42,7 +42,6 @@ import {
   CLUSTER_IPS,
   FRONTEND_KINDS,
   type FrontendKind,
-  limitSpecs,
   type NamedSetSpec,
   NO_ENDPOINTS,
   NODEPORT_IPS,
@@ -59,7 +58,7 @@ import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts
 
 /**
  * The sets and chains that a table has only while Services need them: for source ranges, port ranges, watched
- * endpoints, client limits, connection timeouts, and endpoints whose connections are reset.
+ * endpoints, connection timeouts, and endpoints whose connections are reset. Features have their own.
  */
 export const TABLE_PARTS = {
   sourceRanges: {
@@ -73,7 +72,6 @@ export const TABLE_PARTS = {
   },
   ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
   watching: { specs: watchSpecs, chains: [COUNT_ATTEMPTS, COUNT_ANSWERS] },
-  limits: { specs: limitSpecs, chains: [CLIENT_LIMIT_REFUSAL] },
   timeouts: { specs: () => [TIMEOUTS_SPEC], chains: [] },
   resets: { specs: vanishedSpecs, chains: RESET_CHAINS },
 } as const satisfies Readonly<
@@ -86,13 +84,13 @@ export const TABLE_PARTS = {
 /** The name of one of {@link TABLE_PARTS}. */
 export type TablePart = keyof typeof TABLE_PARTS;
 
-const NO_PARTS: ReadonlySet<TablePart> = new Set();
+const NO_PARTS: ReadonlySet<string> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
- * @param parts the parts that the table has
+ * @param parts the parts that the table has, and the features
  */
-export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChain[] {
+export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
   const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];
   const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
   const watchContext = { ...context, isWatching: parts.has("watching") };
@@ -100,7 +98,7 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChai
     ...baseChains(watchContext),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
-    ...(parts.has("limits") ? [clientLimitRefusal(context)] : []),
+    ...context.features.flatMap((feature) => (parts.has(feature.name) ? feature.chains(context) : [])),
     ...pingChains(context),
     ...(parts.has("sourceRanges") ? pingChecks(context) : []),
     {
@@ -122,11 +120,13 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): StaticChai
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<TablePart>): StaticChain[] {
+function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
-  const limits = parts.has("limits") ? [CHECK_CLIENT_LIMITS] : [];
+  const ofFeatures = context.features.flatMap(({ name, beforeBalancing }) =>
+    parts.has(name) ? beforeBalancing : [],
+  );
   const areGuarded = parts.has("sourceRanges");
-  const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...limits];
+  const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...ofFeatures];
   return [
     {
       name: balancing,
@@ -134,7 +134,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
         ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
         ...(parts.has("timeouts") ? [TO_TIMEOUTS] : []),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
-        ...limits,
+        ...ofFeatures,
         [toBalancer(kind)],
       ],
     },
@@ -226,7 +226,7 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
 
 /**
  * The policy "Cluster" masquerades, so that answers come back through this node.
- * @param checks of source ranges, then of client limits: forbidden clients are not counted
+ * @param checks of source ranges, then of features: forbidden clients are not counted
  */
 function externalRules(context: FamilyContext, kind: FrontendKind, checks: readonly Rule[]): Rule[] {
   return [

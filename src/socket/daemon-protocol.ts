@@ -1,6 +1,7 @@
 import type { ProxyOptions } from "../config/options.ts";
 import type { DrainingEndpoint } from "../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../conntrack/vanished-endpoints.ts";
+import { FEATURES } from "../features/registry.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { SeenRefusal } from "../kernel/refused-set.ts";
@@ -11,7 +12,7 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { EjectedEndpoint } from "../model/passive-health.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table, TimeoutPolicy } from "../nft/ast/ruleset.ts";
-import type { NodeContext } from "../ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../ruleset/node-context.ts";
 
 /**
  * The protocol between a running daemon and the other commands: HTTP GET over a Unix socket (mode 0600;
@@ -148,7 +149,7 @@ export interface DaemonState {
   /** Whether it applies nothing. */
   readonly dryRun: boolean;
   readonly options: ProxyOptions;
-  readonly nodeContext: NodeContext;
+  readonly nodeContext: SentNodeContext;
   readonly objects: DaemonObjectCounts;
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly sync: DaemonSyncState;
@@ -185,4 +186,26 @@ export interface DaemonSyncState {
   readonly pendingSince?: number | undefined;
   /** Why the last sync failed; absent after a success. */
   readonly problem?: string | undefined;
+}
+
+/** A node context with the names of features. Daemons before features had names omit the last three. */
+export type SentNodeContext = readonly (Omit<FamilyContext, Named> &
+  Partial<Pick<FamilyContext, "lacking" | "settings">> & { readonly features?: readonly string[] })[];
+
+type Named = "features" | "lacking" | "settings";
+
+/** A node context as the daemon sends it. */
+export function sentNodeContext(nodeContext: NodeContext): SentNodeContext {
+  return nodeContext.map((context) => ({ ...context, features: context.features.map(({ name }) => name) }));
+}
+
+/** The node context that a daemon has sent. */
+export function receivedNodeContext(sent: SentNodeContext): NodeContext {
+  return sent.map(({ features, ...context }) => ({
+    ...{ lacking: [], settings: {} },
+    ...context,
+    features: FEATURES.flatMap(({ name, ruleset }) =>
+      ruleset === undefined || features?.includes(name) === false ? [] : [ruleset],
+    ),
+  }));
 }

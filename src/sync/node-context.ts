@@ -1,11 +1,10 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { FEATURES } from "../features/registry.ts";
 import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
-import { MOST_CLIENT_LIMITS } from "../model/client-limits.ts";
 import { nodeTimeouts } from "../model/connection-timeouts.ts";
-import type { FeatureName } from "../model/features.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -36,8 +35,11 @@ export function nodeContextOf(
   apiServers: readonly ServerAddress[] = [],
 ): NodeContext {
   const { node } = cache;
-  const isAvailable = (feature: FeatureName) =>
+  const isAvailable = (feature: string) =>
     options.features[feature] !== undefined && !options.lacking?.includes(feature);
+  const features = FEATURES.flatMap(({ name, ruleset }) =>
+    ruleset !== undefined && options.features[name] !== undefined ? [ruleset] : [],
+  );
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
     const nodeAddress = primaryAddress(options, node.addresses[family], family);
     return {
@@ -59,7 +61,6 @@ export function nodeContextOf(
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       refusalLogSize: options.refusalLogSize,
       answerPing: options.answerPing,
-      maxLimitedClients: options.maxLimitedClients,
       resetVanished: options.resetVanished,
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
@@ -70,7 +71,9 @@ export function nodeContextOf(
       maxServicePortRanges: options.maxServicePortRanges,
       maxPortRanges: options.maxPortRanges,
       maxWatchedEndpoints: MOST_WATCHED,
-      maxClientLimits: isAvailable("client-limits") ? MOST_CLIENT_LIMITS : 0,
+      features,
+      lacking: options.lacking ?? [],
+      settings: options.settings,
     };
   });
 }

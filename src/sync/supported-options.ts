@@ -1,11 +1,11 @@
 import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { FEATURES } from "../features/registry.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
-import type { FeatureName } from "../model/features.ts";
 import {
-  clientLimitFeatures,
   fastPathFeatures,
+  partFeatures,
   type RequiredFeatures,
   requiredFeatures,
   timeoutFeatures,
@@ -13,7 +13,8 @@ import {
 
 /** An option that has no effect, because nft or the kernel lacks what it needs. */
 export interface UnsupportedOption {
-  readonly name: "fast-path" | Extract<FeatureName, "connection-timeouts" | "client-limits">;
+  /** `fast-path`, or the name of a feature. */
+  readonly name: string;
   /** Names the part of nft or the kernel that is missing. */
   readonly missing: AppError;
   /** `--fast-path has no effect: no connection takes the fast path`. */
@@ -38,12 +39,18 @@ const OPTIONAL: readonly OptionalFeature[] = [
     features: timeoutFeatures,
     consequence: "the feature connection-timeouts has no effect: Services use the node's timeouts",
   },
-  {
-    name: "client-limits",
-    isWanted: ({ features }) => features["client-limits"] !== undefined,
-    features: clientLimitFeatures,
-    consequence: "the feature client-limits has no effect: clients of Services have no limits",
-  },
+  ...FEATURES.flatMap(({ ruleset }): readonly OptionalFeature[] => {
+    if (ruleset === undefined) return [];
+    const { name, needs } = ruleset;
+    return [
+      {
+        name,
+        isWanted: ({ features }) => features[name] !== undefined,
+        features: () => partFeatures(ruleset),
+        consequence: `the feature ${name} has no effect: ${needs.consequence}`,
+      },
+    ];
+  }),
 ];
 
 /**
@@ -76,7 +83,7 @@ export async function unsupportedOptions(nft: Nft, options: ProxyOptions): Promi
 /** Options, and the enabled features that do not work on this node. */
 export interface SupportedOptions extends ProxyOptions {
   /** These stay enabled, so that `explain` says that the kernel lacks them, and not that they are off. */
-  readonly lacking?: readonly FeatureName[];
+  readonly lacking?: readonly string[];
 }
 
 /** Returns the options with everything disabled that this node does not support. */

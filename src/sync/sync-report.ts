@@ -3,9 +3,8 @@ import { counted } from "../base/text.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
-import { BUDGETED_FEATURES, type BudgetedFeature } from "../ruleset/feature-budget.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
-import type { NodeContext } from "../ruleset/node-context.ts";
+import type { FeatureBudgetParts, NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ChangeTriggerTime } from "./change-tracker.ts";
 import { type Quarantine, type QuarantineChange, quarantineChanges } from "./quarantine-changes.ts";
@@ -80,9 +79,14 @@ export interface SyncReport
   readonly conflicts: ConflictChanges;
   readonly quarantineChange: QuarantineChange;
   /** Service ports that started or stopped being served without a feature that they ask for. */
-  readonly featureChanges: Readonly<Record<BudgetedFeature, QuarantineChange>>;
+  readonly featureChanges: readonly FeatureChange[];
   /** Every family without tables because the kernel refuses these, with its reason. */
   readonly excludedFamilies: ReadonlyMap<Family, string>;
+}
+
+/** The service ports that started or stopped being served without a feature. */
+interface FeatureChange extends QuarantineChange {
+  readonly feature: FeatureBudgetParts;
 }
 
 /** A sync that did not succeed and will be retried. Times are milliseconds since 1970. */
@@ -115,7 +119,12 @@ export function syncReports(): (
   times: SyncTimes,
 ) => SyncReport {
   const quarantineChange = quarantineChanges();
-  const features = BUDGETED_FEATURES.map((feature) => [feature, quarantineChanges()] as const);
+  const changesOf = new Map<string, ReturnType<typeof quarantineChanges>>();
+  const featureChange = (feature: FeatureBudgetParts, { budgets }: RulesetState): FeatureChange => {
+    const changes = changesOf.get(feature.name) ?? quarantineChanges();
+    changesOf.set(feature.name, changes);
+    return { feature, ...changes(budgets.without(feature.name)) };
+  };
   return (outcome, { state, quarantined, excludedFamilies }, times) => {
     const { kind, reason, rendered, waiting, deltas, applied, unreadable, refused } = outcome;
     return {
@@ -123,9 +132,7 @@ export function syncReports(): (
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: quarantineChange(quarantined, refused),
-      featureChanges: Object.fromEntries(
-        features.map(([feature, changes]) => [feature, changes(state.budgets.without(feature))]),
-      ) as Record<BudgetedFeature, QuarantineChange>,
+      featureChanges: state.budgets.features.map((feature) => featureChange(feature, state)),
     };
   };
 }

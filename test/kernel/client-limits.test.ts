@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
+import { CLIENT_CONNECTIONS, CLIENT_RATES, rules } from "../../src/features/client-limits/rules.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
 import { readRefusals } from "../../src/kernel/refused-set.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
-import type { ClientLimits } from "../../src/model/client-limits.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
-import { clientLimitFeatures } from "../../src/ruleset/required-features.ts";
-import { CLIENT_CONNECTIONS, CLIENT_RATES, LISTS } from "../../src/ruleset/sets.ts";
+import { partFeatures } from "../../src/ruleset/required-features.ts";
+import { LISTS } from "../../src/ruleset/sets.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import {
   localEndpoint,
@@ -241,7 +242,7 @@ test("new connections beyond a client's burst are refused, and those of other cl
 });
 
 test("further clients are served when the set is full", async () => {
-  const small = testNodeContext({ maxLimitedClients: 1 });
+  const small = testNodeContext({ settings: { maxLimitedClients: 1 } });
   await node.program(objects(), small);
   await node.program(withLimits({ connections: 1 }), small);
   const held = await hold("pod3", 1);
@@ -292,9 +293,9 @@ test("clients of a deleted Service do not count for the next one", async () => {
 });
 
 test("the probe detects that the kernel supports limits, and changes nothing", async () => {
-  expect(await missingFeatures(new NftProgram({ path: "nft" }), clientLimitFeatures())).toBeUndefined();
+  expect(await missingFeatures(new NftProgram({ path: "nft" }), partFeatures(rules))).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });
-  expect(await missingFeatures(lacking, clientLimitFeatures())).toMatchObject({
+  expect(await missingFeatures(lacking, partFeatures(rules))).toMatchObject({
     message: expect.stringContaining("limits of connections in sets"),
   });
 });

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../src/base/errors.ts";
+import type { Flag } from "../../src/base/option.ts";
 import { FLAGS } from "../../src/cli/flags.ts";
 import { type ParsedArguments, parseArguments } from "../../src/cli/parse-arguments.ts";
-import type { Flag } from "../../src/config/option.ts";
 
 const parse = (args: readonly string[]): ParsedArguments => parseArguments(args, () => true);
 

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
-import { BUDGETED_FEATURES } from "../../src/ruleset/feature-budget.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -27,7 +26,7 @@ const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
 const outcomeOf = ({ state, excess }: Renderer) => ({
   rules: textWithoutPlacement(state.ruleset),
   excess: Object.fromEntries(excess),
-  without: BUDGETED_FEATURES.map((feature) => Object.fromEntries(state.budgets.without(feature))),
+  without: state.budgets.features.map(({ name }) => Object.fromEntries(state.budgets.without(name))),
 });
 
 type AllObjects = Required<Objects>;
@@ -123,8 +122,8 @@ describe("budgets that Services share", () => {
         const byAge = services.toSorted(compareAge);
         const reasonOf = (renderer: Renderer, { name }: Service) => [
           renderer.state.budgets.excessOf(name),
-          BUDGETED_FEATURES.map((feature) =>
-            [...renderer.state.budgets.without(feature)].filter(([key]) => serviceOf(key) === name),
+          renderer.state.budgets.features.map((feature) =>
+            [...renderer.state.budgets.without(feature.name)].filter(([key]) => serviceOf(key) === name),
           ),
         ];
         const whole = renderAll({ services, slices }, context);

@@ -23,7 +23,6 @@ import {
   AFFINITY_IDS,
   AFFINITY_TIMEOUTS,
   ATTEMPTS,
-  CLIENT_LIMITS,
   FRONTEND_KINDS,
   LISTS,
   PORTS,
@@ -81,7 +80,7 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, CLIENT_LIMITS, TIMEOUTS];
+const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, "client-limits", TIMEOUTS];
 
 /**
  * The first port range, watched endpoint, limit or timeout, and the last one, change the chains that

@@ -27,7 +27,7 @@ import {
 import { DRAW_COUNTS, drawsOf } from "../../src/ruleset/setting-grids.ts";
 import { ALLOWS_ALL } from "../../src/ruleset/source-ranges.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
-import { port, renderAll, service, slice, withoutStaleRanges } from "../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext, withoutStaleRanges } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { isKept, rulesetText } from "../support/ruleset-text.ts";
 
@@ -122,6 +122,13 @@ test("without the option, timeouts of Services leave the bytes of the same Servi
   );
 });
 
+/** Chains that features have while a Service port wants them. */
+const OF_FEATURES: ReadonlySet<string> = new Set(
+  testNodeContext().flatMap((context) =>
+    context.features.flatMap((feature) => feature.chains(context).map(({ name }) => name)),
+  ),
+);
+
 describe("in every ruleset", () => {
   test("every chain that assigns timeouts has its object, and every object its chain", () => {
     fc.assert(
@@ -145,7 +152,7 @@ describe("in every ruleset", () => {
           const ofRules = new Set(Array.from(rules.matchAll(/"target":"([^"]+)"/g), ([, name = ""]) => name));
           expect([...ofRules].filter((name) => !chains.has(name))).toEqual([]);
           const ofServices = [...chains.keys()].filter(
-            (name) => !isKept(name) && chainRole(name)?.kind !== "static",
+            (name) => !isKept(name) && !OF_FEATURES.has(name) && chainRole(name)?.kind !== "static",
           );
           expect(ofServices.filter((name) => !targets.has(name))).toEqual([]);
         }

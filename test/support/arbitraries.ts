@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
-import type { ClientLimits } from "../../src/model/client-limits.ts";
+import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionTimeouts } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";

@@ -1,5 +1,6 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
-import { type ClientLimits, MOST_CLIENT_LIMITS } from "../../src/model/client-limits.ts";
+import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
+import { FEATURES } from "../../src/features/registry.ts";
 import type { OnRemoved } from "../../src/model/connection-life.ts";
 import { type ConnectionTimeouts, KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
@@ -71,7 +72,7 @@ export function service(options: ServiceOptions = {}): Service {
     healthCheckNodePort: 0,
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
-    ...(options.clientLimits === undefined ? {} : { clientLimits: options.clientLimits }),
+    ...(options.clientLimits === undefined ? {} : { features: { "client-limits": options.clientLimits } }),
     ...(options.connectionTimeouts === undefined ? {} : { connectionTimeouts: options.connectionTimeouts }),
     ...(options.onEndpointRemoved === undefined ? {} : { onEndpointRemoved: options.onEndpointRemoved }),
     ...(options.drainTimeoutMs === undefined ? {} : { drainTimeoutMs: options.drainTimeoutMs }),
@@ -204,7 +205,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
     answerPing: false,
-    maxLimitedClients: 65_536,
     resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",
@@ -213,7 +213,9 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
     maxWatchedEndpoints: MOST_WATCHED,
-    maxClientLimits: MOST_CLIENT_LIMITS,
+    features: FEATURES.flatMap(({ ruleset }) => ruleset ?? []),
+    lacking: [],
+    settings: { maxLimitedClients: 65_536 },
     ...options,
   };
 }

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
+import { ALL_FEATURES } from "../../src/features/selection.ts";
 import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
-import { ALL_FEATURES } from "../../src/model/features.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
 import { idleHost } from "./idle-host.ts";
 import { idleOrigin } from "./idle-origin.ts";

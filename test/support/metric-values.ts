@@ -34,7 +34,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     connectionCounts: undefined,
     resetPackets: undefined,
-    affinity: { entries: {}, limitedClients: [] },
+    affinity: { entries: {}, countedClients: [] },
     passiveHealth: undefined,
     fastPath: undefined,
     ...parts,

@@ -8,7 +8,6 @@ import {
   AFFINITY_CHOOSERS,
   AFFINITY_IDS,
   AFFINITY_TIMEOUTS,
-  CLIENT_LIMITS,
   ENDPOINTS,
   FRONTEND_KINDS,
   LISTS,
@@ -59,8 +58,8 @@ const VERDICTS_OF_LISTS: readonly string[] = [
   AFFINITY_CHOOSERS,
   AFFINITY_TIMEOUTS,
   RANGES.refusals,
-  CLIENT_LIMITS,
   TIMEOUTS,
+  "client-limits",
 ];
 
 /** Maps to the number of a list of source ranges. */

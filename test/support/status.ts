@@ -52,7 +52,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     counts: undefined,
     memory: { own: 92_400_000, container: undefined, programs: [] },
     affinityEntries: {},
-    limitedClients: [],
+    countedClients: [],
     conntrack: { entries: 812, capacity: 262_144 },
     ...options,
   };

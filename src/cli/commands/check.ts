@@ -13,7 +13,7 @@ import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
-import { BUDGETED_FEATURES, type BudgetedFeature, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
+import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
@@ -103,9 +103,8 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
     : errors;
 }
 
-function pathOf(feature: BudgetedFeature): string {
-  const parts = FEATURE_BUDGETS[feature];
-  return "path" in parts ? parts.path : joinPath("metadata.annotations", parts.annotation);
+function pathOf({ path, annotation = "" }: FeatureBudgetParts): string {
+  return path ?? joinPath("metadata.annotations", annotation);
 }
 
 /**
@@ -124,9 +123,9 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
     });
   return [
     ...found(excess, (reason) => fieldError("over-limit", "spec", `would be quarantined: ${reason}`)),
-    ...BUDGETED_FEATURES.flatMap((feature) =>
-      found(state.budgets.without(feature), (reason) => {
-        const message = `would be served without ${FEATURE_BUDGETS[feature].text}: ${reason}`;
+    ...state.budgets.features.flatMap((feature) =>
+      found(state.budgets.without(feature.name), (reason) => {
+        const message = `would be served without ${feature.text}: ${reason}`;
         return fieldWarning("without-feature", pathOf(feature), message);
       }),
     ),

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted, listText, socketText } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
@@ -252,7 +253,8 @@ function nameOf({ address, port, protocol, service, servicePort }: RefusedDestin
 
 /** The kernel does not record the cause; this one is computed from the current objects. */
 function outcomeText({ now, cause }: RefusedDestination): string {
-  if (cause === "client-limits") return "refused beyond a limit";
+  const ofFeature = FEATURES.find(({ name }) => name === cause)?.words?.outcome;
+  if (ofFeature !== undefined) return ofFeature;
   return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;
 }
 

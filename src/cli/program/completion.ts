@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import type { Flag } from "../../config/option.ts";
+import type { Flag } from "../../base/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Argv, type Command, FORMATS, textArgument } from "../command.ts";

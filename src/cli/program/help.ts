@@ -1,7 +1,7 @@
 import yargs, { type Options, type Argv as Yargs } from "yargs";
+import type { Flag, FlagType } from "../../base/option.ts";
 import { alternatives } from "../../base/text.ts";
 import { defaultText } from "../../config/flags.ts";
-import type { Flag, FlagType } from "../../config/option.ts";
 import { type Command, FORMATS, shownFlags } from "../command.ts";
 import { COMMANDS } from "./commands.ts";
 

@@ -1,22 +1,14 @@
 import { listText, listTextOf } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
-import { MAX_CONNECTIONS_ANNOTATION, NEW_CONNECTIONS_ANNOTATION } from "../../model/client-limits.ts";
-import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
-import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
-import { PORT_RANGES_ANNOTATION, type ServiceAnnotation } from "../../model/features.ts";
+import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import {
-  type EjectedEndpoint,
-  PASSIVE_HEALTH_ANNOTATION,
-  unansweredText,
-} from "../../model/passive-health.ts";
-import { SCHEDULER_ANNOTATION } from "../../model/scheduler.ts";
+import { type EjectedEndpoint, unansweredText } from "../../model/passive-health.ts";
 import type { IgnoredAnnotation } from "../../model/service.ts";
 import { targetText } from "../../nft/elements.ts";
-import { type BudgetedFeature, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
+import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 
 /** The object of an Event. */
 export interface EventSubject {
@@ -131,13 +123,13 @@ export function quarantineEvent(
 
 /** Service ports are served without a feature, on all nodes. @param servicePorts as text */
 export function reducedEvent(
-  feature: BudgetedFeature,
+  { text, event }: FeatureBudgetParts,
   service: EventSubject,
   servicePorts: string,
   reason: string,
 ): EventNote {
-  const note = `${servicePorts} is served without ${FEATURE_BUDGETS[feature].text}: ${reason}`;
-  return { ...warning(service, FEATURE_BUDGETS[feature].event, "Sync", note), clusterKey: "budget" };
+  const note = `${servicePorts} is served without ${text}: ${reason}`;
+  return { ...warning(service, event, "Sync", note), clusterKey: "budget" };
 }
 
 /** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
@@ -164,26 +156,13 @@ export function serviceConflictEvent(service: EventSubject, lost: readonly LostF
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: winners.join(" ") };
 }
 
-/** The reasons of Events about invalid annotations. */
-const INVALID_REASONS: Readonly<Record<ServiceAnnotation, string>> = {
-  [SCHEDULER_ANNOTATION]: "UnknownScheduler",
-  [PORT_RANGES_ANNOTATION]: "InvalidPortRanges",
-  [PASSIVE_HEALTH_ANNOTATION]: "InvalidPassiveHealthCheck",
-  [MAX_CONNECTIONS_ANNOTATION]: "InvalidClientLimits",
-  [NEW_CONNECTIONS_ANNOTATION]: "InvalidClientLimits",
-  [CONNECTION_TIMEOUTS_ANNOTATION]: "InvalidConnectionTimeouts",
-  [ON_REMOVED_ANNOTATION]: "InvalidConnectionLife",
-  [DRAIN_TIMEOUT_ANNOTATION]: "InvalidConnectionLife",
-};
-
 /** An annotation of a Service is invalid, or its feature is off. */
 export function ignoredAnnotationEvent(
   service: EventSubject,
-  { annotation, cause, reason, consequence }: IgnoredAnnotation,
+  { annotation, event, reason, consequence }: IgnoredAnnotation,
 ): EventNote {
   const note = `${annotation} ${reason}: ${consequence}`;
-  const eventReason = cause === "off" ? "FeatureNotEnabled" : INVALID_REASONS[annotation];
-  return { ...warning(service, eventReason, "Sync", note), clusterKey: note };
+  return { ...warning(service, event, "Sync", note), clusterKey: note };
 }
 
 /** A Service has addresses of a node, at which its ranges are not served. The first node reports it. */

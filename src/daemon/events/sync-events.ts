@@ -9,7 +9,6 @@ import {
   type PortRangeAddresses,
   type Service,
 } from "../../model/service.ts";
-import { BUDGETED_FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
@@ -43,8 +42,8 @@ export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber
         const service = serviceSubject(cache, each.service);
         events.record(quarantineEvent(service, portsText(each), cache.node.name, each.reason));
       }
-      for (const feature of BUDGETED_FEATURES) {
-        for (const each of featureChanges[feature].begun) {
+      for (const { feature, begun: reduced } of featureChanges) {
+        for (const each of reduced) {
           const service = serviceSubject(cache, each.service);
           events.record(reducedEvent(feature, service, portsText(each), each.reason));
         }

@@ -70,7 +70,7 @@ export interface ScrapedParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined if neither the option nor any Service resets connections. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
-  readonly affinity: Pick<AffinityPoller, "entries" | "limitedClients">;
+  readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
   /** Undefined in a dry run. */
   readonly passiveHealth: Pick<PassiveHealth, "ejected" | "watchedCount" | "connections"> | undefined;
   /** Undefined if no connection takes the fast path. */

@@ -127,10 +127,10 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   /** See `nft_proxy_map_capacity` of the same map for the maximum. */
   nft_proxy_limited_clients: {
     kind: "gauge",
-    help: "Clients, by Service port, of Services with client limits, as last read",
+    help: "Clients, by Service port, whose connections a feature counts, as last read",
     labels: OF_MAP,
     scrape: ({ affinity }) =>
-      affinity.limitedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),
+      affinity.countedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),
   },
   nft_proxy_watched_endpoints: {
     kind: "gauge",

@@ -16,7 +16,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, AFFINITY_IDS } from "../../ruleset/sets.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
-import { type LimitedClients, readLimitedClients, servicePortOf } from "./limited-clients.ts";
+import { type CountedClients, readCountedClients, servicePortOf } from "./counted-clients.ts";
 import { loggedReading } from "./logged-reading.ts";
 
 /** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
@@ -68,7 +68,7 @@ const MOST_REPORTED = 10;
 export class AffinityPoller implements SyncSubscriber {
   readonly #parts: AffinityPollerParts;
   readonly #entries = new Map<Family, number>();
-  readonly #limited = new Map<Family, readonly LimitedClients[]>();
+  readonly #limited = new Map<Family, readonly CountedClients[]>();
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #isStopped = false;
@@ -90,7 +90,7 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   /** The clients with limits at the last reading; none if there are no limits. */
-  get limitedClients(): readonly LimitedClients[] {
+  get countedClients(): readonly CountedClients[] {
     return [...this.#limited.values()].flat();
   }
 
@@ -136,7 +136,7 @@ export class AffinityPoller implements SyncSubscriber {
     // Until the rules are repaired, it is not certain which service port has which id.
     if (state === undefined || spec === undefined || this.#parts.loop.given === undefined) return;
     const held = [...state.ids.held];
-    const { clients, ids } = await readLimitedClients(this.#parts.tables, state.table);
+    const { clients, ids } = await readCountedClients(this.#parts.tables, state.table, state.features);
     this.#limited.set(family, clients);
     const isSticky = (state.table.sets.get(AFFINITY_IDS)?.elements.size ?? 0) > 0;
     if (!isSticky && held.length === 0 && this.#entries.get(family) === 0) return;

@@ -20,7 +20,7 @@ import {
   type ConnectionCounts,
   frontendTarget,
 } from "../readings/connection-counts.ts";
-import type { LimitedClients } from "../readings/limited-clients.ts";
+import type { CountedClients } from "../readings/counted-clients.ts";
 import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
@@ -66,8 +66,8 @@ export interface DaemonStatus {
   readonly memory: MemoryStatus;
   /** Entries of each family's affinity map, as last read. */
   readonly affinityEntries: Partial<ByFamily<number>>;
-  /** Clients of Services with client limits, as last read. */
-  readonly limitedClients: readonly LimitedClients[];
+  /** Clients in sets of features, as last read. */
+  readonly countedClients: readonly CountedClients[];
   readonly conntrack: ConntrackStatus;
 }
 

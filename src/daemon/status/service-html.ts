@@ -1,7 +1,7 @@
 import { formatDuration } from "../../base/duration.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
-import { clientLimitsText } from "../../model/client-limits.ts";
+import { FEATURES } from "../../features/registry.ts";
 import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -61,7 +61,6 @@ function badges(
   views: readonly ServicePortView[],
   { defaultScheduler, maxAffinitySeconds }: ServiceDetail,
 ): Html[] {
-  const isLimited = views.every(({ port }) => port.service.clientLimits !== undefined);
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
   const sticky = isKept
     ? `sticky ${roundedAffinitySeconds(service.affinitySeconds, maxAffinitySeconds)} s`
@@ -69,7 +68,10 @@ function badges(
   const words = [
     ...schedulerWords(service, defaultScheduler),
     ...(service.affinitySeconds > 0 ? [sticky] : []),
-    ...(isLimited && service.clientLimits ? [clientLimitsText(service.clientLimits)] : []),
+    ...FEATURES.flatMap(({ words }) => {
+      const badges = views.map(({ port }) => words?.badge?.(port.service));
+      return badges.includes(undefined) ? [] : badges.slice(0, 1);
+    }),
     ...connectionLifeWords(service),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),

@@ -1,8 +1,6 @@
 import { durationWords } from "../../base/duration.ts";
 import { type ByFamily, FAMILY_NAMES } from "../../base/family.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
-import { contextOf } from "../../ruleset/node-context.ts";
-import type { LimitedClients } from "../readings/limited-clients.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 
@@ -86,14 +84,9 @@ function elementFills({ state, nodeContext: [context] }: DaemonStatus): Fill[] {
   ];
 }
 
-const LIMITED: Readonly<Record<LimitedClients["set"], string>> = {
-  "client-connections": "Clients with limited connections",
-  "client-rates": "Clients with limited new connections",
-};
-
 /** The maps that packets fill. */
 function packetFills(status: DaemonStatus): Fill[] {
-  const { nodeContext, affinityEntries, limitedClients, refusals, dryRun } = status;
+  const { nodeContext, affinityEntries, countedClients, refusals, dryRun } = status;
   if (dryRun) return [];
   const fills = (
     what: string,
@@ -106,10 +99,10 @@ function packetFills(status: DaemonStatus): Fill[] {
     });
   return [
     ...fills("Clients with session affinity", affinityEntries, "affinityMapSize"),
-    ...limitedClients.map(({ family, set, entries }) => ({
-      what: `${LIMITED[set]}, ${FAMILY_NAMES[family]}`,
+    ...countedClients.map(({ family, what, entries, size }) => ({
+      what: `${what}, ${FAMILY_NAMES[family]}`,
       used: entries,
-      limit: contextOf(nodeContext, family)?.maxLimitedClients ?? 0,
+      limit: size,
     })),
     ...fills("Recorded refusals", refusals?.entries ?? {}, "refusalLogSize"),
   ].filter(({ limit }) => limit > 0);

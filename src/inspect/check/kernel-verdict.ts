@@ -8,13 +8,12 @@ import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import {
-  clientLimitFeatures,
   fastPathFeatures,
+  partFeatures,
   requiredFeatures,
   timeoutFeatures,
 } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { CLIENT_LIMITS } from "../../ruleset/sets.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
 /** The kernel's verdict on a ruleset. */
@@ -50,9 +49,9 @@ export async function askKernel(
     if (Object.values(state.ruleset).some(({ timeouts }) => timeouts !== undefined)) {
       await probeFeatures(nft, timeoutFeatures());
     }
-    if (Object.values(state.ruleset).some(({ sets }) => sets.has(CLIENT_LIMITS))) {
-      await probeFeatures(nft, clientLimitFeatures());
-    }
+    for (const part of nodeContext[0]?.features ?? [])
+      if (Object.values(state.families).some((family) => family.hasPart(part.name)))
+        await probeFeatures(nft, partFeatures(part));
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {
     if (error instanceof AppError) return notAsked(error);

@@ -1,6 +1,7 @@
 import { didYouMean, withHint } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import {
   type FieldDiagnostic,
   fieldError,
@@ -13,9 +14,7 @@ import type { RawService } from "../../kube/decode/raw-service.ts";
 import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, type InvalidObject, writtenBy } from "../../kube/files/object-gatherer.ts";
-import { SERVICE_ANNOTATIONS } from "../../model/features.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import { WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { compareAge } from "../../model/service.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
 import { locate, placeText, type Subject, sliceSubjects } from "./subject.ts";
@@ -73,8 +72,8 @@ const PREFIX = "nft-proxy.io/";
 
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: SERVICE_ANNOTATIONS,
-  EndpointSlice: [WEIGHT_ANNOTATION],
+  Service: FEATURES.flatMap(({ annotations }) => annotations.map(({ name }) => name)),
+  EndpointSlice: FEATURES.flatMap(({ sliceAnnotations = [] }) => sliceAnnotations),
   Node: [],
   ServiceCIDR: [],
 };

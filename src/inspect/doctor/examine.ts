@@ -16,7 +16,7 @@ import { localUrl, type RunningDaemon, runningDaemon } from "../../socket/daemon
 import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
 import { judgeFastPath } from "./fast-path-check.ts";
-import type { HostFinding } from "./finding.ts";
+import type { FeatureCheck, HostFinding } from "./finding.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
 import {
   type DoctorHost,
@@ -95,7 +95,7 @@ async function judgeOptions(
   const supported = supportedOptions(options, unsupported);
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({
-      check: name,
+      check: name as FeatureCheck,
       level: "warning" as const,
       found: missing.message,
       means: consequence,

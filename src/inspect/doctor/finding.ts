@@ -1,3 +1,5 @@
+import type { Branded } from "../../base/text.ts";
+
 /** Severity: a fault keeps Services from working; a warning may do so, now or later. */
 export type Level = "ok" | "warning" | "fault";
 
@@ -24,7 +26,6 @@ export type CheckName =
   | "firewall"
   | "fast-path"
   | "connection-timeouts"
-  | "client-limits"
   | "daemon"
   | "ejected-endpoints"
   | "migration"
@@ -39,9 +40,13 @@ export type CheckName =
   | "migration-port-ranges"
   | "migration-conflict";
 
+/** The name of a feature. */
+export type FeatureCheck = Branded<"FeatureCheck">;
+
 /** The result of a check. */
 export interface HostFinding {
-  readonly check: CheckName;
+  /** The name of a feature if nft or the kernel lacks what it needs. */
+  readonly check: CheckName | FeatureCheck;
   readonly level: Level;
   /** The fact, at most one sentence, without a full stop. */
   readonly found: string;

@@ -1,6 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
 import { moreLines } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delta.ts";
@@ -164,5 +165,6 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
 /** Whether a chain serves only some frontends, as balancers and long source ranges do. */
 function isOfSomeFrontends(name: string): boolean {
   const role = chainRole(name);
-  return role !== undefined && role.kind !== "static";
+  if (role !== undefined) return role.kind !== "static";
+  return FEATURES.some(({ ruleset }) => ruleset?.isChainOfPort(name));
 }

@@ -138,21 +138,7 @@ export interface ExcludedEndpoint {
 
 /** A further fact about the connection: its topic, and a sentence. */
 export interface Note {
-  readonly topic:
-    | "source"
-    | "affinity"
-    | "scheduler"
-    | "loopback"
-    | "source ranges"
-    | "conflict"
-    | "hints"
-    | "reset"
-    | "fast path"
-    | "port ranges"
-    | "passive health check"
-    | "client limits"
-    | "timeouts"
-    | "annotation";
+  readonly topic: string;
   readonly message: string;
 }
 

@@ -4,7 +4,7 @@ import type { Family } from "../../base/family.ts";
 import { counted, listText, moreLines } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
-import { clientLimitsText } from "../../model/client-limits.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
@@ -18,9 +18,7 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
-import { BUDGETED_FEATURES, FEATURE_BUDGETS } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { limitsAt } from "../../ruleset/refusal-reason.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
@@ -52,7 +50,7 @@ export function servicePortNotes(
   return [
     ...reducedNotes(match, input),
     ...watchingNotes(match, input),
-    ...clientLimitNotes(match, input),
+    ...featureNotes(match, input),
     ...lifeNotes(match),
     ...timeoutNotes(match, own, input),
     ...ignoredNotes(match),
@@ -183,15 +181,9 @@ function affinityNotes(
 
 /** Names the features that a Service port lacks because a budget is used up. */
 function reducedNotes({ port }: Match, { state }: ExplainInput): Note[] {
-  return BUDGETED_FEATURES.flatMap((feature): Note[] => {
-    const reason = state.budgets.without(feature).get(port.key);
-    if (reason === undefined) return [];
-    return [
-      {
-        topic: FEATURE_BUDGETS[feature].topic,
-        message: `served without ${FEATURE_BUDGETS[feature].text}: ${reason}`,
-      },
-    ];
+  return state.budgets.features.flatMap(({ name, topic, text }): Note[] => {
+    const reason = state.budgets.without(name).get(port.key);
+    return reason === undefined ? [] : [{ topic, message: `served without ${text}: ${reason}` }];
   });
 }
 
@@ -234,13 +226,10 @@ function lifeNotes({ port: { service, spec } }: Match): Note[] {
   return messages.map((message) => ({ topic: "reset", message }));
 }
 
-/** The kernel does not show how many connections of a client it counts. */
-function clientLimitNotes({ port }: Match, { state }: ExplainInput): Note[] {
-  const ofFamily = state.families[port.family];
-  const limits = ofFamily && limitsAt(ofFamily, port);
-  if (limits === undefined) return [];
-  const message = `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`;
-  return [{ topic: "client limits", message }];
+/** What features note about a service port as it is served. */
+function featureNotes({ port }: Match, { state }: ExplainInput): Note[] {
+  const served = state.families[port.family]?.servicePortRules(port.key)?.port;
+  return served === undefined ? [] : FEATURES.flatMap(({ words }) => words?.note?.(served) ?? []);
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {

@@ -3,7 +3,7 @@ import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import { canonicalAddress, cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
-import type { Service } from "../../model/service.ts";
+import { FEATURE_NOT_ENABLED, type Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
 import { frontendKey, portsText } from "../../ruleset/keys.ts";
@@ -176,7 +176,7 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
 function rangesOff(services: readonly Service[]): string {
   const [off] = services.flatMap(({ ignoredAnnotations = [] }) =>
     ignoredAnnotations.filter(
-      ({ annotation, cause }) => annotation === PORT_RANGES_ANNOTATION && cause === "off",
+      ({ annotation, event }) => annotation === PORT_RANGES_ANNOTATION && event === FEATURE_NOT_ENABLED,
     ),
   );
   return off === undefined ? "" : `; its annotation ${off.annotation} ${off.reason}`;

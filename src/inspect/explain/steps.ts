@@ -1,6 +1,8 @@
 import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
+import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
@@ -15,13 +17,10 @@ import {
   SOURCE_RANGES_CHECK,
 } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
-import { CLIENT_LIMIT_REFUSAL } from "../../ruleset/client-limits.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {
   AFFINITY,
   BALANCERS,
-  CLIENT_CONNECTIONS,
-  CLIENT_LIMITS,
   CLUSTER_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
@@ -217,9 +216,7 @@ function effectWords(
     case "deleted":
       return undefined;
     case "beyond":
-      return effect.set === CLIENT_CONNECTIONS
-        ? `the client has ${effect.most} connections already`
-        : "the client makes too many new connections";
+      return BEYOND[effect.set]?.(effect.most) ?? "the client is beyond a limit";
     case "full":
       if (effect.map === REFUSED) return undefined;
       if (effect.map !== AFFINITY) return "the set of clients is full: this one has no limit";
@@ -231,8 +228,16 @@ function effectWords(
   }
 }
 
+/** The words of all features, by the names of their sets and chains. */
+const [FOUND, BEYOND, REFUSALS] = [
+  Object.assign({}, ...FEATURES.map(({ words }) => words?.found)) as NonNullable<FeatureWords["found"]>,
+  Object.assign({}, ...FEATURES.map(({ words }) => words?.beyond)) as NonNullable<FeatureWords["beyond"]>,
+  Object.assign({}, ...FEATURES.map(({ words }) => words?.refusals)) as NonNullable<FeatureWords["refusals"]>,
+];
+
 function resetWords({ chain }: RuleEffects): string {
-  if (chain === CLIENT_LIMIT_REFUSAL) return "reset: the client is beyond a limit";
+  const reason = REFUSALS[chain];
+  if (reason !== undefined) return `reset: ${reason}`;
   return chain === VANISHED_CHECK
     ? "reset: the connection's endpoint left every EndpointSlice, or terminated for too long"
     : "refused with a reset";
@@ -283,14 +288,12 @@ function foundWords(
       return "guarded by source ranges";
     case PING_IPS:
       return pingWords(value);
-    case CLIENT_LIMITS:
-      return "clients have limits";
     case CLUSTER_IPS:
       return clusterIPWords(step);
     case HAIRPIN_CONNECTIONS:
       return "the endpoint is the client itself";
     default:
-      return undefined;
+      return FOUND[set];
   }
 }
 
@@ -315,7 +318,8 @@ function clusterIPWords({ effects }: RuleEffects): string | undefined {
 }
 
 function dropWords({ chain }: RuleEffects): string {
-  if (chain === CLIENT_LIMIT_REFUSAL) return "dropped: the client is beyond a limit";
+  const reason = REFUSALS[chain];
+  if (reason !== undefined) return `dropped: ${reason}`;
   if (portEquivalent(chain) === SOURCE_RANGES_CHECK) return "the source is in none of the ranges: dropped";
   return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, but no Service has it: dropped" : "dropped";
 }

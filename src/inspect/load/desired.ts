@@ -16,7 +16,7 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { RunningDaemon } from "../../socket/daemon-client.ts";
-import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
+import { type DaemonObjects, receivedNodeContext } from "../../socket/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
 import {
@@ -169,7 +169,9 @@ async function renderObjects(
   for (const slice of endpointSlices) cache.putSlice(slice);
   for (const { family, target, services: of } of ejected) cache.setEjected(family, target, true, of);
   const isOfDaemon = paths.length === 0 && daemon !== undefined;
-  const nodeContext = isOfDaemon ? daemon.state.nodeContext : await contextOfHost(options, cache);
+  const nodeContext = isOfDaemon
+    ? receivedNodeContext(daemon.state.nodeContext)
+    : await contextOfHost(options, cache);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state, excess } = renderer;

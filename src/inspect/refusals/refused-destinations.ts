@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { declaredTable } from "../../kernel/read-kernel.ts";
@@ -13,14 +14,9 @@ import {
 } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
-import {
-  clientLimitsText,
-  MAX_CONNECTIONS_ANNOTATION,
-  NEW_CONNECTIONS_ANNOTATION,
-} from "../../model/client-limits.ts";
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
-import { AllowedClients, limitsAt, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import type { Result } from "../connection-result.ts";
@@ -130,7 +126,7 @@ function explained(
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
   const { result, ...reason } =
-    limitedVerdict(latest, input, allowed) ?? explain(connection, input, "brief").verdict;
+    refusedVerdict(latest, input, allowed) ?? explain(connection, input, "brief").verdict;
   const { address, port, protocol } = latest;
   return {
     address,
@@ -153,8 +149,8 @@ function explained(
   };
 }
 
-/** The verdict about a client that would be served now, but was beyond a limit; undefined for others. */
-function limitedVerdict(
+/** The verdict about a client that would be served now, but that a feature refused; undefined for others. */
+function refusedVerdict(
   entry: RefusalEntry,
   { state }: ExplainInput,
   allowed: AllowedClients,
@@ -162,16 +158,9 @@ function limitedVerdict(
   const ofFamily = state.families[entry.family];
   if (ofFamily === undefined) return undefined;
   const { port, reason } = refusedFrontend(ofFamily, entry, allowed);
-  const limits = port && reason === "client-limits" ? limitsAt(ofFamily, port) : undefined;
-  if (port === undefined || limits === undefined) return undefined;
-  const { service } = port;
-  return {
-    result: "varies",
-    cause: "client-limits",
-    message: `a client of Service ${service.name} can have ${clientLimitsText(limits)}, and ${entry.client} had more`,
-    action: `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}, ${NEW_CONNECTIONS_ANNOTATION}`,
-    commands: [`nft-proxy connections --service ${service.name} --client ${entry.client}`],
-  };
+  const words = FEATURES.find(({ name }) => name === reason)?.words?.refused;
+  const refused = port && words?.(port, entry.client);
+  return refused && { result: "varies", cause: reason as FeatureRefusal, ...refused };
 }
 
 /** The time of the first packet of some refusals; absent if that of any is unknown. */

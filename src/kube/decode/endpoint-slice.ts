@@ -104,7 +104,7 @@ function weightOf(
   const text = annotations?.[WEIGHT_ANNOTATION];
   if (text === undefined || text === null) return DEFAULT_WEIGHT;
   const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
-  const off = offReason(features, WEIGHT_ANNOTATION, namespace ?? "default");
+  const off = offReason(features, "schedulers", namespace ?? "default");
   if (off !== undefined) {
     diagnostics.push(fieldWarning("feature-off", path, off));
     return DEFAULT_WEIGHT;

@@ -42,7 +42,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["logging.verbosity", "5", { logVerbosity: 5 }],
   ["metricsBindAddress", '"[::]:9"', { metricsBindAddress: { address: "::", port: 9 } }],
   ["mode", "nftables", {}],
-  ["nftProxy.maxLimitedClients", "1000", { maxLimitedClients: 1_000 }],
+  ["nftProxy.maxLimitedClients", "1000", { settings: { maxLimitedClients: 1_000 } }],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
   ["nftProxy.maxAffinityTimeout", "10m", { maxAffinityTimeoutMs: 600_000 }],
   ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],

@@ -61,7 +61,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
   ["max-affinity-timeout", "1h", { maxAffinityTimeoutMs: 3_600_000 }],
   ["max-elements", "7", { maxElements: 7 }],
-  ["max-limited-clients", "7", { maxLimitedClients: 7 }],
+  ["max-limited-clients", "7", { settings: { maxLimitedClients: 7 } }],
   ["max-namespace-elements", "7", { maxNamespaceElements: 7 }],
   ["max-port-ranges", "7", { maxPortRanges: 7 }],
   ["max-service-addresses", "7", { maxServiceAddresses: 7 }],

@@ -6,7 +6,8 @@ import { printConfiguration } from "../../../src/config/configuration-file.ts";
 import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { ALL_FEATURES, type EnabledFeatures } from "../../../src/model/features.ts";
+import { ALL_FEATURES } from "../../../src/features/selection.ts";
+import type { EnabledFeatures } from "../../../src/model/features.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../../../src/model/service.ts";
@@ -94,7 +95,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
-  maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  settings: fc.record({ maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }) }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxElements: fc.integer({ min: 1, max: 12_000_000 }),

@@ -3,7 +3,7 @@ import { valueAt, withValueAt } from "../../../src/config/configuration.ts";
 import { logLevel, NAMED_OPTIONS, type ProxyOptions } from "../../../src/config/options.ts";
 import { planReload } from "../../../src/config/reload.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { ALL_FEATURES } from "../../../src/model/features.ts";
+import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 
 const { options: OLD } = resolveOptions();
@@ -45,7 +45,7 @@ const NEW: ProxyOptions = {
   portRanges: "all",
   passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
   serviceCounters: "services",
-  maxLimitedClients: 1,
+  settings: { maxLimitedClients: 1 },
   affinityMapSize: 1,
   maxAffinityTimeoutMs: 1000,
   refusalLogSize: 1,

@@ -53,7 +53,7 @@ describe("options from flags alone", () => {
         portRanges: "virtual",
         passiveHealthCheck: "off",
         serviceCounters: "off",
-        maxLimitedClients: 65_536,
+        settings: { maxLimitedClients: 65_536 },
         affinityMapSize: 1_048_576,
         maxAffinityTimeoutMs: 86_400_000,
         refusalLogSize: 65_536,

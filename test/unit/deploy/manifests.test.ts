@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { FEATURE_ANNOTATIONS, FEATURE_NAMES } from "../../../src/model/features.ts";
+import { FEATURES } from "../../../src/features/registry.ts";
 import { debianProgram } from "../../support/debian-program.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest, parseManifests } from "../../support/kustomize.ts";
@@ -272,11 +272,12 @@ describe("the admission policy", () => {
   });
 
   test("asks for each feature whether the user may use it, if one of its annotations changes", () => {
-    for (const feature of FEATURE_NAMES) {
-      const keys = FEATURE_ANNOTATIONS[feature].map((annotation) => `'${annotation}'`).join(", ");
+    for (const { name: feature, annotations, sliceAnnotations = [] } of FEATURES) {
+      const all = [...annotations.map(({ name }) => name), ...sliceAnnotations];
+      const keys = all.map((annotation) => `'${annotation}'`).join(", ");
       const rule = `variables.changed.all(key, !(key in [${keys}]))\n        || variables.features.name('${feature}').check('use').allowed()`;
       expect(policy).toContain(rule);
     }
-    expect(policy.match(/expression: >-/g)).toHaveLength(FEATURE_NAMES.length);
+    expect(policy.match(/expression: >-/g)).toHaveLength(FEATURES.length);
   });
 });

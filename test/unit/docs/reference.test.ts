@@ -1,14 +1,13 @@
 import { describe, expect, test } from "vitest";
+import type { Flag } from "../../../src/base/option.ts";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { COMMANDS } from "../../../src/cli/program/commands.ts";
 import { defaultText } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
-import type { Flag } from "../../../src/config/option.ts";
 import { FIELDS } from "../../../src/config/options.ts";
 import { configurationSchema } from "../../../src/config/schema.ts";
 import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
-import { FEATURE_ANNOTATIONS, FEATURE_NAMES, type FeatureAnnotation } from "../../../src/model/features.ts";
-import { WEIGHT_ANNOTATION } from "../../../src/model/scheduler.ts";
+import { FEATURES } from "../../../src/features/registry.ts";
 import { scrapedParts } from "../../support/metric-values.ts";
 
 /**
@@ -58,9 +57,7 @@ async function metricRows(): Promise<string[][]> {
 }
 
 /** The annotations: their values, the behaviour without one, and what one costs. */
-const ANNOTATIONS: Readonly<
-  Record<FeatureAnnotation, readonly [values: string, absent: string, cost: string]>
-> = {
+const ANNOTATIONS: Readonly<Record<string, readonly [values: string, absent: string, cost: string]>> = {
   "nft-proxy.io/max-connections-per-client": [
     "`1` to `1000`",
     "no limit",
@@ -105,13 +102,16 @@ const ANNOTATIONS: Readonly<
 };
 
 function annotationRows(): string[][] {
-  return FEATURE_NAMES.flatMap((feature) =>
-    FEATURE_ANNOTATIONS[feature].map((name) => {
-      const who = name === WEIGHT_ANNOTATION ? "who may write EndpointSlices" : "who may write Services";
-      const [values, absent, cost] = ANNOTATIONS[name];
-      return [`\`${name}\``, values, absent, `\`${feature}\``, who, cost];
-    }),
-  );
+  return FEATURES.flatMap(({ name: feature, annotations, sliceAnnotations = [] }) => {
+    const row = (name: string, writers: string): string[] => {
+      const [values = "", absent = "", cost = ""] = ANNOTATIONS[name] ?? [];
+      return [`\`${name}\``, values, absent, `\`${feature}\``, `who may write ${writers}`, cost];
+    };
+    return [
+      ...annotations.map(({ name }) => row(name, "Services")),
+      ...sliceAnnotations.map((name) => row(name, "EndpointSlices")),
+    ];
+  });
 }
 
 interface SchemaPart {

@@ -6,7 +6,6 @@ import {
   type Balancer,
   balancerName,
   chooserName,
-  clientLimitName,
   type Draw,
   rememberName,
   timeoutsName,
@@ -64,10 +63,8 @@ describe("chainRole", () => {
     for (const name of names) expect(chainRole(name)).toEqual({ kind: "affinity" });
   });
 
-  test("reads the names of chains with client limits and timeouts", () => {
-    const limits = { connections: 100, rate: { amount: 20, per: "second", burst: 40 } } as const;
+  test("reads the names of chains with timeouts", () => {
     expect(chainRole(timeoutsName("any"))).toEqual({ kind: "timeouts" });
-    expect(chainRole(clientLimitName(limits))).toEqual({ kind: "client-limit", limits });
   });
 
   test("reads the name of every static chain, with all parts of the table", () => {

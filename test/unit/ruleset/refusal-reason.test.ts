@@ -66,7 +66,7 @@ describe("the reason for a refusal", () => {
     expect(reasonOf("10.96.0.5:80")).toBe("default/limited client-limits");
     expect(reasonOf("203.0.113.11:80")).toBe("default/limited source-ranges");
     expect(reasonOf("203.0.113.11:80", {}, "198.51.100.7")).toBe("default/limited client-limits");
-    expect(reasonOf("10.96.0.5:80", { maxClientLimits: 0 })).toBe("default/limited served");
+    expect(reasonOf("10.96.0.5:80", { lacking: ["client-limits"] })).toBe("default/limited served");
   });
 
   test("at any address but cluster IPs may be that of a NodePort where all addresses serve them", () => {

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import type { Statement } from "../../../src/nft/ast/json.ts";
-import type { LocalTraffic } from "../../../src/ruleset/node-context.ts";
+import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
+import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
-import { staticChains, TABLE_PARTS, type TablePart } from "../../../src/ruleset/static-chains.ts";
+import { staticChains, TABLE_PARTS } from "../../../src/ruleset/static-chains.ts";
 import { type ContextOptions, elementsOf, familyContext, renderAll } from "../../support/build.ts";
 
-const NO_PARTS: ReadonlySet<TablePart> = new Set();
+const NO_PARTS: ReadonlySet<string> = new Set();
 
 function rules(chain: string, options: ContextOptions = {}, family: Family = "ip", parts = NO_PARTS) {
   const found = staticChains(familyContext(family, options), parts).find(({ name }) => name === chain);
@@ -96,7 +97,7 @@ describe("the way to an endpoint", () => {
   });
 
   test("leads external ways through the check of source ranges first, while any Service has source ranges", () => {
-    const parts = new Set<TablePart>(["sourceRanges", "limits"]);
+    const parts = new Set(["sourceRanges", "client-limits"]);
     const [check, limits, ...rest] = rules("external", {}, "ip", parts);
     expect(check).toEqual([
       listOf(daddr, "@source-range-lists"),
@@ -266,7 +267,22 @@ test("no rule has a set of protocols of its own: each would be another set of th
   expect(text).not.toMatch(/"sctp"/);
 });
 
-const PARTS = Object.keys(TABLE_PARTS) as TablePart[];
+interface Part {
+  readonly specs: (context: FamilyContext) => readonly SetSpec[];
+  readonly chains: readonly string[];
+}
+
+/** The parts of the table, and those of features. */
+const ALL_PARTS: Readonly<Record<string, Part>> = {
+  ...TABLE_PARTS,
+  ...Object.fromEntries(
+    familyContext("ip").features.map(({ name, specs, chains }) => [
+      name,
+      { specs, chains: chains(familyContext("ip")).map((chain) => chain.name) },
+    ]),
+  ),
+};
+const PARTS = Object.keys(ALL_PARTS);
 
 describe("the parts that a table has only while Services need them", () => {
   /** All combinations of parts. */
@@ -275,12 +291,12 @@ describe("the parts that a table has only while Services need them", () => {
     (_, bits) => new Set(PARTS.filter((_part, index) => bits & (1 << index))),
   );
   const context = familyContext("ip", { answerPing: true });
-  const namesOf = (parts: ReadonlySet<TablePart>) => staticChains(context, parts).map(({ name }) => name);
+  const namesOf = (parts: ReadonlySet<string>) => staticChains(context, parts).map(({ name }) => name);
 
   test.each(PARTS)(
     "%s: all chains that it adds are those that are deleted with it, in any combination",
     (part) => {
-      const chains: readonly string[] = TABLE_PARTS[part].chains;
+      const chains = ALL_PARTS[part]?.chains ?? [];
       const others = combinations.filter((parts) => !parts.has(part));
       for (const parts of others) {
         const without = namesOf(parts);
@@ -290,8 +306,8 @@ describe("the parts that a table has only while Services need them", () => {
       }
 
       /** Whether another part, which stays, has the chain, too. */
-      function isOfOther(name: string, parts: ReadonlySet<TablePart>): boolean {
-        return [...parts].some((other) => (TABLE_PARTS[other].chains as readonly string[]).includes(name));
+      function isOfOther(name: string, parts: ReadonlySet<string>): boolean {
+        return [...parts].some((other) => ALL_PARTS[other]?.chains.includes(name));
       }
     },
   );
@@ -300,7 +316,10 @@ describe("the parts that a table has only while Services need them", () => {
     for (const parts of combinations) {
       const chains = staticChains(context, parts);
       const known = new Set(chains.map(({ name }) => name as string));
-      const sets = [...setSpecs(context), ...[...parts].flatMap((part) => TABLE_PARTS[part].specs(context))];
+      const sets = [
+        ...setSpecs(context),
+        ...[...parts].flatMap((part) => ALL_PARTS[part]?.specs(context) ?? []),
+      ];
       const names = new Set(sets.map(({ name }) => name as string));
       expect(names.size).toBe(sets.length);
       const text = JSON.stringify(chains);

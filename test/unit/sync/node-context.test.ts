@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { rules } from "../../../src/features/client-limits/rules.ts";
+import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import { KERNEL_TIMEOUTS } from "../../../src/model/connection-timeouts.ts";
-import { ALL_FEATURES } from "../../../src/model/features.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK, MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
@@ -51,7 +52,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       fastPathAfter: 9,
       serviceCounters: "services",
       maxServiceElements: 9,
-      maxLimitedClients: 5,
+      settings: { maxLimitedClients: 5 },
       maxElements: 99,
       maxNamespaceElements: 98,
       maxServicePortRanges: 8,
@@ -77,8 +78,9 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     fastPathAfter: 9,
     counters: "services",
     maxServiceElements: 9,
-    maxClientLimits: 64,
-    maxLimitedClients: 5,
+    features: [rules],
+    lacking: [],
+    settings: { maxLimitedClients: 5 },
     maxElements: 99,
     maxNamespaceElements: 98,
     maxStickyPorts: MOST_STICKY_PORTS,
@@ -102,12 +104,13 @@ test("the connection timeouts are the kernel's, replaced by the conntrack option
     udp: 7,
     "udp-stream": 8,
   });
-  const { connectionTimeouts, maxClientLimits } = contextOf({
-    features: ALL_FEATURES,
-    lacking: ["connection-timeouts", "client-limits"],
+  const lacking = ["connection-timeouts", "client-limits"];
+  expect(contextOf({ features: ALL_FEATURES, lacking })).toMatchObject({
+    connectionTimeouts: undefined,
+    features: [rules],
+    lacking,
   });
-  expect([connectionTimeouts, maxClientLimits]).toEqual([undefined, 0]);
-  expect(contextOf({ features: {} })).toMatchObject({ connectionTimeouts: undefined, maxClientLimits: 0 });
+  expect(contextOf({ features: {} })).toMatchObject({ connectionTimeouts: undefined, features: [] });
 });
 
 test("the API servers of each family are in its context, as frontends, sorted", () => {

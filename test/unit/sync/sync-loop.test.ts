@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
-import { ALL_FEATURES } from "../../../src/model/features.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";

@@ -1,13 +1,12 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { annotationEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
-import type { ServiceAnnotation } from "../../../../src/model/features.ts";
 import type { IgnoredAnnotation, PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
-function invalid(annotation: ServiceAnnotation, reason: string): IgnoredAnnotation {
-  return { annotation, cause: "invalid", reason, consequence: "it is ignored" };
+function invalid(annotation: string, event: string, reason: string): IgnoredAnnotation {
+  return { annotation, event, reason, consequence: "it is ignored" };
 }
 
 function recorded() {
@@ -25,44 +24,34 @@ function recorded() {
 test("an invalid annotation is reported once for each reason, and again if it returns after a correction", () => {
   const sync = recorded();
   const first = "UnknownScheduler: nft-proxy.io/scheduler must be x: it is ignored";
-  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([first]);
-  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([]);
-  expect(sync(invalid("nft-proxy.io/scheduler", "must be y"))).toEqual([
+  expect(sync(invalid("nft-proxy.io/scheduler", "UnknownScheduler", "must be x"))).toEqual([first]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "UnknownScheduler", "must be x"))).toEqual([]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "UnknownScheduler", "must be y"))).toEqual([
     "UnknownScheduler: nft-proxy.io/scheduler must be y: it is ignored",
   ]);
   expect(sync()).toEqual([]);
-  expect(sync(invalid("nft-proxy.io/scheduler", "must be x"))).toEqual([first]);
+  expect(sync(invalid("nft-proxy.io/scheduler", "UnknownScheduler", "must be x"))).toEqual([first]);
 });
 
 test("a further invalid annotation is reported without those known already", () => {
   const sync = recorded();
-  sync(invalid("nft-proxy.io/port-ranges", "must be x"));
+  sync(invalid("nft-proxy.io/port-ranges", "InvalidPortRanges", "must be x"));
   expect(
     sync(
-      invalid("nft-proxy.io/port-ranges", "must be x"),
-      invalid("nft-proxy.io/drain-timeout", "must be y"),
+      invalid("nft-proxy.io/port-ranges", "InvalidPortRanges", "must be x"),
+      invalid("nft-proxy.io/drain-timeout", "InvalidConnectionLife", "must be y"),
     ),
   ).toEqual(["InvalidConnectionLife: nft-proxy.io/drain-timeout must be y: it is ignored"]);
 });
 
-test.each<[ServiceAnnotation, string]>([
-  ["nft-proxy.io/scheduler", "UnknownScheduler"],
-  ["nft-proxy.io/port-ranges", "InvalidPortRanges"],
-  ["nft-proxy.io/passive-health-check", "InvalidPassiveHealthCheck"],
-  ["nft-proxy.io/max-connections-per-client", "InvalidClientLimits"],
-  ["nft-proxy.io/new-connections-per-client", "InvalidClientLimits"],
-  ["nft-proxy.io/connection-timeouts", "InvalidConnectionTimeouts"],
-  ["nft-proxy.io/on-endpoint-removed", "InvalidConnectionLife"],
-  ["nft-proxy.io/drain-timeout", "InvalidConnectionLife"],
-])("an invalid annotation %s is reported as %s", (annotation, reason) => {
-  expect(recorded()(invalid(annotation, "must be x"))).toEqual([
-    `${reason}: ${annotation} must be x: it is ignored`,
-  ]);
-});
-
 test("an annotation of a feature that is off is reported as such", () => {
-  const annotation = "nft-proxy.io/client-limits" as ServiceAnnotation;
-  const one = { annotation, cause: "off", reason: "needs a feature", consequence: "it is ignored" } as const;
+  const annotation = "nft-proxy.io/client-limits";
+  const one = {
+    annotation,
+    event: "FeatureNotEnabled",
+    reason: "needs a feature",
+    consequence: "it is ignored",
+  };
   const sync = recorded();
   expect(sync(one)).toEqual([`FeatureNotEnabled: ${annotation} needs a feature: it is ignored`]);
   expect(sync(one)).toEqual([]);

@@ -25,7 +25,7 @@ const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
 
 const INVALID = {
   annotation: "nft-proxy.io/port-ranges",
-  cause: "invalid",
+  event: "InvalidPortRanges",
   reason: "can have 100 ranges, and has 101",
   consequence: "no range is served",
 } as const;

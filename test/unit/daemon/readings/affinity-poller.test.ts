@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AffinityPoller } from "../../../../src/daemon/readings/affinity-poller.ts";
+import type { ClientLimits } from "../../../../src/features/client-limits/limits.ts";
 import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
-import type { ClientLimits } from "../../../../src/model/client-limits.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { parseId } from "../../../../src/ruleset/list-ids.ts";
@@ -145,9 +145,10 @@ describe("AffinityPoller", () => {
     cache.deleteService(service({ name: "shop/attacked" }).name);
     sync();
     await watch.look();
-    expect(watch.limitedClients).toEqual([
-      { family: "ip", set: "client-connections", entries: 2 },
-      { family: "ip", set: "client-rates", entries: 0 },
+    const what = (set: string) => `Clients with limited ${set}`;
+    expect(watch.countedClients).toEqual([
+      { family: "ip", set: "client-connections", what: what("connections"), size: 65_536, entries: 2 },
+      { family: "ip", set: "client-rates", what: what("new connections"), size: 65_536, entries: 0 },
     ]);
     expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     limited.shift();

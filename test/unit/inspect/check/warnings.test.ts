@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { ProxyOptions } from "../../../../src/config/options.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
+import { ALL_FEATURES } from "../../../../src/features/selection.ts";
 import { checkWarnings } from "../../../../src/inspect/check/warnings.ts";
 import { loadFromFiles } from "../../../../src/inspect/load/desired.ts";
-import { ALL_FEATURES } from "../../../../src/model/features.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "check-warnings-"));
 afterAll(() => rmSync(directory, { recursive: true }));

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { FEATURES } from "../../../../src/features/registry.ts";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import {
   isAtLeast,
@@ -41,7 +42,9 @@ test("the schema of the output contains every check", () => {
   const text = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
   const union = /type CheckName =([^;]*);/.exec(text("src/inspect/doctor/finding.ts"))?.[1] ?? "";
   const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
-  expect(properties.check.enum).toEqual([...union.matchAll(/"(.*?)"/g)].map(([, name]) => name));
+  const ofFeatures = FEATURES.flatMap(({ name, ruleset }) => (ruleset === undefined ? [] : [name]));
+  const names = [...union.matchAll(/"(.*?)"/g)].map(([, name]) => name);
+  expect(properties.check.enum.toSorted()).toEqual([...names, ...ofFeatures].sort());
 });
 
 describe("the worst level", () => {

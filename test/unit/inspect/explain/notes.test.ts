@@ -206,7 +206,7 @@ test("a note gives the limits of a Service's clients, or the reason why they hav
   expect(notesOf({})).toEqual([
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
   ]);
-  expect(notesOf({ maxClientLimits: 0 })).toEqual([
+  expect(notesOf({ lacking: ["client-limits"] })).toEqual([
     expect.stringMatching(/^served without limits of its clients:/),
   ]);
 });

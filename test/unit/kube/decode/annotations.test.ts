@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { ALL_FEATURES } from "../../../../src/features/selection.ts";
 import { annotatedFields } from "../../../../src/kube/decode/annotations.ts";
 import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
-import { ALL_FEATURES, type EnabledFeatures } from "../../../../src/model/features.ts";
+import type { EnabledFeatures } from "../../../../src/model/features.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/model/passive-health.ts";
 import { port } from "../../../support/build.ts";
 
@@ -166,14 +167,16 @@ describe("client limits", () => {
 
   test("each annotation works alone, and both together", () => {
     const rate = { amount: 20, per: "second", burst: 40 };
-    expect(limited("100", null).fields).toEqual({ clientLimits: { connections: 100 } });
-    expect(limited(null, "20/second burst 40").fields).toEqual({ clientLimits: { rate } });
-    expect(limited("100", "20/second burst 40").fields).toEqual({ clientLimits: { connections: 100, rate } });
+    expect(limited("100", null).fields).toEqual({ features: { "client-limits": { connections: 100 } } });
+    expect(limited(null, "20/second burst 40").fields).toEqual({ features: { "client-limits": { rate } } });
+    expect(limited("100", "20/second burst 40").fields).toEqual({
+      features: { "client-limits": { connections: 100, rate } },
+    });
   });
 
   test("an invalid annotation is ignored with a warning, and the other one works", () => {
     expect(limited("many", "20/second")).toMatchObject({
-      fields: { clientLimits: { rate: { amount: 20, per: "second", burst: 20 } } },
+      fields: { features: { "client-limits": { rate: { amount: 20, per: "second", burst: 20 } } } },
       invalid: [
         'nft-proxy.io/max-connections-per-client must be a number from 1 to 1000, not "many": it is ignored',
       ],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { portsWithRanges } from "../../../../src/kube/decode/port-ranges.ts";
+import { portsWithRanges } from "../../../../src/features/port-ranges/parse.ts";
 import { port } from "../../../support/build.ts";
 
 const SIP = port(5060, { name: "sip", protocol: "udp" });

@@ -1,5 +1,10 @@
-import { quoted } from "../base/text.ts";
-import { wholeNumber } from "./named-values.ts";
+import { quoted } from "../../base/text.ts";
+import { wholeNumber } from "../../model/named-values.ts";
+import type { Service } from "../../model/service.ts";
+import type { Parsed } from "../seam/feature.ts";
+
+/** The name of the feature. */
+export const FEATURE = "client-limits";
 
 /** The annotation of a Service that limits the concurrent connections of a client: `100`. */
 export const MAX_CONNECTIONS_ANNOTATION = "nft-proxy.io/max-connections-per-client";
@@ -32,6 +37,16 @@ export interface ClientLimits {
   readonly rate?: ConnectionRate;
 }
 
+/** The limits of a Service's clients; undefined for none. */
+export function clientLimitsOf({ features }: Pick<Service, "features">): ClientLimits | undefined {
+  return features?.[FEATURE] as ClientLimits | undefined;
+}
+
+/** The result of one of the parsers, as a part of the limits. */
+export function partOfLimits(parsed: ClientLimits | { readonly reason: string }): Parsed {
+  return "reason" in parsed ? parsed : { value: parsed };
+}
+
 /**
  * Maximum of a limit of connections. For a new connection, the kernel examines all connections of the client
  * to the service port: 0.1 ms for 1,000, and 2.4 ms for 10,000 (6.18).
@@ -50,12 +65,6 @@ export const GREATEST_RATE: ConnectionRate = { amount: MOST_RATE, per: "second",
 
 /** Maximum time until a burst is refilled, for which the kernel remembers a client. Seconds. */
 const LONGEST_REFILL = 3600;
-
-/**
- * Maximum number of different limits of a family, each of which has a chain; half of it is for the Services
- * of one namespace.
- */
-export const MOST_CLIENT_LIMITS = 64;
 
 /**
  * Parses a limit of connections.

@@ -5,7 +5,7 @@ import {
   parseNewConnections,
   rateNumber,
   refillSeconds,
-} from "../../../src/model/client-limits.ts";
+} from "../../../src/features/client-limits/limits.ts";
 
 describe("a limit of connections at a time", () => {
   test.each([

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { ClientLimits } from "../../../src/model/client-limits.ts";
+import type { ClientLimits } from "../../../src/features/client-limits/limits.ts";
+import { chainName, rules } from "../../../src/features/client-limits/rules.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
-import { clientLimitName } from "../../../src/ruleset/chain-names.ts";
-import { chainRole } from "../../../src/ruleset/chain-roles.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import { cacheOf, named, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
@@ -35,9 +34,9 @@ describe("the rules for client limits", () => {
 
   test("are absent if the kernel cannot count connections", () => {
     const objects = { services: [limited(BOTH)], slices: [SLICE] };
-    const none = testNodeContext({ maxClientLimits: 0 });
+    const none = testNodeContext({ lacking: ["client-limits"] });
     expect(text(renderAll(objects, none))).toBe(text(renderAll({ ...objects, services: [plain] }, none)));
-    expect([...renderAll(objects, none).state.budgets.without("limits").values()]).toEqual([
+    expect([...renderAll(objects, none).state.budgets.without("client-limits").values()]).toEqual([
       "this node's kernel cannot count connections",
     ]);
   });
@@ -147,7 +146,7 @@ describe("a client in the evaluator", () => {
     const { ruleset } =
       size === undefined
         ? renderer.state
-        : renderAll(objects, testNodeContext({ maxLimitedClients: size })).state;
+        : renderAll(objects, testNodeContext({ settings: { maxLimitedClients: size } })).state;
     const dynamic = Object.entries(limits).map(([key, count]) => {
       const [map = "", ...parts] = key.split(" ");
       return { family: "ip", map, key: parts.join(" . "), value: String(count) } as const;
@@ -180,19 +179,19 @@ describe("a client in the evaluator", () => {
   });
 });
 
-test("names of chains are read back as limits", () => {
+test("chains of service ports are recognised by their names", () => {
   const rate = { amount: 20, per: "minute", burst: 40 } as const;
-  for (const limits of [{ connections: 7 }, { rate }, { connections: 7, rate }]) {
-    expect(chainRole(clientLimitName(limits))).toEqual({ kind: "client-limit", limits });
-  }
+  for (const limits of [{ connections: 7 }, { rate }, { connections: 7, rate }])
+    expect(rules.isChainOfPort(chainName(limits))).toBe(true);
   for (const name of [
     "client-limit",
     "client-limit-",
     "client-limit-0",
     "client-limit-7-8",
     "client-limit-7-day-8",
+    "client-limit-refusal",
   ])
-    expect(chainRole(name)).toBeUndefined();
+    expect(rules.isChainOfPort(name)).toBe(false);
 });
 
 test("beyond the budget of different limits, newer Services are served without, unless they share one", () => {
@@ -204,9 +203,10 @@ test("beyond the budget of different limits, newer Services are served without, 
     limited({ connections: 4 }, "third/two", "10.96.0.15", 5),
   ];
   const slices = services.map(({ name }) => slice({ service: name, name, endpoints: ["10.244.1.1"] }));
-  const renderer = renderAll({ services, slices }, testNodeContext({ maxClientLimits: 2 }));
+  const few = { ...rules, budget: { ...rules.budget, limitOf: () => 2 } };
+  const renderer = renderAll({ services, slices }, testNodeContext({ features: [few] }));
   expect(elementsIn(renderer, "client-limits")).toHaveLength(3);
-  expect(Object.fromEntries(renderer.state.budgets.without("limits"))).toEqual({
+  expect(Object.fromEntries(renderer.state.budgets.without("client-limits"))).toEqual({
     "ip shop/late/tcp": expect.stringMatching(
       /^the Services of a namespace can have 1 different client limits/,
     ),

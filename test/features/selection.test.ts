@@ -1,14 +1,12 @@
 import { expect, test } from "vitest";
 import {
   ALL_FEATURES,
-  type EnabledFeatures,
   FEATURE_NAMES,
   featureItems,
-  isEnabledIn,
-  offReason,
   parseFeature,
   parseFeatures,
-} from "../../../src/model/features.ts";
+} from "../../src/features/selection.ts";
+import { type EnabledFeatures, isEnabledIn, offReason } from "../../src/model/features.ts";
 
 test.each<[readonly string[], EnabledFeatures]>([
   [[], {}],
@@ -46,8 +44,8 @@ test("a feature is enabled in every namespace, in the named ones, or in none", (
   expect(isEnabledIn(features, "client-limits", "shop")).toBe(true);
   expect(["voip", "shop"].map((name) => isEnabledIn(features, "port-ranges", name))).toEqual([true, false]);
   expect(isEnabledIn(features, "schedulers", "voip")).toBe(false);
-  expect(offReason(features, "nft-proxy.io/port-ranges", "voip")).toBeUndefined();
-  expect(offReason(features, "nft-proxy.io/port-ranges", "shop")).toBe(
+  expect(offReason(features, "port-ranges", "voip")).toBeUndefined();
+  expect(offReason(features, "port-ranges", "shop")).toBe(
     "needs the feature port-ranges, which is off in namespace shop: see --features",
   );
 });

@@ -1,4 +1,4 @@
-import { formatDuration, parseDuration } from "../base/duration.ts";
+import { formatDuration, parseDuration } from "./duration.ts";
 
 /** A configuration file's content. A field may be missing, or null for its default. */
 export type Document = Readonly<Record<string, unknown>>;

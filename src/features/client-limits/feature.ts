@@ -1,0 +1,84 @@
+import { integer, own } from "../../base/option.ts";
+import type { Feature } from "../seam/feature.ts";
+import {
+  clientLimitsOf,
+  clientLimitsText,
+  FEATURE,
+  MAX_CONNECTIONS_ANNOTATION,
+  NEW_CONNECTIONS_ANNOTATION,
+  parseMaxConnections,
+  parseNewConnections,
+  partOfLimits,
+} from "./limits.ts";
+import {
+  CLIENT_CONNECTIONS,
+  CLIENT_LIMIT_REFUSAL,
+  CLIENT_LIMITS,
+  CLIENT_RATES,
+  DEFAULT_MOST_CLIENTS,
+  rules,
+} from "./rules.ts";
+
+const MOST_32_BITS = 2 ** 32 - 1;
+
+export const clientLimits: Feature = {
+  name: FEATURE,
+  annotations: [
+    {
+      name: MAX_CONNECTIONS_ANNOTATION,
+      event: "InvalidClientLimits",
+      parse: (text) => partOfLimits(parseMaxConnections(text)),
+    },
+    {
+      name: NEW_CONNECTIONS_ANNOTATION,
+      event: "InvalidClientLimits",
+      parse: (text) => partOfLimits(parseNewConnections(text)),
+    },
+  ],
+  options: {
+    maxLimitedClients: integer({
+      path: "nftProxy.maxLimitedClients",
+      between: [1, MOST_32_BITS],
+      preset: DEFAULT_MOST_CLIENTS,
+      flag: own(
+        "max-limited-clients",
+        "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
+      ),
+      reload: "restart",
+    }),
+  },
+  ruleset: rules,
+  words: {
+    // The kernel does not show how many connections of a client it counts.
+    note: ({ service }) => {
+      const limits = clientLimitsOf(service);
+      return (
+        limits && {
+          topic: "client limits",
+          message: `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`,
+        }
+      );
+    },
+    badge: (service) => {
+      const limits = clientLimitsOf(service);
+      return limits && clientLimitsText(limits);
+    },
+    found: { [CLIENT_LIMITS]: "clients have limits" },
+    beyond: {
+      [CLIENT_CONNECTIONS]: (most) => `the client has ${most} connections already`,
+      [CLIENT_RATES]: () => "the client makes too many new connections",
+    },
+    refusals: { [CLIENT_LIMIT_REFUSAL]: "the client is beyond a limit" },
+    outcome: "refused beyond a limit",
+    refused: ({ service }, client) => {
+      const limits = clientLimitsOf(service);
+      return (
+        limits && {
+          message: `a client of Service ${service.name} can have ${clientLimitsText(limits)}, and ${client} had more`,
+          action: `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}, ${NEW_CONNECTIONS_ANNOTATION}`,
+          commands: [`nft-proxy connections --service ${service.name} --client ${client}`],
+        }
+      );
+    },
+  },
+};

@@ -1,0 +1,17 @@
+import { clientLimits } from "./client-limits/feature.ts";
+import { connectionLife } from "./connection-life/feature.ts";
+import { connectionTimeouts } from "./connection-timeouts/feature.ts";
+import { passiveHealthChecks } from "./passive-health-checks/feature.ts";
+import { portRanges } from "./port-ranges/feature.ts";
+import { schedulers } from "./schedulers/feature.ts";
+import type { Feature } from "./seam/feature.ts";
+
+/** All features: nothing else names one of them. */
+export const FEATURES: readonly Feature[] = [
+  clientLimits,
+  connectionLife,
+  connectionTimeouts,
+  passiveHealthChecks,
+  portRanges,
+  schedulers,
+];

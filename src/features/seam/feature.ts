@@ -1,0 +1,80 @@
+import type { Option } from "../../base/option.ts";
+import type { Service, ServicePortSpec } from "../../model/service.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { RulesetPart } from "../../ruleset/node-context.ts";
+
+/**
+ * Something that kube-proxy does not have. Everything that exists for it alone is in its folder, and the
+ * registry has one import and one entry for it. It is off unless `--features` names it.
+ */
+export interface Feature {
+  /** As in `--features`. */
+  readonly name: string;
+  readonly annotations: readonly ServiceAnnotation[];
+  /** The annotations of EndpointSlices. */
+  readonly sliceAnnotations?: readonly string[];
+  /** Options that only this feature has, by name. */
+  readonly options?: Readonly<Record<string, Option<number>>>;
+  readonly ruleset?: RulesetPart;
+  readonly words?: FeatureWords;
+}
+
+/** An annotation of Services. */
+export interface ServiceAnnotation {
+  readonly name: string;
+  /** The reason of the Event about an invalid value: `InvalidPortRanges`. */
+  readonly event: string;
+  readonly parse: (text: string, of: AnnotatedService) => Parsed;
+  /** What happens to a Service with an invalid value; `it is ignored` if absent. */
+  readonly consequence?: string;
+  /** The fields of a Service with an invalid value. */
+  readonly otherwise?: Partial<Service>;
+}
+
+/**
+ * What an annotation asks for: fields of the Service, or a part of the feature's own value, which all of its
+ * annotations add to. If it is invalid, the reason: the predicate of a sentence.
+ */
+export type Parsed =
+  | { readonly fields: Partial<Service> }
+  | { readonly value: object }
+  | { readonly reason: string };
+
+/** The Service that has an annotation. */
+export interface AnnotatedService {
+  readonly ports: readonly ServicePortSpec[];
+  /** The names of further ports, which are invalid; undefined if some of these names are unknown. */
+  readonly invalidPorts: readonly string[] | undefined;
+  /** Takes the reason why a part of the annotation has no effect: the predicate of a sentence. */
+  readonly warn: (reason: string) => void;
+}
+
+/** How commands and the status page speak of a feature: sentences in lower case, without a full stop. */
+export interface FeatureWords {
+  /** What `explain` notes about connections to a service port, and the topic of the note. */
+  readonly note?: (port: ServicePort) => { readonly topic: string; readonly message: string } | undefined;
+  /** What the status page shows beside the name of a Service. */
+  readonly badge?: (service: Service) => string | undefined;
+  /** What `explain` says of an element that a rule found, by the name of the map. */
+  readonly found?: Readonly<Record<string, string>>;
+  /** What it says of a connection beyond the limit of an element, by the name of the set. */
+  readonly beyond?: Readonly<Record<string, (most: number) => string>>;
+  /** Why a chain refuses a connection, by its name. */
+  readonly refusals?: Readonly<Record<string, string>>;
+  /** How a list of refusals says that the feature refuses some clients: `refused beyond a limit`. */
+  readonly outcome?: string;
+  /** Explains why a service port refused such a client. */
+  readonly refused?: (port: ServicePort, client: string) => RefusedWords | undefined;
+}
+
+/** The message of a verdict, and what to do about it. */
+export interface RefusedWords {
+  readonly message: string;
+  readonly action: string;
+  readonly commands: readonly string[];
+}
+
+/** The result of a parser that returns fields of a Service, or the reason why the text is invalid. */
+export function fieldsOf(parsed: Partial<Service> | { readonly reason: string }): Parsed {
+  return "reason" in parsed ? parsed : { fields: parsed };
+}

@@ -1,0 +1,44 @@
+import type { EnabledFeatures } from "../model/features.ts";
+import { FEATURES } from "./registry.ts";
+
+/** The names of the features, sorted. */
+export const FEATURE_NAMES: readonly string[] = FEATURES.map(({ name }) => name).sort();
+
+/** Every feature in every namespace. */
+export const ALL_FEATURES: EnabledFeatures = Object.fromEntries(FEATURE_NAMES.map((name) => [name, "all"]));
+
+/** A namespace is a DNS label (RFC 1123). */
+const SELECTION = /^([a-z-]+)(?:@([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?))?$/;
+
+/**
+ * Parses one item of `--features`: `all`, `none` or the name of a feature, in every namespace or in the one
+ * after `@`. Undefined for another text.
+ */
+export function parseFeature(text: string): EnabledFeatures | undefined {
+  const [, word, namespace] = SELECTION.exec(text) ?? [];
+  if (word === "none") return namespace === undefined ? {} : undefined;
+  const names = word === "all" ? FEATURE_NAMES : FEATURE_NAMES.filter((name) => name === word);
+  if (names.length === 0) return undefined;
+  return Object.fromEntries(names.map((name) => [name, namespace === undefined ? "all" : [namespace]]));
+}
+
+/** Parses the items of `--features`, which add up. Undefined if one is invalid. */
+export function parseFeatures(items: readonly string[]): EnabledFeatures | undefined {
+  const parsed = items.map(parseFeature);
+  const enabled = FEATURE_NAMES.flatMap((name) => {
+    const scopes = parsed.flatMap((one) => one?.[name] ?? []);
+    if (scopes.length === 0) return [];
+    return [[name, scopes.includes("all") ? "all" : [...new Set(scopes)].sort()]];
+  });
+  return parsed.includes(undefined) ? undefined : Object.fromEntries(enabled);
+}
+
+/** Returns the shortest items that {@link parseFeatures} reads as these features; `none` for none. */
+export function featureItems(features: EnabledFeatures): readonly string[] {
+  if (FEATURE_NAMES.every((name) => features[name] === "all")) return ["all"];
+  const items = FEATURE_NAMES.flatMap((name) => {
+    const scope = features[name] ?? [];
+    return scope === "all" ? [name] : scope.map((namespace) => `${name}@${namespace}`);
+  });
+  return items.length === 0 ? ["none"] : items;
+}
