@@ -1,7 +1,7 @@
 // Bundles src/cli/program/main.ts into one file, dist/nft-proxy.js, which is also the package's bin. Writes
 // the licences of the bundled packages beside it.
-// Usage: node scripts/build.mjs [FOLDER REGISTRY]. With both, FOLDER gets the bundle, which has the features of
-// the file REGISTRY instead of those of src/features/registry.ts.
+// Usage: node scripts/build.mjs [FOLDER REGISTRY]. With both, FOLDER gets the bundle, which has the features
+// of the file REGISTRY instead of those of src/features/registry.ts.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { build } from "esbuild";

@@ -1,6 +1,5 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { OnRemoved } from "./connection-life.ts";
-import type { ConnectionTimeouts } from "./connection-timeouts.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { PassiveHealthSetting } from "./passive-health.ts";
@@ -83,8 +82,6 @@ export interface Service {
   readonly onEndpointRemoved?: OnRemoved;
   /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
   readonly drainTimeoutMs?: number;
-  /** From the annotation; undefined for the node's own. */
-  readonly connectionTimeouts?: ConnectionTimeouts | undefined;
   /** Undefined if every annotation has an effect. */
   readonly ignoredAnnotations?: readonly IgnoredAnnotation[];
   readonly internalPolicyLocal: boolean;

@@ -84,10 +84,7 @@ export type ChooserName = Branded<"ChooserName">;
 /** The name of a chain that remembers a client's endpoint: see {@link rememberName}. */
 export type RememberName = Branded<"RememberName">;
 
-/** The name of a chain that assigns timeouts, and of their object: `timeouts-` and their hash. */
-export type TimeoutsName = Branded<"TimeoutsName">;
-
-export type ChainName = StaticChainName | BalancerName | ChooserName | RememberName | TimeoutsName;
+export type ChainName = StaticChainName | BalancerName | ChooserName | RememberName;
 
 /** How to draw an endpoint of a list. */
 export interface Draw {
@@ -145,11 +142,6 @@ export function chooserName(draw: Draw): ChooserName {
  */
 export function rememberName(seconds: number, isLocal: boolean): RememberName {
   return `remember-${isLocal ? "local-" : ""}${seconds}` as RememberName;
-}
-
-/** The name of the chain that assigns timeouts and of their object. @param timeouts as text */
-export function timeoutsName(timeouts: string): TimeoutsName {
-  return `timeouts-${digest(timeouts)}` as TimeoutsName;
 }
 
 /** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */

@@ -16,10 +16,7 @@ import { AFFINITY_SECONDS, DRAW_COUNTS } from "./setting-grids.ts";
 import { SLOT_TABLE_SIZES } from "./slot-table.ts";
 
 /** The purpose of one of our chains. */
-export type ChainRole =
-  | { readonly kind: "static"; readonly name: StaticChainName }
-  | KeptRole
-  | { readonly kind: "timeouts" };
+export type ChainRole = { readonly kind: "static"; readonly name: StaticChainName } | KeptRole;
 
 /** The purpose of a chain that a table keeps once it has it. */
 type KeptRole =
@@ -56,9 +53,7 @@ export function keepChain(tracker: DeltaTracker, name: string): void {
 export function chainRole(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   kept ??= keptChains();
-  const role = kept.get(name)?.role;
-  if (role !== undefined) return role;
-  return TIMEOUTS.test(name) ? { kind: "timeouts" } : undefined;
+  return kept.get(name)?.role;
 }
 
 function keptChains(): ReadonlyMap<string, KeptChain> {
@@ -103,4 +98,3 @@ function affinityBalancers(): readonly Balancer[] {
 }
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
-const TIMEOUTS = /^timeouts-[\da-f]{20}$/;

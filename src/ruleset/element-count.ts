@@ -1,7 +1,5 @@
-import { timeoutsOfProtocol } from "../model/connection-timeouts.ts";
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { Protocol } from "../model/ids.ts";
 import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
@@ -55,7 +53,6 @@ export function elementCount(
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
-    count += timedCount(service);
     for (const { budget } of context.features)
       if (budget.amountOf({ service, slices }, context) > 0) count += service.ports.length;
     count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
@@ -121,18 +118,6 @@ export function watchedCount({ service, slices }: ServedObjects, context: Family
   if (watched.length === 0) return 0;
   const counted = countedSlices(slices, context);
   return watched.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
-}
-
-/** The number of ports of a Service with timeouts. */
-function timedCount({ connectionTimeouts, ports }: Service): number {
-  if (connectionTimeouts === undefined) return 0;
-  return ports.filter(({ protocol }) => timeoutsOfProtocol(connectionTimeouts, protocol)).length;
-}
-
-/** The protocols with timeouts among the ports of a Service, sorted: each has a list of its own. */
-export function timedProtocols({ connectionTimeouts, ports }: Service): readonly Protocol[] {
-  const protocols = new Set(ports.map(({ protocol }) => protocol));
-  return [...protocols].filter((protocol) => timeoutsOfProtocol(connectionTimeouts, protocol)).sort();
 }
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {

@@ -2,7 +2,6 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { Balancer, Refusal } from "./chain-names.ts";
-import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { Way } from "./list-ids.ts";
 import type { PortPart } from "./node-context.ts";
 import { drawCount } from "./setting-grids.ts";
@@ -26,8 +25,6 @@ export interface ServicePortLists {
   readonly empty?: readonly EmptyList[];
   /** What it wants of features; absent for nothing. */
   readonly parts?: readonly PortPart[];
-  /** The timeouts of the service port's connections; absent for the node's defaults. */
-  readonly timeouts?: PortTimeouts;
 }
 
 /** A way that leads to no endpoint. */

@@ -4,7 +4,6 @@ import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
 import { type Balancer, balancerName, chooserName, REFUSALS, rememberName } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
-import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
   type EmptyList,
@@ -35,7 +34,6 @@ import {
   type FrontendKind,
   PORTS,
   RANGES,
-  TIMEOUTS,
 } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
@@ -57,8 +55,6 @@ interface KnownPort {
   empty: readonly EmptyList[];
   /** What the table has of features for it. */
   parts: readonly PortPart[];
-  /** The timeouts that the table has. */
-  timeouts: PortTimeouts | undefined;
   /** The targets of programmed lists by number, unless they are sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
@@ -202,7 +198,6 @@ export class EndpointLists {
       kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
       parts: NO_PORT_PARTS,
-      timeouts: undefined,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -246,7 +241,6 @@ export class EndpointLists {
     this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     const isUsed = port.users.some((users) => users > 0);
     this.#writeParts(port, isUsed ? (port.wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
-    this.#writeTimeouts(port, isUsed ? port.wanted.timeouts : undefined);
     if (lists.isSticky) this.#writeAffinity(port.id, before.lists, lists);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
@@ -313,25 +307,17 @@ export class EndpointLists {
   #writeParts(port: KnownPort, wanted: readonly PortPart[]): void {
     const before = port.parts;
     if (wanted === before) return;
-    for (const { map, chain } of wanted) {
-      this.#shared.addChain(chain.name, () => chain);
+    for (const part of wanted) {
+      const { map, chain } = part;
+      this.#shared.addPart(part);
       this.#tracker.putElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
-    if (wanted.length > 0) this.ids.countsClients(port.key);
-    for (const { map, chain } of before) {
-      if (!wanted.some((one) => one.map === map)) this.#tracker.deleteElement(map, String(port.id));
-      this.#shared.dropChain(chain.name);
+    if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.countsClients(port.key);
+    for (const part of before) {
+      if (!wanted.some(({ map }) => map === part.map)) this.#tracker.deleteElement(part.map, String(port.id));
+      this.#shared.dropPart(part);
     }
     port.parts = wanted;
-  }
-
-  #writeTimeouts(port: KnownPort, wanted: PortTimeouts | undefined): void {
-    const before = port.timeouts;
-    if (wanted === before) return;
-    if (wanted !== undefined) this.#shared.addTimeouts(wanted);
-    this.#tracker.setElement(TIMEOUTS, String(port.id), wanted && `jump ${wanted.chain.name}`);
-    if (before !== undefined) this.#shared.dropTimeouts(before);
-    port.timeouts = wanted;
   }
 
   #writeNumbers(

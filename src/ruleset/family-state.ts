@@ -489,12 +489,11 @@ function isRangeBalancer(chain: string): boolean {
 const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]);
 
 /** The parts of the table that single service ports need. */
-const PARTS_OF_SERVICES: readonly TablePart[] = ["timeouts", "sourceRanges"];
+const PARTS_OF_SERVICES: readonly TablePart[] = ["sourceRanges"];
 
 function needs({ lists, frontends }: ServicePortRules, part: string): boolean {
   if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-  if (part === "timeouts") return lists.timeouts !== undefined;
-  return lists.parts?.some((one) => one.part === part) ?? false;
+  return lists.parts?.some((one) => one.part.name === part) ?? false;
 }
 
 /** The elements of a service port that others may share, including those of its watched endpoints. */

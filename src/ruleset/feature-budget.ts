@@ -1,12 +1,11 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
-import { CONNECTION_TIMEOUTS_ANNOTATION, MOST_TIMEOUT_LISTS } from "../model/connection-timeouts.ts";
 import { PORT_RANGES_ANNOTATION } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../model/passive-health.ts";
 import { hasFamily, type Service } from "../model/service.ts";
 import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { rangeCount, timedProtocols, watchedCount } from "./element-count.ts";
+import { rangeCount, watchedCount } from "./element-count.ts";
 import { contextOf, type FeatureBudgetParts, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
@@ -44,20 +43,6 @@ const BUDGETS: readonly FeatureBudgetParts[] = [
     limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
     what: "watched endpoints in a family",
     without: (service) => ({ ...service, passiveHealthCheck: "off" }),
-  },
-  {
-    name: "timeouts",
-    text: "its connection timeouts",
-    topic: "timeouts",
-    event: "ConnectionTimeoutsNotSet",
-    annotation: CONNECTION_TIMEOUTS_ANNOTATION,
-    amountOf: ({ service }) => timedProtocols(service).length,
-    limitOf: ({ connectionTimeouts }) => (connectionTimeouts === undefined ? 0 : MOST_TIMEOUT_LISTS),
-    what: "different connection timeouts in a family",
-    without: (service) => ({ ...service, connectionTimeouts: undefined }),
-    sharedOf: ({ service }) =>
-      `${timedProtocols(service).join()} ${JSON.stringify(service.connectionTimeouts)}`,
-    none: "this node's kernel cannot set them",
   },
 ];
 

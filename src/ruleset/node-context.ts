@@ -1,5 +1,4 @@
 import type { Family } from "../base/family.ts";
-import type { TimeoutName } from "../model/connection-timeouts.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
@@ -7,7 +6,7 @@ import type { PortRangeAddresses, Service, ServiceCounters } from "../model/serv
 import type { ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { Place } from "../model/topology.ts";
 import type { Rule } from "../nft/ast/json.ts";
-import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
+import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import { roundedAffinitySeconds } from "./setting-grids.ts";
 
 /** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
@@ -37,8 +36,6 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** The default for Services without the annotation. */
   readonly passiveHealthCheck: PassiveHealthSetting;
-  /** The node's connection timeouts in seconds; undefined if the kernel cannot set those of Services. */
-  readonly connectionTimeouts: Readonly<Record<TimeoutName, number>> | undefined;
   /** The addresses at which port ranges are served. */
   readonly portRanges: PortRangeAddresses;
   /**
@@ -76,7 +73,7 @@ export interface FamilyContext {
   readonly features: readonly RulesetPart[];
   /** The names of enabled features that nft or the kernel lacks. */
   readonly lacking: readonly string[];
-  /** The options that only one feature has, by name. */
+  /** The options that only one feature has, and other numbers that features need, by name. */
   readonly settings: Readonly<Record<string, number>>;
 }
 
@@ -86,11 +83,10 @@ export interface RulesetPart {
   readonly name: string;
   readonly specs: (context: FamilyContext) => readonly SetSpec[];
   readonly chains: (context: FamilyContext) => readonly Chain[];
-  /**
-   * Rules for packets with the id of a list or external way in the register, before these are balanced.
-   * Source ranges allow these packets.
-   */
-  readonly beforeBalancing: readonly Rule[];
+  /** Rules for all packets with the id of a list or external way in the register. */
+  readonly onArrival?: readonly Rule[];
+  /** The same just before packets are balanced: source ranges allow them. */
+  readonly beforeBalancing?: readonly Rule[];
   /** Whether a chain may be that of a service port, by its name. */
   readonly isChainOfPort: (name: string) => boolean;
   /** What a service port wants of it; undefined for nothing. Equal ones are the same object. */
@@ -99,21 +95,24 @@ export interface RulesetPart {
    * The sets that packets fill with clients by service port id, with words for the status page. Nobody else
    * gets such an id while the kernel has clients of it.
    */
-  readonly clientSets: Readonly<Record<string, string>>;
+  readonly clientSets?: Readonly<Record<string, string>>;
+  /** Whether it refuses some connections of clients that are served otherwise. */
+  readonly refusesClients?: true;
   readonly budget: FeatureBudgetParts;
   readonly needs: FeatureNeeds;
 }
 
-/** What a service port wants of a feature: a chain, and an element with its id that leads there. */
+/**
+ * What a service port wants of a feature: a chain, an element with its id that leads there, and perhaps an
+ * object that the chain assigns.
+ */
 export interface PortPart {
-  /** The name of the feature. */
-  readonly part: string;
+  readonly part: RulesetPart;
   /** A map of service port ids to verdicts. */
   readonly map: string;
   /** Shared by all service ports that want the same. */
   readonly chain: Chain;
-  /** Whether it refuses some connections of clients that are served otherwise. */
-  readonly refusesClients: boolean;
+  readonly object?: TimeoutPolicy;
 }
 
 /** What a feature needs of nft and the kernel. */
@@ -123,8 +122,8 @@ export interface FeatureNeeds {
   readonly hint: string;
   /** What happens without it, after "the feature ... has no effect: ". */
   readonly consequence: string;
-  /** A chain of a service port that needs it. */
-  readonly sample: () => Chain;
+  /** What service ports want that need all of it. */
+  readonly sample: () => readonly PortPart[];
 }
 
 /** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */

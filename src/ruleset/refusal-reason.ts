@@ -80,7 +80,7 @@ export function refusedFrontend(
 /** The feature that refuses some clients of a service port; undefined if none does. */
 function refusingFeature(state: FamilyState, { key }: ServicePort): FeatureRefusal | undefined {
   const parts = state.servicePortRules(key)?.lists.parts;
-  return parts?.find(({ refusesClients }) => refusesClients)?.part as FeatureRefusal | undefined;
+  return parts?.find(({ part }) => part.refusesClients)?.part.name as FeatureRefusal | undefined;
 }
 
 /** Why the rules refuse connections to a Service port's frontend. Source ranges refuse only some clients. */

@@ -1,4 +1,3 @@
-import { KERNEL_TIMEOUTS } from "../model/connection-timeouts.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
@@ -7,7 +6,6 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
-import { timeoutsFor } from "./connection-timeouts.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, RulesetPart } from "./node-context.ts";
@@ -46,8 +44,6 @@ const CONTEXT: FamilyContext = {
   scheduler: "random",
   // Needs only features that counters need, too.
   passiveHealthCheck: "off",
-  // Not required: see timeoutFeatures.
-  connectionTimeouts: undefined,
   portRanges: "virtual",
   apiServers: [],
   affinityMapSize: 1024,
@@ -137,32 +133,21 @@ export function fastPathFeatures(): RequiredFeatures {
   };
 }
 
-/** The features for connection timeouts. The daemon works without them if the kernel lacks them. */
-export function timeoutFeatures(): RequiredFeatures {
-  const { family } = CONTEXT;
-  const pairs = (["tcp", "udp"] as const).map((protocol) => timeoutsFor(protocol, {}, KERNEL_TIMEOUTS));
-  const whole = created({
-    ...{ family, name: PROBE_TABLE, sets: new Map() },
-    timeouts: new Map(pairs.map(({ object }) => [object.name, object])),
-    chains: new Map(pairs.map(({ chain }) => [chain.name, chain])),
-  });
-  const hint =
-    "load or build the kernel module nft_ct with timeouts (CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_TIMEOUT)";
-  return { whole, features: [{ name: "connection timeouts", hint, transaction: whole }] };
-}
-
 /** What a feature needs. The daemon works without it if nft or the kernel lacks this. */
 export function partFeatures(part: RulesetPart): RequiredFeatures {
   const { name, hint, sample } = part.needs;
   const base = staticChains(CONTEXT).find((chain) => chain.name === "nat-prerouting");
-  const own = sample();
+  const parts = sample();
+  const own = parts.map(({ chain }) => chain);
+  const objects = parts.flatMap(({ object }) => object ?? []);
   const chains: Chain[] = [
     ...part.chains(CONTEXT),
-    own,
-    { ...base, name: "nat-prerouting", rules: [[{ jump: { target: own.name } }]] },
+    ...own,
+    { ...base, name: "nat-prerouting", rules: own.map((chain) => [{ jump: { target: chain.name } }]) },
   ];
   const whole = created({
     ...{ family: CONTEXT.family, name: PROBE_TABLE },
+    ...(objects.length > 0 && { timeouts: new Map(objects.map((object) => [object.name, object])) }),
     sets: new Map(
       part.specs(CONTEXT).map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]),
     ),

@@ -159,7 +159,7 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
 export interface ElementOwners {
   /** The owners of an element: one, several of a shared one, none of the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
-  /** The service ports with these timeouts (chain or object); none for other names. */
+  /** The service ports that want a part of a feature (chain or object); none for other names. */
   ofPart(name: string): readonly ServicePort[];
 }
 
@@ -170,7 +170,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   const pings = state.table.sets.get(PING_IPS)?.elements;
   const ranges = new Map<string, ServicePort[]>();
   for (const { port, frontends, lists, shared: elements } of state.allServicePortRules()) {
-    if (lists.timeouts !== undefined) addOwner(parts, lists.timeouts.chain.name, port);
+    for (const { chain } of lists.parts ?? []) addOwner(parts, chain.name, port);
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
     for (const { key, guard } of frontends) {
       const { address = "" } = parseFrontendKey(key);

@@ -9,7 +9,6 @@ import {
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
-import { portTimeouts } from "./connection-timeouts.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
@@ -74,18 +73,16 @@ export function renderServicePort(
   const { ranges = NONE } = port.spec;
   const isRanged = ranges.length > 0;
   const parts = context.features.flatMap((feature) => feature.partOf(port, context) ?? []);
-  const timeouts = portTimeouts(port, context);
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
     ranges: rangeFrontends(service, ranges, ofAddresses),
     lists:
-      isRanged || parts.length > 0 || timeouts !== undefined
+      isRanged || parts.length > 0
         ? {
             ...lists,
             ...(isRanged && { empty: emptyLists(port, choice) }),
             ...(parts.length > 0 && { parts }),
-            ...(timeouts && { timeouts }),
           }
         : lists,
     shared: [

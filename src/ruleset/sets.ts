@@ -50,9 +50,6 @@ export const ANSWERS = "endpoint-answers";
 /** The same: their resets before an answer. */
 export const RESETS = "endpoint-resets";
 
-/** Service port id to the chain that assigns the timeouts of its connections. */
-export const TIMEOUTS = "connection-timeouts";
-
 /** The sets of watched endpoints. */
 export const WATCH_SETS = [ATTEMPTS, ANSWERS, RESETS] as const;
 
@@ -88,8 +85,7 @@ export type SetName =
   | (typeof RANGES)[Exclude<keyof typeof RANGES, "kind" | "keepsPort" | "chains">]
   | typeof REFUSED
   | typeof VANISHED
-  | WatchSetName
-  | typeof TIMEOUTS;
+  | WatchSetName;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
 export const PORTS = {
@@ -286,9 +282,6 @@ export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetS
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   return WATCH_SETS.map((name) => ({ ...PLAIN, name, key: [address, "inet_service"], counter: true }));
 }
-
-/** The map of one family that exists while a service port has timeouts. */
-export const TIMEOUTS_SPEC: NamedSetSpec = { ...PLAIN, name: TIMEOUTS, key: ["classid"], value: "verdict" };
 
 /** The sets and maps of one family that exist while a Service has source ranges. */
 export function sourceRangesSpecs({

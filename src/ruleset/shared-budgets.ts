@@ -18,8 +18,8 @@ type Counted = Claim & ServedObjects;
  * Shared resources are elements in the kernel, list ids of session affinity, and port ranges. They go to
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
- * loses its ranges; without enough watched endpoints, its passive health checks; without enough lists of
- * timeouts, its own timeouts. Enabled features have budgets of their own.
+ * loses its ranges; without enough watched endpoints, its passive health checks. Enabled features have
+ * budgets of their own.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.

@@ -1,9 +1,8 @@
-import type { Chain } from "../nft/ast/ruleset.ts";
-import type { PortTimeouts } from "./connection-timeouts.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import type { PortPart } from "./node-context.ts";
 import type { DesiredElement } from "./service-port-rules.ts";
 
-/** The chains, timeouts and elements that service ports share. Each exists while a service port uses it. */
+/** The chains, objects and elements that service ports share. Each exists while a service port uses it. */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
   /** Number of users of a chain or element besides the first; only for those with several. */
@@ -14,30 +13,21 @@ export class SharedObjects {
     this.#tracker = tracker;
   }
 
-  /** Adds a user of a chain. @param made returns the chain, for the first user */
-  addChain(name: string, made: () => Chain): void {
-    if (this.#tracker.table.chains.has(name)) this.#addUser(`chain ${name}`);
-    else this.#tracker.putChain(made());
+  /** Adds a service port that wants a part of a feature. */
+  addPart({ chain, object }: PortPart): void {
+    if (this.#tracker.table.chains.has(chain.name)) {
+      this.#addUser(`chain ${chain.name}`);
+      return;
+    }
+    if (object !== undefined) this.#tracker.putTimeouts(object);
+    this.#tracker.putChain(chain);
   }
 
-  /** Adds a service port with timeouts. */
-  addTimeouts({ object, chain }: PortTimeouts): void {
-    this.addChain(chain.name, () => {
-      this.#tracker.putTimeouts(object);
-      return chain;
-    });
-  }
-
-  /** Removes a service port with timeouts, and their chain and object with the last one. */
-  dropTimeouts({ object, chain }: PortTimeouts): void {
+  /** Removes such a service port, and the chain and object with the last one. */
+  dropPart({ chain, object }: PortPart): void {
     if (this.#dropUser(`chain ${chain.name}`)) return;
     this.#tracker.deleteChain(chain.name);
-    this.#tracker.deleteTimeouts(object.name);
-  }
-
-  /** Removes a user of a chain, and the chain with the last user. */
-  dropChain(name: string): void {
-    if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
+    if (object !== undefined) this.#tracker.deleteTimeouts(object.name);
   }
 
   /** Adds a user of an element. */

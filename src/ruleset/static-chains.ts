@@ -21,7 +21,6 @@ import {
   REJECT_CHAIN,
   type StaticChain,
 } from "./chain-names.ts";
-import { TO_TIMEOUTS } from "./connection-timeouts.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,
@@ -49,7 +48,6 @@ import {
   RANGES,
   rangeSpecs,
   sourceRangesSpecs,
-  TIMEOUTS_SPEC,
   vanishedSpecs,
   watchSpecs,
 } from "./sets.ts";
@@ -58,7 +56,7 @@ import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts
 
 /**
  * The sets and chains that a table has only while Services need them: for source ranges, port ranges, watched
- * endpoints, connection timeouts, and endpoints whose connections are reset. Features have their own.
+ * endpoints, and endpoints whose connections are reset. Features have their own.
  */
 export const TABLE_PARTS = {
   sourceRanges: {
@@ -72,7 +70,6 @@ export const TABLE_PARTS = {
   },
   ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
   watching: { specs: watchSpecs, chains: [COUNT_ATTEMPTS, COUNT_ANSWERS] },
-  timeouts: { specs: () => [TIMEOUTS_SPEC], chains: [] },
   resets: { specs: vanishedSpecs, chains: RESET_CHAINS },
 } as const satisfies Readonly<
   Record<
@@ -122,9 +119,8 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
 /** The chains through which a packet reaches an endpoint. */
 function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
-  const ofFeatures = context.features.flatMap(({ name, beforeBalancing }) =>
-    parts.has(name) ? beforeBalancing : [],
-  );
+  const features = context.features.filter(({ name }) => parts.has(name));
+  const ofFeatures = features.flatMap(({ beforeBalancing = [] }) => beforeBalancing);
   const areGuarded = parts.has("sourceRanges");
   const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...ofFeatures];
   return [
@@ -132,7 +128,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
       name: balancing,
       rules: [
         ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
-        ...(parts.has("timeouts") ? [TO_TIMEOUTS] : []),
+        ...features.flatMap(({ onArrival = [] }) => onArrival),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
         ...ofFeatures,
         [toBalancer(kind)],

@@ -4,7 +4,6 @@ import { FEATURES } from "../features/registry.ts";
 import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
-import { nodeTimeouts } from "../model/connection-timeouts.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -35,11 +34,9 @@ export function nodeContextOf(
   apiServers: readonly ServerAddress[] = [],
 ): NodeContext {
   const { node } = cache;
-  const isAvailable = (feature: string) =>
-    options.features[feature] !== undefined && !options.lacking?.includes(feature);
-  const features = FEATURES.flatMap(({ name, ruleset }) =>
-    ruleset !== undefined && options.features[name] !== undefined ? [ruleset] : [],
-  );
+  const enabled = FEATURES.filter(({ name }) => options.features[name] !== undefined);
+  const features = enabled.flatMap(({ ruleset }) => ruleset ?? []);
+  const ofConntrack = enabled.map(({ settingsOf }) => settingsOf?.(options.conntrack));
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
     const nodeAddress = primaryAddress(options, node.addresses[family], family);
     return {
@@ -54,7 +51,6 @@ export function nodeContextOf(
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
       passiveHealthCheck: options.passiveHealthCheck,
-      connectionTimeouts: isAvailable("connection-timeouts") ? nodeTimeouts(options.conntrack) : undefined,
       portRanges: options.portRanges,
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
@@ -73,7 +69,7 @@ export function nodeContextOf(
       maxWatchedEndpoints: MOST_WATCHED,
       features,
       lacking: options.lacking ?? [],
-      settings: options.settings,
+      settings: Object.assign({}, options.settings, ...ofConntrack),
     };
   });
 }

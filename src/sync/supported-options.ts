@@ -8,7 +8,6 @@ import {
   partFeatures,
   type RequiredFeatures,
   requiredFeatures,
-  timeoutFeatures,
 } from "../ruleset/required-features.ts";
 
 /** An option that has no effect, because nft or the kernel lacks what it needs. */
@@ -32,12 +31,6 @@ const OPTIONAL: readonly OptionalFeature[] = [
     isWanted: ({ fastPath }) => fastPath,
     features: fastPathFeatures,
     consequence: "--fast-path has no effect: no connection takes the fast path",
-  },
-  {
-    name: "connection-timeouts",
-    isWanted: ({ features }) => features["connection-timeouts"] !== undefined,
-    features: timeoutFeatures,
-    consequence: "the feature connection-timeouts has no effect: Services use the node's timeouts",
   },
   ...FEATURES.flatMap(({ ruleset }): readonly OptionalFeature[] => {
     if (ruleset === undefined) return [];

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { rules } from "../../src/features/connection-timeouts/rules.ts";
+import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
-import type { ConnectionTimeouts } from "../../src/model/connection-timeouts.ts";
-import { timeoutFeatures } from "../../src/ruleset/required-features.ts";
+import { partFeatures } from "../../src/ruleset/required-features.ts";
 import {
   localEndpoint,
   type Objects,
@@ -264,9 +265,9 @@ packetTable(() => node, "a Service with timeouts", ALL, testNodeContext(), [
 
 test("the probe detects that the kernel supports timeouts, and changes nothing", async () => {
   const nft = new NftProgram({ path: "nft" });
-  expect(await missingFeatures(nft, timeoutFeatures())).toBeUndefined();
+  expect(await missingFeatures(nft, partFeatures(rules))).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });
-  expect(await missingFeatures(lacking, timeoutFeatures())).toMatchObject({
+  expect(await missingFeatures(lacking, partFeatures(rules))).toMatchObject({
     message: expect.stringContaining("connection timeouts"),
   });
 });

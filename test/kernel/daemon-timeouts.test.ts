@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
@@ -11,7 +10,7 @@ import { townList } from "../support/stub-api/town.ts";
 
 /** The node's timeouts with the daemon's default options. */
 const CONTEXT = {
-  connectionTimeouts: { ...KERNEL_TIMEOUTS, "tcp-established": 86_400, "tcp-close-wait": 3600 },
+  settings: { "tcp-established": 86_400, "tcp-close-wait": 3600 },
 } as const;
 const CLUSTER_IP = "10.96.7.7";
 const ECHO = { port: 7000, targetPort: 7000 };

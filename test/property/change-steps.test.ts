@@ -28,7 +28,6 @@ import {
   PORTS,
   RANGES,
   SOURCE_RANGES,
-  TIMEOUTS,
 } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
@@ -80,7 +79,7 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, "client-limits", TIMEOUTS];
+const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, "client-limits", "connection-timeouts"];
 
 /**
  * The first port range, watched endpoint, limit or timeout, and the last one, change the chains that

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
+import { withoutFeature } from "../../src/model/service.ts";
 import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
@@ -115,8 +116,8 @@ test("without the option, timeouts of Services leave the bytes of the same Servi
     fc.property(anyObjects, anyContexts, ({ services, slices }, contexts) => {
       const bytes = (given: typeof services, nodeContext: typeof contexts) =>
         JSON.stringify(rebuildTransaction(renderAll({ services: given, slices }, nodeContext).state.ruleset));
-      const untimed = services.map(({ connectionTimeouts: _, ...rest }) => rest);
-      const off = contexts.map((context) => ({ ...context, connectionTimeouts: undefined }));
+      const untimed = services.map((one) => withoutFeature(one, "connection-timeouts"));
+      const off = contexts.map((context) => ({ ...context, lacking: ["connection-timeouts"] }));
       expect(bytes(services, off)).toBe(bytes(untimed, contexts));
     }),
   );

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
-import type { ConnectionTimeouts } from "../../src/model/connection-timeouts.ts";
+import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";

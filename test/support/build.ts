@@ -1,8 +1,8 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
+import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import { FEATURES } from "../../src/features/registry.ts";
 import type { OnRemoved } from "../../src/model/connection-life.ts";
-import { type ConnectionTimeouts, KERNEL_TIMEOUTS } from "../../src/model/connection-timeouts.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -72,8 +72,14 @@ export function service(options: ServiceOptions = {}): Service {
     healthCheckNodePort: 0,
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
-    ...(options.clientLimits === undefined ? {} : { features: { "client-limits": options.clientLimits } }),
-    ...(options.connectionTimeouts === undefined ? {} : { connectionTimeouts: options.connectionTimeouts }),
+    ...(options.clientLimits === undefined && options.connectionTimeouts === undefined
+      ? {}
+      : {
+          features: {
+            ...(options.clientLimits && { "client-limits": options.clientLimits }),
+            ...(options.connectionTimeouts && { "connection-timeouts": options.connectionTimeouts }),
+          },
+        }),
     ...(options.onEndpointRemoved === undefined ? {} : { onEndpointRemoved: options.onEndpointRemoved }),
     ...(options.drainTimeoutMs === undefined ? {} : { drainTimeoutMs: options.drainTimeoutMs }),
     ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
@@ -198,7 +204,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
     passiveHealthCheck: "off",
-    connectionTimeouts: KERNEL_TIMEOUTS,
     portRanges: "virtual",
     apiServers: [],
     affinityMapSize: 1024,

@@ -14,7 +14,6 @@ import {
   PING_SOURCE_RANGE_LISTS,
   RANGES,
   SOURCE_RANGES,
-  TIMEOUTS,
 } from "../../src/ruleset/sets.ts";
 import { ALLOWS_ALL, listIdentity } from "../../src/ruleset/source-ranges.ts";
 
@@ -58,8 +57,8 @@ const VERDICTS_OF_LISTS: readonly string[] = [
   AFFINITY_CHOOSERS,
   AFFINITY_TIMEOUTS,
   RANGES.refusals,
-  TIMEOUTS,
   "client-limits",
+  "connection-timeouts",
 ];
 
 /** Maps to the number of a list of source ranges. */

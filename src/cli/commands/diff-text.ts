@@ -1,6 +1,6 @@
 import { counted, firstNames } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { targetText } from "../../nft/elements.ts";
-import { chainRole } from "../../ruleset/chain-roles.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import {
@@ -57,7 +57,8 @@ function changesText(diff: RulesetDiff): string {
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
-  const what = chainRole(name)?.kind === "timeouts" ? "timeouts" : "source ranges";
+  const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort(name));
+  const what = feature?.words?.ofChain ?? "source ranges";
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
 }
 

@@ -23,7 +23,7 @@ export async function readCountedClients(
 ): Promise<{ readonly clients: readonly CountedClients[]; readonly ids: ReadonlySet<number> }> {
   const clients: CountedClients[] = [];
   const ids = new Set<number>();
-  for (const [set, what] of features.flatMap(({ clientSets }) => Object.entries(clientSets))) {
+  for (const [set, what] of features.flatMap(({ clientSets = {} }) => Object.entries(clientSets))) {
     const spec = sets.get(set)?.spec;
     if (spec === undefined) continue;
     let entries = 0;

@@ -44,6 +44,7 @@ export const rules: RulesetPart = {
     const limits = clientLimitsOf(service);
     return limits && partFor(limits, family);
   },
+  refusesClients: true,
   clientSets: {
     [CLIENT_CONNECTIONS]: "Clients with limited connections",
     [CLIENT_RATES]: "Clients with limited new connections",
@@ -68,7 +69,7 @@ export const rules: RulesetPart = {
     name: "limits of connections in sets",
     hint: "load or build the kernel modules nft_connlimit and nft_limit (CONFIG_NFT_CONNLIMIT, CONFIG_NFT_LIMIT)",
     consequence: "clients of Services have no limits",
-    sample: () => partFor({ connections: 1 }, "ip").chain,
+    sample: () => [partFor({ connections: 1 }, "ip")],
   },
 };
 
@@ -101,10 +102,9 @@ const parts = new SharedValues<PortPart>();
 function partFor(limits: ClientLimits, family: FamilyContext["family"]): PortPart {
   const name = chainName(limits);
   return parts.share(`${family} ${name}`, {
-    part: FEATURE,
+    part: rules,
     map: CLIENT_LIMITS,
     chain: { name, rules: limitRules(family, limits) },
-    refusesClients: true,
   });
 }
 

@@ -1,16 +1,55 @@
 import { listTextOf } from "../../base/text.ts";
+import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
+import { rules } from "./rules.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
+  connectionTimeoutsOf,
+  connectionTimeoutsText,
+  FEATURE,
+  nodeTimeouts,
   parseConnectionTimeouts,
   TIMED_STATES,
   TIMEOUT_NAMES,
   type TimeoutName,
-} from "../../model/connection-timeouts.ts";
-import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
+  timeoutsOfProtocol,
+} from "./timeouts.ts";
 
 export const connectionTimeouts: Feature = {
-  name: "connection-timeouts",
+  name: FEATURE,
   annotations: [{ name: CONNECTION_TIMEOUTS_ANNOTATION, event: "InvalidConnectionTimeouts", parse }],
+  settingsOf: nodeTimeouts,
+  ruleset: rules,
+  kernelFault: {
+    // docs/decisions/connection-timeouts.md
+    before: "7.1",
+    means: "without a fix of April 2026 read freed memory when a Service's timeouts are deleted",
+    action:
+      "ask your distribution for the fix (nft_ct: use-after-free in timeout object destroy), or leave the feature out",
+  },
+  words: {
+    note: ({ service, spec }, { effects, hasFastPath }) => {
+      const own = timeoutsOfProtocol(connectionTimeoutsOf(service), spec.protocol);
+      if (own === undefined || !effects.has("timeouts")) return undefined;
+      const fastPath = hasFastPath
+        ? "; when it leaves the fast path, it has those of the node until its next packet"
+        : "";
+      return {
+        topic: "timeouts",
+        message: `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`,
+      };
+    },
+    ofChain: "timeouts",
+    warnings: (service, { hasFastPath }) =>
+      connectionTimeoutsOf(service) === undefined || !hasFastPath
+        ? []
+        : [
+            {
+              annotation: CONNECTION_TIMEOUTS_ANNOTATION,
+              code: "timeouts-on-fast-path",
+              reason: "a connection that leaves the fast path has the node's timeouts until its next packet",
+            },
+          ],
+  },
 };
 
 /** The annotation has no effect without a value for the protocol of a port. */
@@ -30,5 +69,5 @@ function parse(text: string, { ports, warn }: AnnotatedService): Parsed {
     const named = listTextOf(sctp, ({ name, port }) => name || `${port}`);
     warn(`has no effect on SCTP, the protocol of ${named}: nft cannot set its timeouts`);
   }
-  return { fields: { connectionTimeouts: timeouts } };
+  return { value: timeouts };
 }

@@ -1,4 +1,5 @@
 import type { Option } from "../../base/option.ts";
+import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { RulesetPart } from "../../ruleset/node-context.ts";
@@ -15,8 +16,21 @@ export interface Feature {
   readonly sliceAnnotations?: readonly string[];
   /** Options that only this feature has, by name. */
   readonly options?: Readonly<Record<string, Option<number>>>;
+  /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
+  readonly settingsOf?: (conntrack: ConntrackSettings) => Readonly<Record<string, number>>;
   readonly ruleset?: RulesetPart;
+  /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
+  readonly kernelFault?: KernelFault;
   readonly words?: FeatureWords;
+}
+
+/** A fault of kernels before a release. */
+export interface KernelFault {
+  /** `7.1` */
+  readonly before: string;
+  /** What these kernels do: the predicate of a sentence. */
+  readonly means: string;
+  readonly action: string;
 }
 
 /** An annotation of Services. */
@@ -52,7 +66,11 @@ export interface AnnotatedService {
 /** How commands and the status page speak of a feature: sentences in lower case, without a full stop. */
 export interface FeatureWords {
   /** What `explain` notes about connections to a service port, and the topic of the note. */
-  readonly note?: (port: ServicePort) => { readonly topic: string; readonly message: string } | undefined;
+  readonly note?: (port: ServicePort, of: NotedConnection) => FeatureNote | undefined;
+  /** What `diff` says of a chain of a service port: `timeouts`. */
+  readonly ofChain?: string;
+  /** What `check` warns of, for a valid Service. */
+  readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
   /** What the status page shows beside the name of a Service. */
   readonly badge?: (service: Service) => string | undefined;
   /** What `explain` says of an element that a rule found, by the name of the map. */
@@ -65,6 +83,33 @@ export interface FeatureWords {
   readonly outcome?: string;
   /** Explains why a service port refused such a client. */
   readonly refused?: (port: ServicePort, client: string) => RefusedWords | undefined;
+}
+
+/** A note of `explain`. */
+export interface FeatureNote {
+  readonly topic: string;
+  readonly message: string;
+}
+
+/** The node that explanations and warnings are about. */
+export interface NotedNode {
+  /** Whether connections may take the fast path. */
+  readonly hasFastPath: boolean;
+}
+
+/** The connection that a note is about. */
+export interface NotedConnection extends NotedNode {
+  /** The kinds of effects that rules have on it: see `Effect` in src/trace/outcome.ts. */
+  readonly effects: ReadonlySet<string>;
+}
+
+/** A warning of `check` about an annotation. */
+export interface FeatureWarning {
+  readonly annotation: string;
+  /** One of `DIAGNOSTIC_CODES`. */
+  readonly code: string;
+  /** The predicate of a sentence. */
+  readonly reason: string;
 }
 
 /** The message of a verdict, and what to do about it. */

@@ -7,12 +7,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import {
-  fastPathFeatures,
-  partFeatures,
-  requiredFeatures,
-  timeoutFeatures,
-} from "../../ruleset/required-features.ts";
+import { fastPathFeatures, partFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
@@ -45,9 +40,6 @@ export async function askKernel(
     await probeFeatures(nft, requiredFeatures());
     if (nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined)) {
       await probeFeatures(nft, fastPathFeatures());
-    }
-    if (Object.values(state.ruleset).some(({ timeouts }) => timeouts !== undefined)) {
-      await probeFeatures(nft, timeoutFeatures());
     }
     for (const part of nodeContext[0]?.features ?? [])
       if (Object.values(state.families).some((family) => family.hasPart(part.name)))

@@ -2,6 +2,7 @@ import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { firstNames } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import {
   bounded,
   type FieldDiagnostic,
@@ -9,11 +10,11 @@ import {
   type LocatedText,
   located,
 } from "../../kube/decode/decode.ts";
+import type { DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
-import { CONNECTION_TIMEOUTS_ANNOTATION } from "../../model/connection-timeouts.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -179,7 +180,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...affinityWarnings(service, written, nodeContext),
     ...portRangeWarnings(service, written, context),
     ...pingWarnings(written, context),
-    ...timeoutWarnings(service, nodeContext),
+    ...featureWarnings(service, nodeContext),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
@@ -366,13 +367,13 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
   });
 }
 
-/** Returns a warning if connections with timeouts may take the fast path. */
-function timeoutWarnings({ connectionTimeouts }: Service, nodeContext: NodeContext): FieldDiagnostic[] {
-  const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
-  if (connectionTimeouts === undefined || !isFast) return [];
-  const path = joinPath("metadata.annotations", CONNECTION_TIMEOUTS_ANNOTATION);
-  const reason = "a connection that leaves the fast path has the node's timeouts until its next packet";
-  return [fieldWarning("timeouts-on-fast-path", path, reason)];
+/** Returns the warnings of features. */
+function featureWarnings(service: Service, nodeContext: NodeContext): FieldDiagnostic[] {
+  const hasFastPath = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
+  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, { hasFastPath }) ?? []);
+  return found.map(({ annotation, code, reason }) =>
+    fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
+  );
 }
 
 function externalIPsOf({ spec }: RawService): LocatedText[] {

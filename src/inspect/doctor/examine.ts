@@ -4,6 +4,7 @@ import { listText, listTextOf } from "../../base/text.ts";
 import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
@@ -29,7 +30,7 @@ import {
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
 import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeClusterCidr, judgeSettings, SETTING_PATHS, type UsedFamilies } from "./settings-check.ts";
-import { judgeSystem, judgeTimeouts } from "./system-check.ts";
+import { judgeFeatures, judgeSystem } from "./system-check.ts";
 
 /** What the caller already knows, and what to check. */
 export interface ExaminationOptions {
@@ -93,6 +94,9 @@ async function judgeOptions(
     return [{ check: "nft", level: "warning", found: unsupported, means, action }];
   }
   const supported = supportedOptions(options, unsupported);
+  const enabled = FEATURES.filter(
+    ({ name }) => options.features[name] !== undefined && !supported.lacking?.includes(name),
+  );
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({
       check: name as FeatureCheck,
@@ -102,9 +106,7 @@ async function judgeOptions(
       action: missing.hint,
     })),
     ...(supported.fastPath ? judgeFastPath(chains) : []),
-    ...(supported.lacking?.includes("connection-timeouts")
-      ? []
-      : judgeTimeouts({ kernel, features: options.features })),
+    ...judgeFeatures({ kernel }, enabled),
   ];
 }
 

@@ -25,7 +25,6 @@ export type CheckName =
   | "cluster-cidr"
   | "firewall"
   | "fast-path"
-  | "connection-timeouts"
   | "daemon"
   | "ejected-endpoints"
   | "migration"

@@ -1,6 +1,6 @@
 import type { Family } from "../../base/family.ts";
-import type { EnabledFeatures } from "../../model/features.ts";
-import { type HostFinding, judge, type Row } from "./finding.ts";
+import type { Feature } from "../../features/seam/feature.ts";
+import { type FeatureCheck, type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 import type { UsedFamilies } from "./settings-check.ts";
 
@@ -229,30 +229,24 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
   },
 ];
 
-/** First kernel whose packets read no timeout that was freed: docs/decisions/connection-timeouts.md. */
-const KEEPS_TIMEOUTS = "7.1";
-
-interface TimeoutFacts extends Pick<HostFacts, "kernel"> {
-  readonly features: EnabledFeatures;
-}
-
-const TIMEOUT_ROWS: readonly Row<TimeoutFacts>[] = [
-  {
-    check: "connection-timeouts",
-    level: "warning",
-    when: ({ kernel, features }) =>
-      features["connection-timeouts"] !== undefined &&
-      !isAtLeast(kernelVersion(kernel) ?? "", KEEPS_TIMEOUTS),
-    found: ({ kernel }) => `Linux ${kernel.release}, and the feature connection-timeouts`,
-    means: `kernels before ${KEEPS_TIMEOUTS} without a fix of April 2026 read freed memory when a Service's timeouts are deleted`,
-    action:
-      "ask your distribution for the fix (nft_ct: use-after-free in timeout object destroy), or leave the feature out",
-  },
-];
-
-/** Warns of connection timeouts on a kernel that has a fault with them. */
-export function judgeTimeouts(facts: TimeoutFacts): HostFinding[] {
-  return judge(TIMEOUT_ROWS, facts);
+/** Warns of faults of this kernel that matter to enabled features. */
+export function judgeFeatures(
+  { kernel }: Pick<HostFacts, "kernel">,
+  features: readonly Pick<Feature, "name" | "kernelFault">[],
+): HostFinding[] {
+  return features.flatMap(({ name, kernelFault }): HostFinding[] => {
+    if (kernelFault === undefined || isAtLeast(kernelVersion(kernel) ?? "", kernelFault.before)) return [];
+    const { before, means, action } = kernelFault;
+    return [
+      {
+        check: name as FeatureCheck,
+        level: "warning",
+        found: `Linux ${kernel.release}, and the feature ${name}`,
+        means: `kernels before ${before} ${means}`,
+        action,
+      },
+    ];
+  });
 }
 
 function kernelVersion({ release }: HostFacts["kernel"]): string | undefined {

@@ -6,11 +6,6 @@ import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
-import {
-  CONNECTION_TIMEOUTS_ANNOTATION,
-  connectionTimeoutsText,
-  timeoutsOfProtocol,
-} from "../../model/connection-timeouts.ts";
 import { familyOf } from "../../model/ip.ts";
 import { passiveHealthOf } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
@@ -23,7 +18,7 @@ import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/set
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
-import { hasEffect, isKept } from "./endpoints.ts";
+import { isKept } from "./endpoints.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
@@ -50,9 +45,8 @@ export function servicePortNotes(
   return [
     ...reducedNotes(match, input),
     ...watchingNotes(match, input),
-    ...featureNotes(match, input),
+    ...featureNotes(match, own, input),
     ...lifeNotes(match),
-    ...timeoutNotes(match, own, input),
     ...ignoredNotes(match),
   ];
 }
@@ -141,19 +135,6 @@ function fastPathNotes(
   return [{ topic: "fast path", message }];
 }
 
-/** The timeouts that the rules assign to the connection, by the Service's names. */
-function timeoutNotes({ port }: Match, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
-  const isTimed = hasEffect(outcomes, ({ kind }) => kind === "timeouts");
-  const own = timeoutsOfProtocol(port.service.connectionTimeouts, port.spec.protocol);
-  if (!isTimed || own === undefined) return [];
-  const isFast = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
-  const fastPath = isFast
-    ? "; when it leaves the fast path, it has those of the node until its next packet"
-    : "";
-  const message = `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`;
-  return [{ topic: "timeouts", message }];
-}
-
 /** Reads the timeout from the affinity map's update; it may be shorter than the Service's own. */
 function affinityNotes(
   match: Match | undefined,
@@ -227,9 +208,20 @@ function lifeNotes({ port: { service, spec } }: Match): Note[] {
 }
 
 /** What features note about a service port as it is served. */
-function featureNotes({ port }: Match, { state }: ExplainInput): Note[] {
+function featureNotes(
+  { port }: Match,
+  outcomes: readonly Outcome[],
+  { state, nodeContext }: ExplainInput,
+): Note[] {
   const served = state.families[port.family]?.servicePortRules(port.key)?.port;
-  return served === undefined ? [] : FEATURES.flatMap(({ words }) => words?.note?.(served) ?? []);
+  if (served === undefined) return [];
+  const effects = new Set(
+    outcomes.flatMap(({ steps }) =>
+      steps.flatMap((step) => (step.kind === "rule" ? step.effects.map(({ kind }) => kind) : [])),
+    ),
+  );
+  const hasFastPath = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
+  return FEATURES.flatMap(({ words }) => words?.note?.(served, { effects, hasFastPath }) ?? []);
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {

@@ -14,7 +14,7 @@ test("docs/checks.md lists every code of a diagnostic in order, with severity, c
 });
 
 test("every code of a diagnostic is in use", () => {
-  const sources = ["src/kube", "src/inspect/check", "src/cli/commands"].flatMap((folder) =>
+  const sources = ["src/kube", "src/inspect/check", "src/cli/commands", "src/features"].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith(".ts") && !path.endsWith("diagnostic-code.ts"))
       .map((path) => readFileSync(join(ROOT, folder, path), "utf8")),

@@ -8,7 +8,6 @@ import {
   chooserName,
   type Draw,
   rememberName,
-  timeoutsName,
 } from "../../../src/ruleset/chain-names.ts";
 import { chainRole, keepChain } from "../../../src/ruleset/chain-roles.ts";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
@@ -61,10 +60,6 @@ describe("chainRole", () => {
     const names = AFFINITY.map(balancerName);
     expect(new Set(names).size).toBe(8);
     for (const name of names) expect(chainRole(name)).toEqual({ kind: "affinity" });
-  });
-
-  test("reads the names of chains with timeouts", () => {
-    expect(chainRole(timeoutsName("any"))).toEqual({ kind: "timeouts" });
   });
 
   test("reads the name of every static chain, with all parts of the table", () => {

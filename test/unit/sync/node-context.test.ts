@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { rules } from "../../../src/features/client-limits/rules.ts";
+import { KERNEL_TIMEOUTS } from "../../../src/features/connection-timeouts/timeouts.ts";
+import { FEATURES } from "../../../src/features/registry.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
-import { KERNEL_TIMEOUTS } from "../../../src/model/connection-timeouts.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK, MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
@@ -11,6 +11,8 @@ import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
 import type { SupportedOptions } from "../../../src/sync/supported-options.ts";
 import { HERE, node, serviceCIDR } from "../../support/build.ts";
+
+const PARTS = FEATURES.flatMap(({ ruleset }) => ruleset ?? []);
 
 const host: HostView = {
   families: ["ip", "ip6"],
@@ -78,16 +80,20 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     fastPathAfter: 9,
     counters: "services",
     maxServiceElements: 9,
-    features: [rules],
+    features: PARTS,
     lacking: [],
-    settings: { maxLimitedClients: 5 },
+    settings: {
+      maxLimitedClients: 5,
+      ...KERNEL_TIMEOUTS,
+      "tcp-established": 86_400,
+      "tcp-close-wait": 3600,
+    },
     maxElements: 99,
     maxNamespaceElements: 98,
     maxStickyPorts: MOST_STICKY_PORTS,
     maxServicePortRanges: 8,
     maxPortRanges: 7,
     passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
-    connectionTimeouts: { ...KERNEL_TIMEOUTS, "tcp-established": 86_400, "tcp-close-wait": 3600 },
     maxWatchedEndpoints: MOST_WATCHED,
     scheduler: "random",
     portRanges: "virtual",
@@ -95,22 +101,21 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
   });
 });
 
-test("the connection timeouts are the kernel's, replaced by the conntrack options; none without the feature or a kernel that has it", () => {
+test("features have the kernel's connection timeouts, replaced by the conntrack options; none if they are off", () => {
   const { conntrack } = resolveOptions().options;
   const of = { ...conntrack, tcpEstablishedTimeoutMs: 0, udpTimeoutMs: 7999, udpStreamTimeoutMs: 8000 };
-  expect(contextOf({ conntrack: of, features: ALL_FEATURES }).connectionTimeouts).toEqual({
+  expect(contextOf({ conntrack: of, features: ALL_FEATURES }).settings).toMatchObject({
     ...KERNEL_TIMEOUTS,
     "tcp-close-wait": 3600,
     udp: 7,
     "udp-stream": 8,
   });
   const lacking = ["connection-timeouts", "client-limits"];
-  expect(contextOf({ features: ALL_FEATURES, lacking })).toMatchObject({
-    connectionTimeouts: undefined,
-    features: [rules],
-    lacking,
+  expect(contextOf({ features: ALL_FEATURES, lacking })).toMatchObject({ features: PARTS, lacking });
+  expect(contextOf({ features: {} })).toMatchObject({
+    features: [],
+    settings: { maxLimitedClients: 65_536 },
   });
-  expect(contextOf({ features: {} })).toMatchObject({ connectionTimeouts: undefined, features: [] });
 });
 
 test("the API servers of each family are in its context, as frontends, sorted", () => {

@@ -178,7 +178,7 @@ test("a Service without its session affinity gets one Event from the whole clust
 test("a Service whose connection timeouts this node cannot set gets an Event", async () => {
   const { subscriber, sent, settle, clock } = setUp();
   const timed = service({ name: "timed", connectionTimeouts: { "tcp-established": 60 } });
-  const { state } = renderAll({ services: [timed] }, testNodeContext({ connectionTimeouts: undefined }));
+  const { state } = renderAll({ services: [timed] }, testNodeContext({ lacking: ["connection-timeouts"] }));
   subscriber.synced(syncReports()({ state }));
   clock.advance(15_000);
   await settle();

@@ -4,8 +4,8 @@ import { FEATURES } from "../../../../src/features/registry.ts";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import {
   isAtLeast,
+  judgeFeatures,
   judgeSystem,
-  judgeTimeouts,
   type SystemFacts,
 } from "../../../../src/inspect/doctor/system-check.ts";
 
@@ -186,12 +186,11 @@ describe("capabilities", () => {
 });
 
 test.each([
-  ["7.0.3", "all", ["warning"]],
-  ["6.18.0-1-amd64", ["shop"], ["warning"]],
-  ["7.1.0", "all", []],
-  ["6.18.0", undefined, []],
-] as const)("connection timeouts on Linux %s, enabled in %j, are judged %j", (release, scope, levels) => {
+  ["7.0.3", ["connection-timeouts warning"]],
+  ["6.18.0-1-amd64", ["connection-timeouts warning"]],
+  ["7.1.0", []],
+] as const)("connection timeouts on Linux %s are judged %j", (release, levels) => {
   const kernel = { release, config: undefined, isBigEndian: false };
-  const features = scope === undefined ? {} : { "connection-timeouts": scope };
-  expect(judgeTimeouts({ kernel, features } as never).map(({ level }) => level)).toEqual(levels);
+  const findings = judgeFeatures({ kernel }, FEATURES);
+  expect(findings.map(({ check, level }) => `${check} ${level}`)).toEqual(levels);
 });

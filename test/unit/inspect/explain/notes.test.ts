@@ -149,7 +149,7 @@ describe("the note on timeouts", () => {
   });
 
   test("says why there are none", () => {
-    const { messages, steps } = explained({ connectionTimeouts: undefined });
+    const { messages, steps } = explained({ lacking: ["connection-timeouts"] });
     expect(messages).toEqual(["served without its connection timeouts: this node's kernel cannot set them"]);
     expect(steps.join()).not.toContain("timeouts");
   });
@@ -231,16 +231,16 @@ test("a brief explanation has the notes about the Service port alone", () => {
   expect(topics(brief.notes)).toEqual([
     "passive health check",
     "client limits",
-    "reset",
-    "reset",
     "timeouts",
+    "reset",
+    "reset",
   ]);
   expect(brief.notes.map(({ message }) => message)).toEqual([
     expect.stringMatching(/none of 3 new connections in a row is tried, and ejected for 10s at first/),
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
+    expect.stringMatching(/^conntrack forgets the connection after tcp-established=2h/),
     "connections to an endpoint that left are reset (annotation nft-proxy.io/on-endpoint-removed)",
     "connections to a terminating endpoint are reset after 1m (annotation nft-proxy.io/drain-timeout)",
-    expect.stringMatching(/^conntrack forgets the connection after tcp-established=2h/),
   ]);
   expect(topics(explain(connection, whole).notes)).toEqual(["source", "affinity", ...topics(brief.notes)]);
 });

@@ -117,7 +117,7 @@ describe("connection timeouts", () => {
 
   test("the annotation gives the timeouts", () => {
     expect(timed("udp=5s,tcp-established=2h", [WEB, DNS])).toEqual({
-      fields: { connectionTimeouts: { "tcp-established": 7200, udp: 5 } },
+      fields: { features: { "connection-timeouts": { "tcp-established": 7200, udp: 5 } } },
       ...NOTHING_WRONG,
     });
   });
@@ -131,7 +131,7 @@ describe("connection timeouts", () => {
 
   test("values without a port of their protocol are named, and a list of only such values is ignored", () => {
     expect(timed("udp=5s,udp-stream=6s,tcp-established=2h")).toMatchObject({
-      fields: { connectionTimeouts: { "tcp-established": 7200, udp: 5, "udp-stream": 6 } },
+      fields: { features: { "connection-timeouts": { "tcp-established": 7200, udp: 5, "udp-stream": 6 } } },
       reasons: ["has values that no port of the Service uses: udp, udp-stream"],
     });
     const reason = "has no value for a port of the Service: udp are for other protocols";

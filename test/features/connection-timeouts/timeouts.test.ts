@@ -5,7 +5,7 @@ import {
   parseConnectionTimeouts,
   TIMEOUT_NAMES,
   timeoutsOfProtocol,
-} from "../../../src/model/connection-timeouts.ts";
+} from "../../../src/features/connection-timeouts/timeouts.ts";
 
 describe("a list of connection timeouts", () => {
   test.each([

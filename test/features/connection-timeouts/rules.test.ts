@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type ConnectionTimeouts, KERNEL_TIMEOUTS } from "../../../src/model/connection-timeouts.ts";
+import type { ConnectionTimeouts } from "../../../src/features/connection-timeouts/timeouts.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
@@ -80,11 +80,8 @@ describe("the rules for timeouts", () => {
   });
 
   test("take states that a Service does not name from the node", () => {
-    const connectionTimeouts = { ...KERNEL_TIMEOUTS, "udp-stream": 77 };
-    const renderer = renderAll(
-      { services: [timed], slices: [SLICE] },
-      testNodeContext({ connectionTimeouts }),
-    );
+    const context = testNodeContext({ settings: { "udp-stream": 77 } });
+    const renderer = renderAll({ services: [timed], slices: [SLICE] }, context);
     expect(objectsIn(renderer).map(({ policy }) => policy.replied)).toContain(77);
   });
 
@@ -149,7 +146,7 @@ describe("the budget of timeouts", () => {
       ),
     );
     const { state } = renderAll({ services });
-    const without = [...state.budgets.without("timeouts")];
+    const without = [...state.budgets.without("connection-timeouts")];
     expect(new Set(without.map(([key]) => key.split(":")[0]?.split(" ").at(-1)))).toEqual(
       new Set(["shop/s16"]),
     );
@@ -169,15 +166,15 @@ describe("the budget of timeouts", () => {
         }),
       ),
     );
-    const without = [...renderAll({ services }).state.budgets.without("timeouts").keys()];
+    const without = [...renderAll({ services }).state.budgets.without("connection-timeouts").keys()];
     expect(without).toEqual([expect.stringContaining("shop/s32"), expect.stringContaining("shop/s33")]);
   });
 
   test("is nothing where the kernel has none", () => {
     const objects = { services: [timed], slices: [SLICE] };
-    const off = renderAll(objects, testNodeContext({ connectionTimeouts: undefined }));
+    const off = renderAll(objects, testNodeContext({ lacking: ["connection-timeouts"] }));
     expect(bytes(off)).toBe(bytes(renderAll({ services: [plain], slices: [SLICE] })));
-    expect([...off.state.budgets.without("timeouts").values()]).toEqual([
+    expect([...off.state.budgets.without("connection-timeouts").values()]).toEqual([
       "this node's kernel cannot set them",
       "this node's kernel cannot set them",
     ]);

@@ -1,8 +1,12 @@
-import { conntrackDefaults } from "../base/conntrack-defaults.ts";
-import { durationText, parseDuration } from "../base/duration.ts";
-import type { ConntrackSettings } from "./conntrack-settings.ts";
-import type { Protocol } from "./ids.ts";
-import { parseNamedValues, type ValueRange } from "./named-values.ts";
+import { conntrackDefaults } from "../../base/conntrack-defaults.ts";
+import { durationText, parseDuration } from "../../base/duration.ts";
+import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
+import type { Protocol } from "../../model/ids.ts";
+import { parseNamedValues, type ValueRange } from "../../model/named-values.ts";
+import type { Service } from "../../model/service.ts";
+
+/** The name of the feature. */
+export const FEATURE = "connection-timeouts";
 
 /** The annotation of a Service that sets how long conntrack remembers its idle connections. */
 export const CONNECTION_TIMEOUTS_ANNOTATION = "nft-proxy.io/connection-timeouts";
@@ -52,12 +56,6 @@ export const TIMEOUT_NAMES = Object.keys(TIMED_STATES) as readonly TimeoutName[]
 
 /** Timeouts in seconds; absent ones are the node's own. */
 export type ConnectionTimeouts = Readonly<Partial<Record<TimeoutName, number>>>;
-
-/**
- * Maximum number of different lists of a protocol's timeouts in one family, half of it for one namespace.
- * Each has an object and a chain.
- */
-export const MOST_TIMEOUT_LISTS = 64;
 
 /** Hours, minutes and seconds: conntrack counts whole seconds. */
 const DURATION = /^(?:\d{1,7}[hms])+$/;
@@ -119,6 +117,13 @@ export function nodeTimeouts({
 
 /** Maximum that the kernel can hold: it counts in 32 bits of up to 1,000 ticks a second. */
 const MOST_SECONDS = 4_000_000;
+
+/** The timeouts that a Service asks for; undefined for none. */
+export function connectionTimeoutsOf({
+  features,
+}: Pick<Service, "features">): ConnectionTimeouts | undefined {
+  return features?.[FEATURE] as ConnectionTimeouts | undefined;
+}
 
 /** Formats timeouts: `tcp-established=2h,udp-stream=5m`. */
 export function connectionTimeoutsText(timeouts: ConnectionTimeouts): string {
