@@ -18,7 +18,7 @@ import {
 } from "./timeouts.ts";
 
 /** Service port id to the chain that assigns the timeouts of its connections. */
-export const TIMEOUTS = "connection-timeouts";
+const TIMEOUTS = "connection-timeouts";
 
 /** Maximum number of different lists of a protocol's timeouts in a family. Each has an object and a chain. */
 const MOST_LISTS = 64;
@@ -73,7 +73,7 @@ const parts = new SharedValues<PortPart>();
  * because nft would fill in defaults of its own.
  * @param ofNode the node's own timeouts, by name; the kernel's defaults for those that it lacks
  */
-export function timeoutsFor(
+function timeoutsFor(
   protocol: Protocol,
   own: ConnectionTimeouts,
   ofNode: FamilyContext["settings"],

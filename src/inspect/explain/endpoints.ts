@@ -122,7 +122,7 @@ function exclusionWords(
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
 /** Whether a rule on the way of any outcome has an effect. */
-export function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
+function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
   return outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(isMeant)),
   );
