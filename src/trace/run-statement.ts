@@ -103,6 +103,8 @@ function runMangle(evaluation: Evaluation, branch: Branch, { key, value }: Mangl
   if (assigned === undefined) return BREAK;
   const number = typeof assigned === "number" ? assigned : undefined;
   if (typeof key !== "object") return NOT_UNDERSTOOD;
+  // Nothing that is evaluated reads this field.
+  if ("payload" in key && "field" in key.payload && key.payload.field === "dscp") return CONTINUE;
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;

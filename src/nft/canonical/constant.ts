@@ -27,6 +27,15 @@ export const TCP_FLAGS: Readonly<Record<string, number>> = {
   cwr: 128,
 };
 
+/** Values of the DSCP field by nft's names. Source: src/proto.c, nft 1.1.3. */
+export const DSCP: Readonly<Record<string, number>> = {
+  ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`cs${i}`, 8 * i])),
+  ...Object.fromEntries(
+    [1, 2, 3, 4].flatMap((i) => [1, 2, 3].map((drop) => [`af${i}${drop}`, 8 * i + 2 * drop])),
+  ),
+  ...{ df: 0, be: 0, lephb: 1, va: 44, ef: 46 },
+};
+
 /**
  * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids and TCP flags as
  * numbers. Keeps references to sets (`@name`) and constants of other types.

@@ -12,6 +12,18 @@ const ACK = match({ payload: { protocol: "tcp", field: "flags" } }, "ack", "in")
 
 /** Rows of: what it shows, statement as written, statement as some nft lists it. */
 const SAME: readonly (readonly [string, object, object])[] = [
+  ...[
+    [10, "af11"],
+    [34, "af41"],
+    [46, "ef"],
+    [56, "cs7"],
+    [7, 7],
+  ].map(([written, listed]) => {
+    const dscp = (value: unknown) => ({
+      mangle: { key: { payload: { protocol: "ip6", field: "dscp" } }, value },
+    });
+    return [`the DSCP value ${written}`, dscp(written), dscp(listed)] as const;
+  }),
   ["a set of one", match(saddr, { set: [prefix("10.0.0.0", 8)] }), match(saddr, prefix("10.0.0.0", 8))],
   ["a full prefix", match(saddr, prefix("10.0.0.5", 32)), match(saddr, "10.0.0.5")],
   ["bits behind a prefix", match(saddr, prefix("10.1.2.3", 8)), match(saddr, prefix("10.0.0.0", 8))],
@@ -128,6 +140,8 @@ describe("canonicalRule", () => {
     ["an address", match(saddr, "10.0.0")],
     ["a reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
     ["a mark", match(mark, "many")],
+    ["a DSCP value", { mangle: { key: { payload: { protocol: "ip", field: "dscp" } }, value: "many" } }],
+    ["a TTL", { mangle: { key: { payload: { protocol: "ip", field: "ttl" } }, value: 7 } }],
   ])("refuses %s that it does not know", (_, statement) => {
     expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
   });
