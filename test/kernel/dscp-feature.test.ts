@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { annotationRows } from "../support/annotation-rows.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
-import { DSCP_ANNOTATION, MOST_VALUES } from "../support/dscp/feature.ts";
+import { DSCP_ANNOTATION, dscp, MOST_VALUES } from "../support/dscp/feature.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { loadTown } from "../support/stub-api/town.ts";
@@ -85,6 +86,19 @@ describe("a feature of the tests", () => {
     const typo = await execa(process.execPath, [bundle, "config", "--features=dcsp"], { reject: false });
     expect(typo.exitCode).toBe(2);
     expect(typo.stderr).toContain("dscp");
+  });
+
+  test("has a row in the reference", () => {
+    expect(annotationRows([dscp])).toEqual([
+      [
+        `\`${DSCP_ANNOTATION}\``,
+        "`0` to `63`",
+        expect.any(String),
+        "`dscp`",
+        "who may write Services",
+        expect.any(String),
+      ],
+    ]);
   });
 
   test("has its rules in a dump if it is on", async () => {

@@ -26,11 +26,17 @@ export const clientLimits: Feature = {
   annotations: [
     {
       name: MAX_CONNECTIONS_ANNOTATION,
+      values: "`1` to `1000`",
+      absent: "no limit",
+      cost: "one or two more lookups for a new connection; 64 different limits in a family",
       event: "InvalidClientLimits",
       parse: (text) => partOfLimits(parseMaxConnections(text)),
     },
     {
       name: NEW_CONNECTIONS_ANNOTATION,
+      values: "such as `20/second burst 40`",
+      absent: "no limit",
+      cost: "one or two more lookups for a new connection; 64 different limits in a family",
       event: "InvalidClientLimits",
       parse: (text) => partOfLimits(parseNewConnections(text)),
     },

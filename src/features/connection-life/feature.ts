@@ -11,11 +11,17 @@ export const connectionLife: Feature = {
   annotations: [
     {
       name: ON_REMOVED_ANNOTATION,
+      values: "`keep`, `reset`",
+      absent: "as `--reset-vanished`",
+      cost: "one element for each endpoint that left, for 15 minutes",
       event: "InvalidConnectionLife",
       parse: (text) => fieldsOf(parseOnRemoved(text)),
     },
     {
       name: DRAIN_TIMEOUT_ANNOTATION,
+      values: "`1s` to `1h`",
+      absent: "connections end with their endpoint",
+      cost: "one element for each endpoint that terminates; 8,192 of a namespace",
       event: "InvalidConnectionLife",
       parse: (text) => fieldsOf(parseDrainTimeout(text)),
     },

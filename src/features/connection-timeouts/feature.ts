@@ -16,7 +16,16 @@ import {
 
 export const connectionTimeouts: Feature = {
   name: FEATURE,
-  annotations: [{ name: CONNECTION_TIMEOUTS_ANNOTATION, event: "InvalidConnectionTimeouts", parse }],
+  annotations: [
+    {
+      name: CONNECTION_TIMEOUTS_ANNOTATION,
+      values: "such as `tcp-established=2h,udp-stream=5m`",
+      absent: "the node's timeouts",
+      cost: "one more lookup for a new connection; 64 different lists of a protocol in a family",
+      event: "InvalidConnectionTimeouts",
+      parse,
+    },
+  ],
   settingsOf: nodeTimeouts,
   ruleset: rules,
   kernelFault: {

@@ -4,7 +4,16 @@ import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
 
 export const passiveHealthChecks: Feature = {
   name: "passive-health-checks",
-  annotations: [{ name: PASSIVE_HEALTH_ANNOTATION, event: "InvalidPassiveHealthCheck", parse }],
+  annotations: [
+    {
+      name: PASSIVE_HEALTH_ANNOTATION,
+      values: "`on`, `off`, or such as `failures=3,interval=1s,eject=10s,max-ejected=50%`",
+      absent: "as `--passive-health-check`",
+      cost: "three counters for each endpoint, read each second; 10,000 endpoints of a family",
+      event: "InvalidPassiveHealthCheck",
+      parse,
+    },
+  ],
 };
 
 /** The annotation has no effect on a Service without a TCP port. */

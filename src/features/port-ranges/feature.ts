@@ -7,6 +7,9 @@ export const portRanges: Feature = {
   annotations: [
     {
       name: PORT_RANGES_ANNOTATION,
+      values: "such as `rtp=10000-10999,sip=5070-5079`",
+      absent: "no ranges",
+      cost: "one element for each range and address; `--max-port-ranges`",
       event: "InvalidPortRanges",
       parse: (text, { ports, invalidPorts }) => fieldsOf(portsWithRanges(text, ports, invalidPorts)),
       consequence: "no range is served",

@@ -12,6 +12,9 @@ export const schedulers: Feature = {
   annotations: [
     {
       name: SCHEDULER_ANNOTATION,
+      values: "`random`, `round-robin`, `source-hash`, `flow-hash`",
+      absent: "as `--scheduler`",
+      cost: "the hash schedulers: 251 to 65,521 elements for each port",
       event: "UnknownScheduler",
       parse,
       consequence: "random is used",
@@ -19,7 +22,14 @@ export const schedulers: Feature = {
       otherwise: { scheduler: "random" },
     },
   ],
-  sliceAnnotations: [WEIGHT_ANNOTATION],
+  sliceAnnotations: [
+    {
+      name: WEIGHT_ANNOTATION,
+      values: "`0` to `100`",
+      absent: "`1`",
+      cost: "251 to 65,521 elements for each port of the Service",
+    },
+  ],
 };
 
 function parse(text: string): Parsed {

@@ -13,7 +13,7 @@ export interface Feature {
   readonly name: string;
   readonly annotations: readonly ServiceAnnotation[];
   /** The annotations of EndpointSlices. */
-  readonly sliceAnnotations?: readonly string[];
+  readonly sliceAnnotations?: readonly NamedAnnotation[];
   /** Options that only this feature has, by name. */
   readonly options?: Readonly<Record<string, Option<number>>>;
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
@@ -33,9 +33,19 @@ export interface KernelFault {
   readonly action: string;
 }
 
-/** An annotation of Services. */
-export interface ServiceAnnotation {
+/** An annotation, and its row of deploy/reference.md in Markdown. */
+export interface NamedAnnotation {
   readonly name: string;
+  /** Its values: `` `1s` to `1h` ``. */
+  readonly values: string;
+  /** What holds without it. */
+  readonly absent: string;
+  /** What an object with it costs a node. */
+  readonly cost: string;
+}
+
+/** An annotation of Services. */
+export interface ServiceAnnotation extends NamedAnnotation {
   /** The reason of the Event about an invalid value: `InvalidPortRanges`. */
   readonly event: string;
   readonly parse: (text: string, of: AnnotatedService) => Parsed;

@@ -73,7 +73,7 @@ const PREFIX = "nft-proxy.io/";
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
   Service: FEATURES.flatMap(({ annotations }) => annotations.map(({ name }) => name)),
-  EndpointSlice: FEATURES.flatMap(({ sliceAnnotations = [] }) => sliceAnnotations),
+  EndpointSlice: FEATURES.flatMap(({ sliceAnnotations = [] }) => sliceAnnotations.map(({ name }) => name)),
   Node: [],
   ServiceCIDR: [],
 };

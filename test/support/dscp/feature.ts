@@ -79,6 +79,9 @@ export const dscp: Feature = {
   annotations: [
     {
       name: DSCP_ANNOTATION,
+      values: "`0` to `63`",
+      absent: "packets keep their field",
+      cost: "one more lookup for a new connection; 8 different values in a family",
       event: "InvalidDscp",
       parse: (text) => {
         const value = wholeNumber(text.trim());

@@ -8,6 +8,7 @@ import { FIELDS } from "../../../src/config/options.ts";
 import { configurationSchema } from "../../../src/config/schema.ts";
 import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
 import { FEATURES } from "../../../src/features/registry.ts";
+import { annotationRows } from "../../support/annotation-rows.ts";
 import { scrapedParts } from "../../support/metric-values.ts";
 
 /**
@@ -54,64 +55,6 @@ async function metricRows(): Promise<string[][]> {
   );
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
-}
-
-/** The annotations: their values, the behaviour without one, and what one costs. */
-const ANNOTATIONS: Readonly<Record<string, readonly [values: string, absent: string, cost: string]>> = {
-  "nft-proxy.io/max-connections-per-client": [
-    "`1` to `1000`",
-    "no limit",
-    "one or two more lookups for a new connection; 64 different limits in a family",
-  ],
-  "nft-proxy.io/new-connections-per-client": [
-    "such as `20/second burst 40`",
-    "no limit",
-    "one or two more lookups for a new connection; 64 different limits in a family",
-  ],
-  "nft-proxy.io/on-endpoint-removed": [
-    "`keep`, `reset`",
-    "as `--reset-vanished`",
-    "one element for each endpoint that left, for 15 minutes",
-  ],
-  "nft-proxy.io/drain-timeout": [
-    "`1s` to `1h`",
-    "connections end with their endpoint",
-    "one element for each endpoint that terminates; 8,192 of a namespace",
-  ],
-  "nft-proxy.io/connection-timeouts": [
-    "such as `tcp-established=2h,udp-stream=5m`",
-    "the node's timeouts",
-    "one more lookup for a new connection; 64 different lists of a protocol in a family",
-  ],
-  "nft-proxy.io/passive-health-check": [
-    "`on`, `off`, or such as `failures=3,interval=1s,eject=10s,max-ejected=50%`",
-    "as `--passive-health-check`",
-    "three counters for each endpoint, read each second; 10,000 endpoints of a family",
-  ],
-  "nft-proxy.io/port-ranges": [
-    "such as `rtp=10000-10999,sip=5070-5079`",
-    "no ranges",
-    "one element for each range and address; `--max-port-ranges`",
-  ],
-  "nft-proxy.io/scheduler": [
-    "`random`, `round-robin`, `source-hash`, `flow-hash`",
-    "as `--scheduler`",
-    "the hash schedulers: 251 to 65,521 elements for each port",
-  ],
-  "nft-proxy.io/weight": ["`0` to `100`", "`1`", "251 to 65,521 elements for each port of the Service"],
-};
-
-function annotationRows(): string[][] {
-  return FEATURES.flatMap(({ name: feature, annotations, sliceAnnotations = [] }) => {
-    const row = (name: string, writers: string): string[] => {
-      const [values = "", absent = "", cost = ""] = ANNOTATIONS[name] ?? [];
-      return [`\`${name}\``, values, absent, `\`${feature}\``, `who may write ${writers}`, cost];
-    };
-    return [
-      ...annotations.map(({ name }) => row(name, "Services")),
-      ...sliceAnnotations.map((name) => row(name, "EndpointSlices")),
-    ];
-  });
 }
 
 interface SchemaPart {
@@ -189,7 +132,7 @@ ${table(["field", "effect", "how or why"], fieldRows())}
 An annotation has no effect unless \`--features\` enables its feature in the namespace of the object:
 [features](../docs/features.md). Each feature is off by default.
 
-${table(["annotation", "values", "without it", "feature", "who may set it", "cost while it is used"], annotationRows())}
+${table(["annotation", "values", "without it", "feature", "who may set it", "cost while it is used"], annotationRows(FEATURES))}
 
 ## Metrics
 
