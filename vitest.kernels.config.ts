@@ -12,6 +12,7 @@ export default defineConfig({
     include: [
       "test/kernel/towns.test.ts",
       "test/kernel/affinity.test.ts",
+      "test/kernel/daemon-source-ranges.test.ts",
       "test/kernel/daemon-drift.test.ts",
       "test/kernel/daemon-restart.test.ts",
       "test/kernel/daemon-quarantine.test.ts",
