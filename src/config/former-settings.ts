@@ -1,25 +1,7 @@
-/** A way to forbid a feature before `--features`. */
-interface FormerSetting {
-  /** The field of the configuration. */
-  readonly path: string;
-  readonly flag: string;
-  /** The value that forbade it; absent if the whole setting is gone. */
-  readonly value?: unknown;
-  readonly feature: string;
-}
+import { FEATURES } from "../features/registry.ts";
+import type { FormerSetting } from "../features/seam/feature.ts";
 
-const FORMER: readonly FormerSetting[] = [
-  { path: "nftProxy.connectionTimeouts", flag: "connection-timeouts", feature: "connection-timeouts" },
-  { path: "nftProxy.ignoreServiceResets", flag: "ignore-service-resets", feature: "connection-life" },
-  { path: "nftProxy.maxLimitedClients", flag: "max-limited-clients", value: 0, feature: "client-limits" },
-  {
-    path: "nftProxy.passiveHealthCheck",
-    flag: "passive-health-check",
-    value: "never",
-    feature: "passive-health-checks",
-  },
-  { path: "nftProxy.portRanges", flag: "port-ranges", value: "off", feature: "port-ranges" },
-];
+const FORMER = FEATURES.flatMap(({ name, former }) => (former ? [{ ...former, feature: name }] : []));
 
 /**
  * Returns how to say today what a field of the configuration said before `--features`; undefined for another
@@ -36,7 +18,7 @@ export function formerFlagHint(name: string): string | undefined {
   return hintOf(FORMER.find((former) => former.flag === name && !("value" in former)));
 }
 
-function hintOf(former: FormerSetting | undefined): string | undefined {
+function hintOf(former: (FormerSetting & { readonly feature: string }) | undefined): string | undefined {
   return (
     former && `${former.feature} is off unless --features (nftProxy.features) names it, so leave it out there`
   );

@@ -8,6 +8,7 @@ import { type Feature, fieldsOf } from "../seam/feature.ts";
 
 export const connectionLife: Feature = {
   name: "connection-life",
+  former: { path: "nftProxy.ignoreServiceResets", flag: "ignore-service-resets" },
   annotations: [
     {
       name: ON_REMOVED_ANNOTATION,

@@ -4,6 +4,7 @@ import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
 
 export const passiveHealthChecks: Feature = {
   name: "passive-health-checks",
+  former: { path: "nftProxy.passiveHealthCheck", flag: "passive-health-check", value: "never" },
   annotations: [
     {
       name: PASSIVE_HEALTH_ANNOTATION,

@@ -4,6 +4,7 @@ import { portsWithRanges } from "./parse.ts";
 
 export const portRanges: Feature = {
   name: "port-ranges",
+  former: { path: "nftProxy.portRanges", flag: "port-ranges", value: "off" },
   annotations: [
     {
       name: PORT_RANGES_ANNOTATION,

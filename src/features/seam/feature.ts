@@ -19,9 +19,20 @@ export interface Feature {
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
   readonly settingsOf?: (conntrack: ConntrackSettings) => Readonly<Record<string, number>>;
   readonly ruleset?: RulesetPart;
+  /** How it was forbidden before `--features`. */
+  readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
   readonly kernelFault?: KernelFault;
   readonly words?: FeatureWords;
+}
+
+/** A setting that forbade a feature. It is refused now, with a hint. */
+export interface FormerSetting {
+  /** The field of the configuration. */
+  readonly path: string;
+  readonly flag: string;
+  /** The value that forbade it; absent if the whole setting is gone. */
+  readonly value?: unknown;
 }
 
 /** A fault of kernels before a release. */
