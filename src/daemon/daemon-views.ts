@@ -54,7 +54,7 @@ export function createReports(
 export function daemonState(
   { version, dryRun, system: { clock, netNamespace } }: DaemonInput,
   options: ProxyOptions,
-  { cache, nodeContext, reconciler, source, vanished }: Proxier,
+  { cache, nodeContext, reconciler, source, tracker, vanished }: Proxier,
   reports: Reports,
   { passiveHealth }: Readings,
 ): DaemonState {
@@ -73,6 +73,7 @@ export function daemonState(
       endpointSlices: cache.sliceCount,
       serviceCIDRs: cache.serviceCIDRs().length,
       isNodeKnown: cache.isNodeKnown,
+      nodeLacks: tracker.nodeLacks,
     },
     sources: source.states(),
     sync: syncState(reports),

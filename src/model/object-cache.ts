@@ -21,6 +21,9 @@ function listOf(slices: Slices): readonly EndpointSlice[] {
   return slices instanceof Map ? [...slices.values()] : slices;
 }
 
+/** The fields of our Node whose last known values stay if it loses them. */
+export const NODE_FIELDS = ["addresses", "podCIDRs", "zone"] as const;
+
 /**
  * The last known objects, and the dirty Services. The content depends only on the current objects, not on the
  * order, splitting or repetition of their changes; but see {@link ObjectCache.putNode}.
@@ -129,13 +132,13 @@ export class ObjectCache {
   /**
    * Replaces our Node. If it lost its addresses, pod CIDRs or zone, the last known ones stay: a Node that was
    * deleted and made again has no status at first, and without its addresses every NodePort would be refused.
-   * @returns the names of the fields that stay: `addresses`, `podCIDRs`, `zone`; undefined for another node
+   * @returns the {@link NODE_FIELDS} that stay; undefined for another node
    */
   putNode(node: Node): readonly string[] | undefined {
     if (node.name !== this.#node.name) return undefined;
     const { zone, addresses, podCIDRs } = this.#node;
     const hasCIDRs = (of: Node["podCIDRs"]) => FAMILIES.some((family) => of[family].length > 0);
-    const lost = {
+    const lost: Record<(typeof NODE_FIELDS)[number], boolean> = {
       addresses: FAMILIES.some((family) => node.addresses[family] === "" && addresses[family] !== ""),
       podCIDRs: !hasCIDRs(node.podCIDRs) && hasCIDRs(podCIDRs),
       zone: node.zone === "" && zone !== "",
@@ -147,7 +150,7 @@ export class ObjectCache {
       zone: node.zone || zone,
     };
     this.#isNodeKnown = true;
-    return Object.entries(lost).flatMap(([name, isLost]) => (isLost ? [name] : []));
+    return NODE_FIELDS.filter((name) => lost[name]);
   }
 
   /** Adds or replaces a ServiceCIDR. */

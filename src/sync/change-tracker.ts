@@ -104,7 +104,7 @@ export class ChangeTracker {
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
   readonly #invalid: ObjectProblemLog;
-  #nodeLacks = "";
+  #nodeLacks: readonly string[] = [];
 
   constructor(parts: ChangeTrackerParts) {
     this.#parts = parts;
@@ -120,6 +120,11 @@ export class ChangeTracker {
 
   get endpoints(): Readonly<ChangeCount> {
     return this.#endpoints;
+  }
+
+  /** The fields that our Node lost, and whose last known values are used: `addresses`, `podCIDRs`, `zone`. */
+  get nodeLacks(): readonly string[] {
+    return this.#nodeLacks;
   }
 
   /** The conditions for the first sync that are not met yet. */
@@ -206,13 +211,13 @@ export class ChangeTracker {
   /** Warns once while our Node lacks what it had before. */
   #putNode(node: Node): void {
     const { cache, logger } = this.#parts;
-    const lacks = cache.putNode(node)?.join();
-    if (lacks === undefined) return;
-    if (lacks !== "" && lacks !== this.#nodeLacks)
+    const before = this.#nodeLacks.join();
+    this.#nodeLacks = cache.putNode(node) ?? this.#nodeLacks;
+    const lacks = this.#nodeLacks.join();
+    if (lacks === before) return;
+    if (lacks === "") logger.info({ node: node.name }, "our Node is complete again");
+    else
       logger.warn({ node: node.name, lacks }, "our Node lacks what it had: the last known values are used");
-    else if (lacks === "" && this.#nodeLacks !== "")
-      logger.info({ node: node.name }, "our Node is complete again");
-    this.#nodeLacks = lacks;
   }
 
   #handler<T>(

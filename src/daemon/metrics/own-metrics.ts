@@ -3,6 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
+import { NODE_FIELDS } from "../../model/object-cache.ts";
 import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { targetText } from "../../nft/elements.ts";
@@ -46,6 +47,13 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "Service ports without rules because the kernel refuses them or they exceed a limit",
     scrape: ({ reconciler }) => one(reconciler.quarantined.size),
+  },
+  nft_proxy_node_lacks: {
+    kind: "gauge",
+    help: "1 for a field that our Node object had and lacks now (addresses, podCIDRs, zone), so that its last known value is used",
+    labels: ["field"],
+    scrape: ({ tracker }) =>
+      NODE_FIELDS.map((field) => ({ labels: { field }, value: tracker.nodeLacks.includes(field) ? 1 : 0 })),
   },
   nft_proxy_excluded_family: {
     kind: "gauge",

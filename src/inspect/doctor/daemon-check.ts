@@ -20,6 +20,8 @@ export interface DaemonSocketFact {
   readonly problem?: string | undefined;
   /** Resources that it does not follow, with the reasons; absent if it follows all. */
   readonly unfollowed?: string;
+  /** What our Node lost, a sentence; absent if it is complete. */
+  readonly node?: string;
   /** Endpoints that it ejected, with their Services; absent for none. */
   readonly ejected?: string;
 }
@@ -31,7 +33,7 @@ export interface DaemonSocketFact {
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { health } = fact;
   const answers = health.kind === "answers" ? health : undefined;
-  return judge([...ROWS, EJECTED_ENDPOINTS], {
+  return judge([...ROWS, NODE, EJECTED_ENDPOINTS], {
     ...fact,
     hasTables,
     url: health.kind === "off" ? "" : health.url,
@@ -165,6 +167,15 @@ const ROWS: readonly Row<Facts>[] = (
     { level: "ok", found: daemonText },
   ] satisfies readonly Omit<Row<Facts>, "check">[]
 ).map((row) => ({ check: "daemon", ...row }));
+
+const NODE: Row<Facts> = {
+  check: "node",
+  level: "warning",
+  when: ({ socket }) => socket?.node !== undefined,
+  found: ({ socket }) => socket?.node ?? "",
+  means: "the daemon uses the last known values, as these may come back: a new Node has none at first",
+  action: "if they do not come back, see why the kubelet or the cloud controller does not write them",
+};
 
 const EJECTED_ENDPOINTS: Row<Facts> = {
   check: "ejected-endpoints",

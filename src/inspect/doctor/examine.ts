@@ -140,7 +140,7 @@ async function daemonFact(
 
 function socketFact({
   socket,
-  state: { now, sources, sync, ejected = [] },
+  state: { now, nodeName, objects, sources, sync, ejected = [] },
 }: RunningDaemon): DaemonSocketFact {
   const { problem } = sync;
   const names = unfollowedResources(sources, now);
@@ -149,6 +149,7 @@ function socketFact({
     path: socket,
     problem,
     ...(names.length === 0 ? {} : { unfollowed: `${listText(names)} (${reasons.join("; ")})` }),
+    ...(objects.nodeLacks?.length ? { node: `Node ${nodeName} lacks ${listText(objects.nodeLacks)}` } : {}),
     ...(ejected.length === 0 ? {} : { ejected: listTextOf(ejected, ejectedName) }),
   };
 }

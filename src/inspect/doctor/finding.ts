@@ -26,6 +26,7 @@ export type CheckName =
   | "firewall"
   | "fast-path"
   | "daemon"
+  | "node"
   | "ejected-endpoints"
   | "migration"
   | "migration-forward"

@@ -73,7 +73,7 @@ describe("ChangeTracker", () => {
   });
 
   test("warns once while our Node lacks what it had, and says when it is complete again", () => {
-    const { cache, handlers, logger } = setUp();
+    const { cache, handlers, logger, tracker } = setUp();
     const lines = () =>
       logger.lines.splice(0).map(({ level, message, fields }) => [level, message, fields.lacks]);
     const whole = node({ addresses: { ip: "192.0.2.2", ip6: "" } });
@@ -87,8 +87,10 @@ describe("ChangeTracker", () => {
       ["warn", "our Node lacks what it had: the last known values are used", "addresses"],
     ]);
     expect(cache.node.addresses).toEqual(whole.addresses);
+    expect(tracker.nodeLacks).toEqual(["addresses"]);
     handlers.nodes.onUpsert("node-1", whole, undefined);
     expect(lines()).toEqual([["info", "our Node is complete again", undefined]]);
+    expect(tracker.nodeLacks).toEqual([]);
   });
 
   test("counts changes until a sync has brought them to the kernel", () => {

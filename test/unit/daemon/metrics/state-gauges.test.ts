@@ -6,7 +6,11 @@ import { localEndpoint, port, renderAll, service, slice } from "../../../support
 import { metricValue, scrapedParts, testMetrics } from "../../../support/metric-values.ts";
 
 const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
-const tracker = { services: { total: 7, unsynced: 2 }, endpoints: { total: 9, unsynced: 0 } };
+const tracker = {
+  services: { total: 7, unsynced: 2 },
+  endpoints: { total: 9, unsynced: 0 },
+  nodeLacks: ["addresses"],
+};
 const runner = { lastRequestedAt: 1500 };
 const health: { pendingSince: number | undefined } = { pendingSince: 1200 };
 const history = new SyncHistory();
@@ -23,6 +27,8 @@ test("the state gauges show the current state, with times in seconds", async () 
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
   expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
   expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
+  expect(await value("nft_proxy_node_lacks", 'field="addresses"')).toBe(1);
+  expect(await value("nft_proxy_node_lacks", 'field="zone"')).toBe(0);
   expect(await value("nft_proxy_map_elements", 'family="ip",map="cluster-ips"')).toBe(1);
   expect(await value("nft_proxy_map_capacity", 'family="ip",map="affinity-clients"')).toBe(1024);
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);

@@ -383,6 +383,15 @@ test("endpoints that the daemon ejected are a warning, beside the daemon's own f
   ]);
 });
 
+test("a Node that lost what it had is a warning", () => {
+  const health = { kind: "off" } as const;
+  const socket = { path: "/run/x", node: "Node node-1 lacks addresses" };
+  expect(judgeDaemon({ health, socket }, true)).toMatchObject([
+    { check: "daemon", level: "ok" },
+    { check: "node", level: "warning", found: "Node node-1 lacks addresses" },
+  ]);
+});
+
 describe("judgeFastPath", () => {
   const unconcerned = [base("ip nft-proxy", "forward", "accept"), base("inet fw", "input", "drop")];
   const summary = (diagnostics: ReturnType<typeof judgeFastPath>) =>
