@@ -1,5 +1,7 @@
 import { alternatives, quoted } from "../../base/text.ts";
 import {
+  DEFAULT_WEIGHT,
+  MOST_WEIGHT,
   parseScheduler,
   SCHEDULER_ANNOTATION,
   SCHEDULERS,
@@ -28,9 +30,17 @@ export const schedulers: Feature = {
       values: "`0` to `100`",
       absent: "`1`",
       cost: "251 to 65,521 elements for each port of the Service",
+      parse: parseWeight,
+      consequence: `${DEFAULT_WEIGHT} is used`,
     },
   ],
 };
+
+function parseWeight(text: string): { readonly weight: number } | { readonly reason: string } {
+  const weight = /^\d{1,3}$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
+  if (weight <= MOST_WEIGHT) return { weight };
+  return { reason: `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}` };
+}
 
 function parse(text: string): Parsed {
   const scheduler = parseScheduler(text);

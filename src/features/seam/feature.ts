@@ -1,5 +1,6 @@
 import type { Option } from "../../base/option.ts";
 import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { RulesetPart } from "../../ruleset/node-context.ts";
@@ -13,7 +14,7 @@ export interface Feature {
   readonly name: string;
   readonly annotations: readonly ServiceAnnotation[];
   /** The annotations of EndpointSlices. */
-  readonly sliceAnnotations?: readonly NamedAnnotation[];
+  readonly sliceAnnotations?: readonly SliceAnnotation[];
   /** Options that only this feature has, by name. */
   readonly options?: Readonly<Record<string, Option<number>>>;
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
@@ -74,6 +75,14 @@ export type Parsed =
   | { readonly fields: Partial<Service> }
   | { readonly value: object }
   | { readonly reason: string };
+
+/** An annotation of EndpointSlices. */
+export interface SliceAnnotation extends NamedAnnotation {
+  /** Returns the field that it determines, or why it is invalid: the predicate of a sentence. */
+  readonly parse: (text: string) => Pick<EndpointSlice, "weight"> | { readonly reason: string };
+  /** What happens to an EndpointSlice with an invalid value. */
+  readonly consequence: string;
+}
 
 /** The Service that has an annotation. */
 export interface AnnotatedService {

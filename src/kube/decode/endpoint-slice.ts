@@ -3,11 +3,12 @@ import type { Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { type EnabledFeatures, offReason } from "../../model/features.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
-import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
+import { DEFAULT_WEIGHT } from "../../model/scheduler.ts";
 import {
   DECODE_DEFAULTS,
   type Decoded,
@@ -96,24 +97,27 @@ function notUsed({ metadata, addressType }: RawEndpointSlice): string | undefine
   return `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}`;
 }
 
+/** The weight of endpoints, which annotations of features determine. */
 function weightOf(
   { annotations, namespace }: RawMetadata,
   features: EnabledFeatures,
   diagnostics: FieldDiagnostic[],
 ): number {
-  const text = annotations?.[WEIGHT_ANNOTATION];
-  if (text === undefined || text === null) return DEFAULT_WEIGHT;
-  const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
-  const off = offReason(features, "schedulers", namespace ?? "default");
-  if (off !== undefined) {
-    diagnostics.push(fieldWarning("feature-off", path, off));
-    return DEFAULT_WEIGHT;
+  let weight = DEFAULT_WEIGHT;
+  for (const { name: feature, sliceAnnotations = [] } of annotations ? FEATURES : []) {
+    for (const { name, parse, consequence } of sliceAnnotations) {
+      const text = annotations?.[name];
+      if (text === undefined || text === null) continue;
+      const path = joinPath("metadata.annotations", name);
+      const off = offReason(features, feature, namespace ?? "default");
+      const parsed = off === undefined ? parse(text) : undefined;
+      if (parsed === undefined) diagnostics.push(fieldWarning("feature-off", path, off ?? ""));
+      else if ("reason" in parsed)
+        diagnostics.push(fieldWarning("invalid-annotation", path, `${parsed.reason}; ${consequence}`));
+      else weight = parsed.weight;
+    }
   }
-  const weight = /^\d{1,3}$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
-  if (weight <= MOST_WEIGHT) return weight;
-  const reason = `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}; ${DEFAULT_WEIGHT} is used`;
-  diagnostics.push(fieldWarning("invalid-annotation", path, reason));
-  return DEFAULT_WEIGHT;
+  return weight;
 }
 
 /** Returns the ports that have a number. A port without one means all ports, which no proxy can serve. */
