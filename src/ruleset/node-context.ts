@@ -108,7 +108,7 @@ export interface RulesetPart {
  */
 export interface PortPart {
   readonly part: RulesetPart;
-  /** A map of service port ids to verdicts. */
+  /** A map of service port ids to verdicts. The table has `id : jump CHAIN` while the port wants it. */
   readonly map: string;
   /** Shared by all service ports that want the same. */
   readonly chain: Chain;
@@ -122,7 +122,7 @@ export interface FeatureNeeds {
   readonly hint: string;
   /** What happens without it, after "the feature ... has no effect: ". */
   readonly consequence: string;
-  /** What service ports want that need all of it. */
+  /** What service ports of the family ip want that need all of it. */
   readonly sample: () => readonly PortPart[];
 }
 
@@ -135,13 +135,15 @@ export interface FeatureBudgetParts {
   readonly topic: string;
   /** The reason of the Event. */
   readonly event: string;
-  /** What `check` names: an annotation, or the path of a field. */
+  /** What `check` names: the annotation, or the path of a field if it is none or one of several. */
   readonly annotation?: string;
   readonly path?: string;
   readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
+  /** One namespace gets at most half of it, rounded up; the oldest Services come first. */
   readonly limitOf: (context: FamilyContext) => number;
+  /** What is counted, after "can have 64 ". */
   readonly what: string;
-  /** The name of the claim that Services with equal settings share. */
+  /** The name of what several Services count as one; it differs for what counts separately. */
   readonly sharedOf?: (of: ServedObjects) => string | undefined;
   readonly without: (service: Service) => Service;
   /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
