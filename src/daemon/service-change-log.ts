@@ -14,12 +14,16 @@ const MAX_LINES = 20;
 /** Length of a window, milliseconds. */
 const WINDOW = 10_000;
 
+/** Maximum number of endpoints in a Service's slices for which a line says how many are ready. */
+const MOST_COUNTED = 20_000;
+
 /** A Service when it was last programmed. */
 interface Programmed {
   readonly service: Service;
   readonly slices: readonly EndpointSlice[];
-  readonly ready: number;
 }
+
+type Change = "added" | "deleted" | "service" | "endpoints";
 
 /** Logs a line for each Service that a sync changed. Beyond a maximum, Services are only counted. */
 export class ServiceChangeLog implements SyncSubscriber {
@@ -40,17 +44,30 @@ export class ServiceChangeLog implements SyncSubscriber {
 
   synced({ rendered }: Pick<SyncReport, "rendered">): void {
     for (const name of rendered) {
-      const fields = this.#change(name);
+      const before = this.#programmed.get(name);
+      const change = this.#change(name, before);
       // The first sync adds all Services.
-      if (fields !== undefined && !this.#isFirst) this.#log(name, fields);
+      if (change !== undefined && !this.#isFirst) this.#log(name, change, before?.slices ?? []);
     }
     this.#isFirst = false;
   }
 
-  #log(name: ServiceName, fields: Readonly<Record<string, unknown>>): void {
+  /** Counts endpoints only for a line that is written. */
+  #log(name: ServiceName, change: Change, before: readonly EndpointSlice[]): void {
     this.#window ??= this.#clock.after(WINDOW, () => this.#endWindow());
-    if (this.#lines < MAX_LINES) this.#logger.info({ service: name, ...fields }, "programmed");
-    else this.#others.add(name);
+    if (this.#lines < MAX_LINES) {
+      const counts = change === "deleted" ? undefined : readyEndpoints(this.#cache.slices(name));
+      const was = counts && change === "endpoints" ? readyEndpoints(before)?.ready : undefined;
+      this.#logger.info(
+        {
+          ...{ service: name, change },
+          ...(counts && { ready: counts.ready }),
+          ...(was !== undefined && { was }),
+          ...(counts && { nodes: counts.nodes }),
+        },
+        "programmed",
+      );
+    } else this.#others.add(name);
     this.#lines++;
   }
 
@@ -64,23 +81,19 @@ export class ServiceChangeLog implements SyncSubscriber {
 
   /**
    * Stores the current state of a Service.
-   * @returns the fields of its change; undefined if nothing changed
+   * @returns how it changed; undefined if it did not
    */
-  #change(name: ServiceName): Readonly<Record<string, unknown>> | undefined {
-    const before = this.#programmed.get(name);
+  #change(name: ServiceName, before: Programmed | undefined): Change | undefined {
     const service = this.#cache.service(name);
     if (service === undefined) {
       this.#programmed.delete(name);
-      return before === undefined ? undefined : { change: "deleted" };
+      return before === undefined ? undefined : "deleted";
     }
     const slices = this.#cache.slices(name);
-    const { ready, nodes } = readyEndpoints(slices);
-    this.#programmed.set(name, { service, slices, ready });
-    if (before === undefined) return { change: "added", ready, nodes };
-    if (before.service !== service) return { change: "service", ready, nodes };
-    return isSame(before.slices, slices)
-      ? undefined
-      : { change: "endpoints", ready, was: before.ready, nodes };
+    this.#programmed.set(name, { service, slices });
+    if (before === undefined) return "added";
+    if (before.service !== service) return "service";
+    return isSame(before.slices, slices) ? undefined : "endpoints";
   }
 }
 
@@ -91,9 +104,10 @@ function isSame(before: readonly EndpointSlice[], after: readonly EndpointSlice[
 
 /**
  * Counts distinct ready endpoints and their nodes. Both families mostly have the same Pods, so the number of
- * the larger one counts.
+ * the larger one counts. Undefined if there are too many to count.
  */
-function readyEndpoints(slices: readonly EndpointSlice[]): { ready: number; nodes: number } {
+function readyEndpoints(slices: readonly EndpointSlice[]): { ready: number; nodes: number } | undefined {
+  if (slices.reduce((sum, { endpoints }) => sum + endpoints.length, 0) > MOST_COUNTED) return undefined;
   const addresses = byFamily(() => new Set<string>());
   const nodes = new Set<string>();
   for (const { family, endpoints } of slices) {

@@ -23,9 +23,8 @@ export class SyncLog implements SyncSubscriber {
   readonly #clock: Clock;
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
-  readonly #lines: Readonly<
-    Record<"lost" | "found" | "quarantined" | "released" | "reduced" | "restored", ServiceLines>
-  >;
+  /** By what they begin with if they count Services, so that each count is of one kind. */
+  readonly #lines = new Map<string, ServiceLines>();
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
@@ -37,15 +36,6 @@ export class SyncLog implements SyncSubscriber {
       "sync succeeded after failures",
       "error",
     );
-    const lines = () => new ServiceLines(clock);
-    this.#lines = {
-      lost: lines(),
-      found: lines(),
-      quarantined: lines(),
-      released: lines(),
-      reduced: lines(),
-      restored: lines(),
-    };
   }
 
   synced(report: SyncReport): void {
@@ -99,27 +89,26 @@ export class SyncLog implements SyncSubscriber {
 
   #logQuarantine({ begun, ended }: QuarantineChange): void {
     const quarantined = ({ reason }: QuarantinedService) => `service port quarantined: ${reason}`;
-    this.#logPorts("quarantined", "error", begun, quarantined, "service ports quarantined of");
+    this.#logPorts("error", begun, quarantined, "service ports quarantined of");
     const released = () => "service port no longer quarantined";
-    this.#logPorts("released", "info", ended, released, "no longer quarantined:");
+    this.#logPorts("info", ended, released, "no longer quarantined:");
   }
 
   #logReduced({ feature, begun, ended }: SyncReport["featureChanges"][number]): void {
     const without = `served without ${feature.text}:`;
-    this.#logPorts("reduced", "warn", begun, ({ reason }) => `${without} ${reason}`, without);
+    this.#logPorts("warn", begun, ({ reason }) => `${without} ${reason}`, without);
     const again = `served with ${feature.text} again`;
-    this.#logPorts("restored", "info", ended, () => again, `${again}:`);
+    this.#logPorts("info", ended, () => again, `${again}:`);
   }
 
   /** @param others begins the line with the number of further Services */
   #logPorts(
-    kind: "quarantined" | "released" | "reduced" | "restored",
     level: "error" | "warn" | "info",
     ports: readonly QuarantinedService[],
     textOf: (port: QuarantinedService) => string,
     others: string,
   ): void {
-    this.#lines[kind].log(
+    this.#linesOf(others).log(
       ports,
       ({ service }) => service,
       (port) => this.#logger[level]({ servicePort: quarantinedText(port) }, textOf(port)),
@@ -127,15 +116,21 @@ export class SyncLog implements SyncSubscriber {
     );
   }
 
+  #linesOf(others: string): ServiceLines {
+    const lines = this.#lines.get(others) ?? new ServiceLines(this.#clock);
+    this.#lines.set(others, lines);
+    return lines;
+  }
+
   #logConflicts({ begun, ended }: ConflictChanges): void {
     const serviceOf = ([service]: readonly [ServiceName, readonly LostFrontend[]]) => service;
-    this.#lines.lost.log(
+    this.#linesOf("conflicts of").log(
       lostByService(begun),
       serviceOf,
       ([service, lost]) => this.#logger.warn(conflictFields(service, lost), conflictText(lost)),
       (count) => this.#logger.warn({ others: count }, `conflicts of ${furtherServices(count)}`),
     );
-    this.#lines.found.log(
+    this.#linesOf("conflicts ended of").log(
       lostByService(ended),
       serviceOf,
       ([service, lost]) => this.#logger.info({ service, frontends: frontendsText(lost) }, "conflict ended"),

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { ServiceChangeLog } from "../../../src/daemon/service-change-log.ts";
+import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import { cacheOf, endpoint, named, service, slice } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -93,4 +94,36 @@ test("the log counts one other Service in the singular", () => {
     fields: { others: 1 },
     message: "programmed, and 1 other Service",
   });
+});
+
+test("the log counts no endpoints for lines that it does not write", () => {
+  const { cache, logger, sync } = setUp();
+  let counted = 0;
+  const watched = (n: number): EndpointSlice => {
+    const { endpoints, ...rest } = slice({ name: "web-x", endpoints: [on(`10.244.2.${n}`, "a")] });
+    return Object.defineProperty(rest as EndpointSlice, "endpoints", {
+      get: () => {
+        counted++;
+        return endpoints;
+      },
+    });
+  };
+  const change = (n: number) => {
+    cache.putSlice(watched(n));
+    counted = 0;
+    sync("web");
+    return counted;
+  };
+  expect(change(1)).toBeGreaterThan(0);
+  for (let n = 2; n <= 20; n++) change(n);
+  expect(logger.lines).toHaveLength(20);
+  expect(change(21)).toBe(0);
+});
+
+test("the log says nothing of the endpoints of a Service with more than 20,000", () => {
+  const { cache, logger, sync } = setUp();
+  const many = Array.from({ length: 20_000 }, (_, n) => on(`10.${n >> 8}.${n & 255}.1`, "a"));
+  cache.putSlice(slice({ name: "web-many", endpoints: many }));
+  sync("web");
+  expect(logger.lines.map(({ fields }) => fields)).toEqual([{ service: "default/web", change: "endpoints" }]);
 });

@@ -230,3 +230,25 @@ test("Services without their session affinity are named once, and again when the
     { level: "info", fields, message: "served with session affinity again" },
   ]);
 });
+
+test("further Services are counted for each feature that they are served without", () => {
+  const { logger, log, clock } = setUp();
+  const of = (namespace: string, count: number, options: object) =>
+    Array.from({ length: count }, (_, i) =>
+      service({ name: `${namespace}/s${i}`, clusterIPs: [`10.96.${namespace.length}.${i}`], ...options }),
+    );
+  const sticky = of("a", 25, { affinitySeconds: 60 });
+  const limited = of("bb", 31, { clientLimits: { connections: 5 } });
+  const { state } = renderAll(
+    { services: [...sticky, ...limited] },
+    testNodeContext({ maxStickyPorts: 0, lacking: ["client-limits"] }),
+  );
+  const report = syncReports();
+  log.synced(report({ kind: "partial", state }));
+  clock.advance(60_000);
+  log.synced(report({ kind: "partial", state }));
+  expect(logger.lines.flatMap(({ message }) => (message.includes("further") ? [message] : []))).toEqual([
+    "served without session affinity: 15 further Services",
+    "served without limits of its clients: 21 further Services",
+  ]);
+});
