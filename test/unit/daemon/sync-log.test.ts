@@ -2,8 +2,17 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/base/errors.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import type { ServicePortKey } from "../../../src/model/ids.ts";
+import type { Service } from "../../../src/model/service.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { cacheOf, named, port, renderAll, service, testNodeContext } from "../../support/build.ts";
+import {
+  cacheOf,
+  named,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  testNodeContext,
+} from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import {
@@ -232,23 +241,18 @@ test("Services without their session affinity are named once, and again when the
 });
 
 test("further Services are counted for each feature that they are served without", () => {
-  const { logger, log, clock } = setUp();
-  const of = (namespace: string, count: number, options: object) =>
+  const { logger, log } = setUp();
+  const of = (namespace: string, count: number, options: ServiceOptions) =>
     Array.from({ length: count }, (_, i) =>
-      service({ name: `${namespace}/s${i}`, clusterIPs: [`10.96.${namespace.length}.${i}`], ...options }),
+      service({ ...options, name: `${namespace}/s${i}`, clusterIPs: [`10.96.${namespace.length}.${i}`] }),
     );
   const sticky = of("a", 25, { affinitySeconds: 60 });
   const limited = of("bb", 31, { clientLimits: { connections: 5 } });
-  const { state } = renderAll(
-    { services: [...sticky, ...limited] },
-    testNodeContext({ maxStickyPorts: 0, lacking: ["client-limits"] }),
-  );
-  const report = syncReports();
-  log.synced(report({ kind: "partial", state }));
-  clock.advance(60_000);
-  log.synced(report({ kind: "partial", state }));
-  expect(logger.lines.flatMap(({ message }) => (message.includes("further") ? [message] : []))).toEqual([
-    "served without session affinity: 15 further Services",
-    "served without limits of its clients: 21 further Services",
-  ]);
+  const context = testNodeContext({ maxStickyPorts: 0, lacking: ["client-limits"] });
+  const begin = (services: readonly Service[]) =>
+    log.synced(syncReports()({ kind: "partial", state: renderAll({ services }, context).state }));
+  // After ten lines about further Services, they are only counted.
+  for (let round = 0; round < 11; round++) begin(sticky);
+  begin(limited);
+  expect(logger.lines.at(-1)?.message).toBe("served without limits of its clients: 21 further Services");
 });
