@@ -131,7 +131,7 @@ export interface FeatureBudgetParts {
   readonly name: string;
   /** What a Service is then served without. */
   readonly text: string;
-  /** The topic of the note of `explain`. */
+  /** The topic of the note of `explain`, and what `diff` calls a chain of a service port. */
   readonly topic: string;
   /** The reason of the Event. */
   readonly event: string;

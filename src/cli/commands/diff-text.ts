@@ -58,7 +58,7 @@ const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", remo
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
   const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort(name));
-  const what = feature?.words?.ofChain ?? "source ranges";
+  const what = feature?.ruleset?.budget.topic ?? "source ranges";
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
 }
 

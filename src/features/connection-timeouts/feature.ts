@@ -48,7 +48,6 @@ export const connectionTimeouts: Feature = {
         message: `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`,
       };
     },
-    ofChain: "timeouts",
     warnings: (service, { hasFastPath }) =>
       connectionTimeoutsOf(service) === undefined || !hasFastPath
         ? []

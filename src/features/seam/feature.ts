@@ -97,8 +97,6 @@ export interface AnnotatedService {
 export interface FeatureWords {
   /** What `explain` notes about connections to a service port, and the topic of the note. */
   readonly note?: (port: ServicePort, of: NotedConnection) => FeatureNote | undefined;
-  /** What `diff` says of a chain of a service port: `timeouts`. */
-  readonly ofChain?: string;
   /** What `check` warns of, for a valid Service. */
   readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
   /** What the status page shows beside the name of a Service. */
