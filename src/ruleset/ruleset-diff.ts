@@ -25,8 +25,8 @@ export interface PartChange {
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
   /**
-   * `namespace/name` of a Service with these source ranges or timeouts, the first of several; absent for
-   * parts that belong to no Service.
+   * `namespace/name` of a Service that wants this part of a feature, the first of several; absent for parts
+   * that belong to no Service.
    */
   readonly service?: string | undefined;
 }

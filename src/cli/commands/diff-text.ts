@@ -58,8 +58,8 @@ const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", remo
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
   const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort(name));
-  const what = feature?.ruleset?.budget.topic ?? "source ranges";
-  return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : `: its ${what}`}`;
+  const of = feature?.ruleset?.budget.topic;
+  return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined || of === undefined ? "" : `: its ${of}`}`;
 }
 
 function elementLine({ family, set, key, before, after }: ElementChange): string {

@@ -51,6 +51,18 @@ const rows: readonly {
     ],
   },
   {
+    name: "other limits of clients",
+    before: { services: [service({ clientLimits: { connections: 1 } })], slices: [TWO] },
+    after: { services: [service({ clientLimits: { connections: 2 } })], slices: [TWO] },
+    lines: [
+      "default/web",
+      "  ~ ip client-limits 2147483652: jump client-limit-1 -> jump client-limit-2",
+      "  + chain ip client-limit-2: its client limits",
+      "  - chain ip client-limit-1: its client limits",
+      "",
+    ],
+  },
+  {
     name: "a Service that goes",
     before: { services: [OTHER] },
     after: {},
