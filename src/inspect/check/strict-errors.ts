@@ -1,7 +1,7 @@
 import { didYouMean, withHint } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { quoted } from "../../base/text.ts";
-import { FEATURES } from "../../features/registry.ts";
+import { SERVICE_ANNOTATIONS, SLICE_ANNOTATIONS } from "../../kube/decode/annotations.ts";
 import {
   type FieldDiagnostic,
   fieldError,
@@ -72,8 +72,8 @@ const PREFIX = "nft-proxy.io/";
 
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: FEATURES.flatMap(({ annotations }) => annotations.map(({ name }) => name)),
-  EndpointSlice: FEATURES.flatMap(({ sliceAnnotations = [] }) => sliceAnnotations.map(({ name }) => name)),
+  Service: SERVICE_ANNOTATIONS.map(({ annotation }) => annotation.name),
+  EndpointSlice: SLICE_ANNOTATIONS.map(({ annotation }) => annotation.name),
   Node: [],
   ServiceCIDR: [],
 };

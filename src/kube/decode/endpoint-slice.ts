@@ -3,12 +3,12 @@ import type { Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
-import { FEATURES } from "../../features/registry.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
-import { type EnabledFeatures, offReason } from "../../model/features.ts";
+import type { EnabledFeatures } from "../../model/features.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { DEFAULT_WEIGHT } from "../../model/scheduler.ts";
+import { givenAnnotations, SLICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
   type Decoded,
@@ -97,25 +97,16 @@ function notUsed({ metadata, addressType }: RawEndpointSlice): string | undefine
   return `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}`;
 }
 
-/** The weight of endpoints, which annotations of features determine. */
-function weightOf(
-  { annotations, namespace }: RawMetadata,
-  features: EnabledFeatures,
-  diagnostics: FieldDiagnostic[],
-): number {
+/** The weight of endpoints, which an annotation of a feature determines. */
+function weightOf(metadata: RawMetadata, features: EnabledFeatures, diagnostics: FieldDiagnostic[]): number {
   let weight = DEFAULT_WEIGHT;
-  for (const { name: feature, sliceAnnotations = [] } of annotations ? FEATURES : []) {
-    for (const { name, parse, consequence } of sliceAnnotations) {
-      const text = annotations?.[name];
-      if (text === undefined || text === null) continue;
-      const path = joinPath("metadata.annotations", name);
-      const off = offReason(features, feature, namespace ?? "default");
-      const parsed = off === undefined ? parse(text) : undefined;
-      if (parsed === undefined) diagnostics.push(fieldWarning("feature-off", path, off ?? ""));
-      else if ("reason" in parsed)
-        diagnostics.push(fieldWarning("invalid-annotation", path, `${parsed.reason}; ${consequence}`));
-      else weight = parsed.weight;
-    }
+  for (const given of givenAnnotations(SLICE_ANNOTATIONS, metadata, features, diagnostics)) {
+    if (given.off !== undefined) continue;
+    const { parse, consequence } = given.annotation;
+    const parsed = parse(given.text);
+    if ("reason" in parsed)
+      diagnostics.push(fieldWarning("invalid-annotation", given.path, `${parsed.reason}; ${consequence}`));
+    else weight = parsed.weight;
   }
   return weight;
 }
