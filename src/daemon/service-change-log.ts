@@ -58,15 +58,8 @@ export class ServiceChangeLog implements SyncSubscriber {
     if (this.#lines < MAX_LINES) {
       const counts = change === "deleted" ? undefined : readyEndpoints(this.#cache.slices(name));
       const was = counts && change === "endpoints" ? readyEndpoints(before)?.ready : undefined;
-      this.#logger.info(
-        {
-          ...{ service: name, change },
-          ...(counts && { ready: counts.ready }),
-          ...(was !== undefined && { was }),
-          ...(counts && { nodes: counts.nodes }),
-        },
-        "programmed",
-      );
+      const { ready, nodes } = counts ?? {};
+      this.#logger.info({ service: name, change, ready, was, nodes }, "programmed");
     } else this.#others.add(name);
     this.#lines++;
   }
