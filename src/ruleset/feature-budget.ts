@@ -2,11 +2,11 @@ import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import { PORT_RANGES_ANNOTATION } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { PASSIVE_HEALTH_ANNOTATION } from "../model/passive-health.ts";
-import { hasFamily, type Service } from "../model/service.ts";
+import { hasFamily, type Service, withoutFeature } from "../model/service.ts";
 import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { rangeCount, watchedCount } from "./element-count.ts";
-import { contextOf, type FeatureBudgetParts, type NodeContext } from "./node-context.ts";
+import { contextOf, type FeatureBudgetParts, type NodeContext, type RulesetPart } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
 /** Budgets of what every node has. A Service is served without it if older Services leave too little. */
@@ -46,9 +46,22 @@ const BUDGETS: readonly FeatureBudgetParts[] = [
   },
 ];
 
+/** How many different settings of a feature a family may have. Each has a chain. */
+const MOST_SETTINGS = 64;
+
 /** These, and the budgets of the enabled features. */
 export function budgetsOf(nodeContext: NodeContext): readonly FeatureBudgetParts[] {
-  return [...BUDGETS, ...(nodeContext[0]?.features ?? []).map(({ budget }) => budget)];
+  return [...BUDGETS, ...(nodeContext[0]?.features ?? []).map(budgetOf)];
+}
+
+function budgetOf({ name, budget }: RulesetPart): FeatureBudgetParts {
+  const { most = MOST_SETTINGS, ...parts } = budget;
+  return {
+    ...parts,
+    name,
+    limitOf: ({ lacking }) => (lacking.includes(name) ? 0 : most),
+    without: (service) => withoutFeature(service, name),
+  };
 }
 
 interface ServiceClaim extends Claim {

@@ -87,7 +87,7 @@ export interface RulesetPart {
   readonly onArrival?: readonly Rule[];
   /** The same just before packets are balanced: source ranges allow them. */
   readonly beforeBalancing?: readonly Rule[];
-  /** Whether a chain may be that of a service port, by its name. */
+  /** Whether a chain with this name serves only the service ports that want it. */
   readonly isChainOfPort: (name: string) => boolean;
   /** What a service port wants of it; undefined for nothing. Equal ones are the same object. */
   readonly partOf: (port: ServicePort, context: FamilyContext) => PortPart | undefined;
@@ -98,7 +98,7 @@ export interface RulesetPart {
   readonly clientSets?: Readonly<Record<string, string>>;
   /** Whether it refuses some connections of clients that are served otherwise. */
   readonly refusesClients?: true;
-  readonly budget: FeatureBudgetParts;
+  readonly budget: OwnBudget;
   readonly needs: FeatureNeeds;
 }
 
@@ -150,6 +150,15 @@ export interface FeatureBudgetParts {
   readonly none?: string;
 }
 
+/**
+ * What differs between the budgets of features. Each counts different settings, and allows none if nft or the
+ * kernel lacks what the feature needs.
+ */
+export interface OwnBudget extends Omit<FeatureBudgetParts, "name" | "limitOf" | "without"> {
+  /** How many different settings a family may have; 64 if absent. One namespace gets half of it. */
+  readonly most?: number;
+}
+
 /** Everything else that rules depend on: one entry for each programmed family. */
 export type NodeContext = readonly FamilyContext[];
 
@@ -167,4 +176,9 @@ export function affinitySecondsOf(
 /** The context of a family; undefined if it is not programmed. */
 export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {
   return nodeContext.find((context) => context.family === family);
+}
+
+/** Whether connections may take the fast path. */
+export function hasFastPath(nodeContext: NodeContext): boolean {
+  return nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
 }

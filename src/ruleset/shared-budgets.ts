@@ -32,7 +32,7 @@ export class SharedBudgets {
   readonly #excessive = new Map<ServiceName, { readonly service: Service; readonly excess: Excess }>();
   /** The Services counted since the last decision. */
   readonly #counted = new Set<ServiceName>();
-  /** The budgets besides that of elements. */
+  /** All budgets but the one of elements. */
   readonly features: readonly FeatureBudgetParts[];
 
   constructor(nodeContext: NodeContext) {

@@ -16,7 +16,7 @@ import {
 /** A list in the table. */
 interface KnownList extends SourceRanges {
   number: number;
-  /** Number of frontends; 0 for a stale list, or one that is not whole yet. */
+  /** How many frontends use it: 0 if it is stale or still being written. */
   users: number;
   /** Number of its prefixes that the table has: the first ones. */
   written: number;

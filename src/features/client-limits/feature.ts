@@ -60,10 +60,8 @@ export const clientLimits: Feature = {
     note: ({ service }) => {
       const limits = clientLimitsOf(service);
       return (
-        limits && {
-          topic: "client limits",
-          message: `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`,
-        }
+        limits &&
+        `each source address can have ${clientLimitsText(limits)}; beyond that, TCP is reset and others are dropped (nft-proxy connections counts)`
       );
     },
     badge: (service) => {

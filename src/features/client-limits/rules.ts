@@ -1,5 +1,4 @@
 import { SharedValues } from "../../base/shared-values.ts";
-import { withoutFeature } from "../../model/service.ts";
 import { concat, randomNumber, verdictMap } from "../../nft/ast/expression.ts";
 import type { ElementStatement, Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
@@ -28,9 +27,6 @@ export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal";
 /** The default of the maximum number of clients whose connections are counted. */
 export const DEFAULT_MOST_CLIENTS = 65_536;
 
-/** Maximum number of different limits of a family, each of which has a chain. */
-const MOST_CHAINS = 64;
-
 /** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
 const CHECK: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIMITS)];
 
@@ -50,15 +46,12 @@ export const rules: RulesetPart = {
     [CLIENT_RATES]: "Clients with limited new connections",
   },
   budget: {
-    name: FEATURE,
     text: "limits of its clients",
     topic: "client limits",
     event: "ClientsNotLimited",
     path: "metadata.annotations",
     amountOf: ({ service }) => (clientLimitsOf(service) === undefined ? 0 : 1),
-    limitOf: ({ lacking }) => (lacking.includes(FEATURE) ? 0 : MOST_CHAINS),
     what: "different client limits in a family",
-    without: (service) => withoutFeature(service, FEATURE),
     sharedOf: ({ service }) => {
       const limits = clientLimitsOf(service);
       return limits && chainName(limits);
@@ -73,21 +66,14 @@ export const rules: RulesetPart = {
   },
 };
 
-/** Absent settings are those of a probe, or of an older daemon. */
-function mostClients({
-  settings: { maxLimitedClients = DEFAULT_MOST_CLIENTS },
-}: Pick<FamilyContext, "settings">): number {
-  return maxLimitedClients;
-}
-
 /**
  * The first dynamic set allows no timeouts: the kernel deletes its elements when their connections have
- * ended.
+ * ended. A probe and an older daemon have no settings.
  */
 function specs({ family, settings }: FamilyContext): SetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const key: DataType[] = ["classid", "integer", address];
-  const size = mostClients({ settings });
+  const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings;
   const plain = { dynamic: false, counter: false } as const;
   return [
     { ...plain, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },

@@ -37,16 +37,13 @@ export const connectionTimeouts: Feature = {
       "ask your distribution for the fix (nft_ct: use-after-free in timeout object destroy), or leave the feature out",
   },
   words: {
-    note: ({ service, spec }, { effects, hasFastPath }) => {
+    note: ({ service, spec }, { hasEffect, hasFastPath }) => {
       const own = timeoutsOfProtocol(connectionTimeoutsOf(service), spec.protocol);
-      if (own === undefined || !effects.has("timeouts")) return undefined;
+      if (own === undefined || !hasEffect("timeouts")) return undefined;
       const fastPath = hasFastPath
         ? "; when it leaves the fast path, it has those of the node until its next packet"
         : "";
-      return {
-        topic: "timeouts",
-        message: `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`,
-      };
+      return `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`;
     },
     warnings: (service, { hasFastPath }) =>
       connectionTimeoutsOf(service) === undefined || !hasFastPath

@@ -1,6 +1,6 @@
 import { SharedValues } from "../../base/shared-values.ts";
 import type { Protocol } from "../../model/ids.ts";
-import { type Service, withoutFeature } from "../../model/service.ts";
+import type { Service } from "../../model/service.ts";
 import { verdictMap } from "../../nft/ast/expression.ts";
 import { SERVICE_PORT_ID } from "../../ruleset/balancers.ts";
 import { digest } from "../../ruleset/chain-names.ts";
@@ -20,9 +20,6 @@ import {
 /** Service port id to the chain that assigns the timeouts of its connections. */
 const TIMEOUTS = "connection-timeouts";
 
-/** Maximum number of different lists of a protocol's timeouts in a family. Each has an object and a chain. */
-const MOST_LISTS = 64;
-
 export const rules: RulesetPart = {
   name: FEATURE,
   specs: () => [{ name: TIMEOUTS, key: ["classid"], value: "verdict", dynamic: false, counter: false }],
@@ -36,15 +33,12 @@ export const rules: RulesetPart = {
     return own && timeoutsFor(protocol, own, settings);
   },
   budget: {
-    name: FEATURE,
     text: "its connection timeouts",
     topic: "timeouts",
     event: "ConnectionTimeoutsNotSet",
     annotation: CONNECTION_TIMEOUTS_ANNOTATION,
     amountOf: ({ service }) => timedProtocols(service).length,
-    limitOf: ({ lacking }) => (lacking.includes(FEATURE) ? 0 : MOST_LISTS),
     what: "different connection timeouts in a family",
-    without: (service) => withoutFeature(service, FEATURE),
     sharedOf: ({ service }) =>
       `${timedProtocols(service).join()} ${JSON.stringify(connectionTimeoutsOf(service))}`,
     none: "this node's kernel cannot set them",
@@ -71,7 +65,7 @@ const parts = new SharedValues<PortPart>();
 /**
  * The chain and object for some timeouts of a protocol, with the same name. The object has all states,
  * because nft would fill in defaults of its own.
- * @param ofNode the node's own timeouts, by name; the kernel's defaults for those that it lacks
+ * @param ofNode the node's own timeouts by name; the kernel's default where one is missing
  */
 function timeoutsFor(
   protocol: Protocol,

@@ -95,8 +95,8 @@ export interface AnnotatedService {
 
 /** How commands and the status page speak of a feature: sentences in lower case, without a full stop. */
 export interface FeatureWords {
-  /** What `explain` notes about connections to a service port, and the topic of the note. */
-  readonly note?: (port: ServicePort, of: NotedConnection) => FeatureNote | undefined;
+  /** What `explain` notes about connections to a service port. */
+  readonly note?: (port: ServicePort, of: NotedConnection) => string | undefined;
   /** What `check` warns of, for a valid Service. */
   readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
   /** What the status page shows beside the name of a Service. */
@@ -113,12 +113,6 @@ export interface FeatureWords {
   readonly refused?: (port: ServicePort, client: string) => RefusedWords | undefined;
 }
 
-/** A note of `explain`. */
-export interface FeatureNote {
-  readonly topic: string;
-  readonly message: string;
-}
-
 /** The node that explanations and warnings are about. */
 export interface NotedNode {
   /** Whether connections may take the fast path. */
@@ -127,8 +121,8 @@ export interface NotedNode {
 
 /** The connection that a note is about. */
 export interface NotedConnection extends NotedNode {
-  /** The kinds of effects that rules have on it: see `Effect` in src/trace/outcome.ts. */
-  readonly effects: ReadonlySet<string>;
+  /** Whether a rule has such an effect on it: a kind of `Effect` in src/trace/outcome.ts. */
+  readonly hasEffect: (kind: string) => boolean;
 }
 
 /** A warning of `check` about an annotation. */

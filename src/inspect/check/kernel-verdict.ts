@@ -6,7 +6,7 @@ import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
+import { hasFastPath, type NodeContext } from "../../ruleset/node-context.ts";
 import { fastPathFeatures, partFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
@@ -38,7 +38,7 @@ export async function askKernel(
   try {
     const version = await nftVersion(new NftProgram({ path }));
     await probeFeatures(nft, requiredFeatures());
-    if (nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined)) {
+    if (hasFastPath(nodeContext)) {
       await probeFeatures(nft, fastPathFeatures());
     }
     for (const part of nodeContext[0]?.features ?? [])

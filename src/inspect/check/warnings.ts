@@ -23,7 +23,7 @@ import { hasFamily, type Service, type ServicePortSpec } from "../../model/servi
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
-import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
+import { affinitySecondsOf, hasFastPath, type NodeContext } from "../../ruleset/node-context.ts";
 import type { DesiredFromFiles } from "../load/desired.ts";
 import { locate, placeText, type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
 
@@ -369,8 +369,8 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
 
 /** Returns the warnings of features. */
 function featureWarnings(service: Service, nodeContext: NodeContext): FieldDiagnostic[] {
-  const hasFastPath = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
-  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, { hasFastPath }) ?? []);
+  const node = { hasFastPath: hasFastPath(nodeContext) };
+  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, node) ?? []);
   return found.map(({ annotation, code, reason }) =>
     fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
   );

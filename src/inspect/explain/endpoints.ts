@@ -122,7 +122,7 @@ function exclusionWords(
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
 /** Whether a rule on the way of any outcome has an effect. */
-function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
+export function hasEffect(outcomes: readonly Outcome[], isMeant: (effect: Effect) => boolean): boolean {
   return outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(isMeant)),
   );

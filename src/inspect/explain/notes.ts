@@ -13,12 +13,12 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
-import { contextOf } from "../../ruleset/node-context.ts";
+import { contextOf, hasFastPath } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
-import { isKept } from "./endpoints.ts";
+import { hasEffect, isKept } from "./endpoints.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
@@ -215,13 +215,14 @@ function featureNotes(
 ): Note[] {
   const served = state.families[port.family]?.servicePortRules(port.key)?.port;
   if (served === undefined) return [];
-  const effects = new Set(
-    outcomes.flatMap(({ steps }) =>
-      steps.flatMap((step) => (step.kind === "rule" ? step.effects.map(({ kind }) => kind) : [])),
-    ),
-  );
-  const hasFastPath = nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
-  return FEATURES.flatMap(({ words }) => words?.note?.(served, { effects, hasFastPath }) ?? []);
+  const of = {
+    hasEffect: (kind: string) => hasEffect(outcomes, (effect) => effect.kind === kind),
+    hasFastPath: hasFastPath(nodeContext),
+  };
+  return FEATURES.flatMap(({ name, ruleset, words }): Note[] => {
+    const message = words?.note?.(served, of);
+    return message === undefined ? [] : [{ topic: ruleset?.budget.topic ?? name, message }];
+  });
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {

@@ -228,12 +228,14 @@ function effectWords(
   }
 }
 
-/** The words of all features, by the names of their sets and chains. */
-const [FOUND, BEYOND, REFUSALS] = [
-  Object.assign({}, ...FEATURES.map(({ words }) => words?.found)) as NonNullable<FeatureWords["found"]>,
-  Object.assign({}, ...FEATURES.map(({ words }) => words?.beyond)) as NonNullable<FeatureWords["beyond"]>,
-  Object.assign({}, ...FEATURES.map(({ words }) => words?.refusals)) as NonNullable<FeatureWords["refusals"]>,
-];
+/** Words of all features, by the names of their sets and chains. */
+function wordsOf<Kind extends "found" | "beyond" | "refusals">(kind: Kind): NonNullable<FeatureWords[Kind]> {
+  return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
+}
+
+const FOUND = wordsOf("found");
+const BEYOND = wordsOf("beyond");
+const REFUSALS = wordsOf("refusals");
 
 function resetWords({ chain }: RuleEffects): string {
   const reason = REFUSALS[chain];

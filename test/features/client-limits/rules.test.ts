@@ -203,7 +203,7 @@ test("beyond the budget of different limits, newer Services are served without, 
     limited({ connections: 4 }, "third/two", "10.96.0.15", 5),
   ];
   const slices = services.map(({ name }) => slice({ service: name, name, endpoints: ["10.244.1.1"] }));
-  const few = { ...rules, budget: { ...rules.budget, limitOf: () => 2 } };
+  const few = { ...rules, budget: { ...rules.budget, most: 2 } };
   const renderer = renderAll({ services, slices }, testNodeContext({ features: [few] }));
   expect(elementsIn(renderer, "client-limits")).toHaveLength(3);
   expect(Object.fromEntries(renderer.state.budgets.without("client-limits"))).toEqual({

@@ -2,7 +2,7 @@ import { SharedValues } from "../../../src/base/shared-values.ts";
 import { quoted } from "../../../src/base/text.ts";
 import type { Feature } from "../../../src/features/seam/feature.ts";
 import { wholeNumber } from "../../../src/model/named-values.ts";
-import { type Service, withoutFeature } from "../../../src/model/service.ts";
+import type { Service } from "../../../src/model/service.ts";
 import { assign, payload, verdictMap } from "../../../src/nft/ast/expression.ts";
 import { SERVICE_PORT_ID } from "../../../src/ruleset/balancers.ts";
 import type { FamilyContext, PortPart, RulesetPart } from "../../../src/ruleset/node-context.ts";
@@ -51,15 +51,13 @@ const rules: RulesetPart = {
     return value === undefined ? undefined : partFor(value, family);
   },
   budget: {
-    name: FEATURE,
     text: "its DSCP value",
     topic: "DSCP",
     event: "DscpNotSet",
     annotation: DSCP_ANNOTATION,
     amountOf: ({ service }) => (dscpOf(service) === undefined ? 0 : 1),
-    limitOf: ({ lacking }) => (lacking.includes(FEATURE) ? 0 : MOST_VALUES),
+    most: MOST_VALUES,
     what: "different DSCP values in a family",
-    without: (service) => withoutFeature(service, FEATURE),
     sharedOf: ({ service }) => {
       const value = dscpOf(service);
       return value === undefined ? undefined : chainName(value);
@@ -94,8 +92,9 @@ export const dscp: Feature = {
   words: {
     note: ({ service }) => {
       const value = dscpOf(service);
-      if (value === undefined) return undefined;
-      return { topic: "DSCP", message: `the first packet of each connection gets the DSCP value ${value}` };
+      return value === undefined
+        ? undefined
+        : `the first packet of each connection gets the DSCP value ${value}`;
     },
     badge: (service) => {
       const value = dscpOf(service);
