@@ -20,7 +20,7 @@ export interface CostlyTable {
 
 /**
  * CPU time that nft 1.1.3 takes to read one set without its elements, milliseconds. See
- * docs/decisions/others-sets.md.
+ * docs/dev/decisions/others-sets.md.
  */
 const MS_PER_SET = 0.002;
 

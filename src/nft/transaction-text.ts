@@ -10,8 +10,8 @@ export interface TransactionText {
    * The same with a final listing that finds nothing in our tables. nft reads the sets of every table before
    * a transaction with elements or rules (2 us for each, including those of other programs), but only those
    * of the table that the last command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its
-   * cache.c). See docs/decisions/others-sets.md. Undefined if nft has to read more: for two families, or for
-   * a created or deleted table.
+   * cache.c). See docs/dev/decisions/others-sets.md. Undefined if nft has to read more: for two families, or
+   * for a created or deleted table.
    */
   readonly narrow: string | undefined;
 }

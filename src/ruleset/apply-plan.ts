@@ -15,7 +15,7 @@ import { parseId } from "./list-ids.ts";
 import { AFFINITY_IDS, LISTS, RANGES, SOURCE_RANGES } from "./sets.ts";
 
 /**
- * The possible steps of a plan, in order. docs/design.md ("The order of commands") has the reason and the
+ * The possible steps of a plan, in order. docs/dev/design.md ("The order of commands") has the reason and the
  * test of each.
  */
 export const STEP_NAMES = [

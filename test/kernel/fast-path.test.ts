@@ -48,7 +48,7 @@ function balanced(loadBalancerSourceRanges: readonly string[]): StubObject {
 
 /**
  * A listing at the end of a transaction makes nft read the sets of one table only: see
- * docs/decisions/others-sets.md.
+ * docs/dev/decisions/others-sets.md.
  */
 const oneTable = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 const anotherRule = {

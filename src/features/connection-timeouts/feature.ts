@@ -30,7 +30,7 @@ export const connectionTimeouts: Feature = {
   settingsOf: nodeTimeouts,
   ruleset: rules,
   kernelFault: {
-    // docs/decisions/connection-timeouts.md
+    // docs/dev/decisions/connection-timeouts.md
     before: "7.1",
     means: "without a fix of April 2026 read freed memory when a Service's timeouts are deleted",
     action:

@@ -99,7 +99,7 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
   },
 ];
 
-/** Oldest tested kernel: see docs/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
+/** Oldest tested kernel: see docs/dev/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
 const OLDEST_TRIED = "5.10";
 
 /** First kernel that can delete a chain right after the last element that pointed to it. */

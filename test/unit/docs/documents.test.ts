@@ -154,13 +154,13 @@ describe("CONTRIBUTING.md", () => {
   });
 });
 
-describe("docs/design.md", () => {
+describe("docs/dev/design.md", () => {
   test.each([
     ["### A change, module by module", "src/kube/reflector/reflector.ts"],
     ["### A foreign change, module by module", "src/kernel/netlink-listener.ts"],
     ["### `explain`, from its arguments to its text", "src/cli/program/main.ts"],
   ])('lists under "%s" modules that an earlier or a connecting one imports, none twice', (title, start) => {
-    const [section = ""] = sectionOf("docs/design.md", title).split("\n### ");
+    const [section = ""] = sectionOf("docs/dev/design.md", title).split("\n### ");
     const sourcesIn = (text: string) => code(text).filter((word) => word.startsWith("src/"));
     const rows = [...section.matchAll(/^\| `(src\/[^`]+)` +\| [^|]* \|([^|]*)\|$/gm)];
     const modules = rows.flatMap(([, module = "", uses = ""]) => [module, ...sourcesIn(uses)]);
@@ -175,7 +175,7 @@ describe("docs/design.md", () => {
   });
 
   test("lists the steps of a plan in their order, and for each the test that guards it", () => {
-    const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
+    const text = readFileSync(join(ROOT, "docs/dev/design.md"), "utf8");
     const rows = [...text.matchAll(/^\| ([^|]+?) +\| [^|]+ \| `(test\/[^`]+)`: "([^|]+)" +\|$/gm)];
     expect(rows.map(([, name]) => name)).toEqual(STEP_NAMES);
     for (const [, name, file = "", title = ""] of rows)
@@ -183,8 +183,8 @@ describe("docs/design.md", () => {
   });
 
   test("links to every decision", () => {
-    const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
-    for (const page of readdirSync(join(ROOT, "docs/decisions")))
+    const text = readFileSync(join(ROOT, "docs/dev/design.md"), "utf8");
+    for (const page of readdirSync(join(ROOT, "docs/dev/decisions")))
       expect(text).toContain(`](decisions/${page})`);
   });
 });

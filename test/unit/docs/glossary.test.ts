@@ -10,7 +10,7 @@ const OWN_NAME = "test/unit/docs/glossary.test.ts";
  * The words between backticks in the first column of the glossary's first table of words that are not used.
  */
 function unusedWords(): string[] {
-  const glossary = readFileSync(join(ROOT, "docs/glossary.md"), "utf8");
+  const glossary = readFileSync(join(ROOT, "docs/dev/glossary.md"), "utf8");
   const [, section = ""] = glossary.split("## Words not used\n");
   const [table = ""] = section.split("\nThese words");
   const columns = [...table.matchAll(/^\| (`.*?) \|/gm)].map(([, column]) => column ?? "");
