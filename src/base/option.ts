@@ -112,9 +112,9 @@ export interface Option<Value> {
   readonly parse: (values: readonly unknown[]) => Value;
   /**
    * Converts the option back to the values of `fields`; undefined for a field that does not need to be
-   * written.
+   * written. A method, so that every option is an `Option<unknown>`.
    */
-  readonly print: (value: Value) => readonly unknown[];
+  print(value: Value): readonly unknown[];
   readonly reload: ReloadEffect;
 }
 

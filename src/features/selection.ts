@@ -1,10 +1,14 @@
 import type { EnabledFeatures } from "../model/features.ts";
+import type { Settings } from "../ruleset/node-context.ts";
 import { FEATURES } from "./registry.ts";
+import type { Feature } from "./seam/feature.ts";
 
-/** The names of the features, sorted. */
-export const FEATURE_NAMES: readonly string[] = FEATURES.map(({ name }) => name).sort();
+/** The names of the features that `--features` enables, sorted. */
+export const FEATURE_NAMES: readonly string[] = FEATURES.flatMap(({ name, isEnabled }) =>
+  isEnabled === undefined ? [name] : [],
+).sort();
 
-/** Every feature in every namespace. */
+/** Each of them in every namespace. */
 export const ALL_FEATURES: EnabledFeatures = Object.fromEntries(FEATURE_NAMES.map((name) => [name, "all"]));
 
 /** A namespace is a DNS label (RFC 1123). */
@@ -41,4 +45,15 @@ export function featureItems(features: EnabledFeatures): readonly string[] {
     return scope === "all" ? [name] : scope.map((namespace) => `${name}@${namespace}`);
   });
   return items.length === 0 ? ["none"] : items;
+}
+
+/** The options that decide which features are enabled. */
+export interface FeatureOptions {
+  readonly features: EnabledFeatures;
+  readonly settings: Settings;
+}
+
+/** Whether a feature is enabled, perhaps in some namespaces only. */
+export function isEnabled(feature: Feature, { features, settings }: FeatureOptions): boolean {
+  return feature.isEnabled?.(settings) ?? features[feature.name] !== undefined;
 }

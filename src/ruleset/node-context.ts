@@ -73,9 +73,14 @@ export interface FamilyContext {
   readonly features: readonly RulesetPart[];
   /** The names of enabled features that nft or the kernel lacks. */
   readonly lacking: readonly string[];
-  /** The options that only one feature has, and other numbers that features need, by name. */
-  readonly settings: Readonly<Record<string, number>>;
+  readonly settings: Settings;
 }
+
+/**
+ * The values of options that only one feature has, and what else features need of the node's settings, by
+ * name. Each feature declares the type of those that it reads.
+ */
+export type Settings = Readonly<Record<string, unknown>>;
 
 /** What a feature adds to a table, while a service port wants it. */
 export interface RulesetPart {

@@ -2,6 +2,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import type { DrainingEndpoint } from "../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../conntrack/vanished-endpoints.ts";
 import { FEATURES } from "../features/registry.ts";
+import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { SeenRefusal } from "../kernel/refused-set.ts";
@@ -206,8 +207,11 @@ export function receivedNodeContext(sent: SentNodeContext): NodeContext {
   return sent.map(({ features, ...context }) => ({
     ...{ lacking: [], settings: {} },
     ...context,
-    features: FEATURES.flatMap(({ name, ruleset }) =>
-      ruleset === undefined || features?.includes(name) === false ? [] : [ruleset],
-    ),
+    features: FEATURES.flatMap((feature) => {
+      const { name, ruleset } = feature;
+      const settings = context.settings ?? {};
+      const isIn = features?.includes(name) ?? isEnabled(feature, { features: ALL_FEATURES, settings });
+      return isIn ? (ruleset ?? []) : [];
+    }),
   }));
 }

@@ -1,6 +1,7 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
+import { isEnabled } from "../features/selection.ts";
 import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
@@ -34,7 +35,7 @@ export function nodeContextOf(
   apiServers: readonly ServerAddress[] = [],
 ): NodeContext {
   const { node } = cache;
-  const enabled = FEATURES.filter(({ name }) => options.features[name] !== undefined);
+  const enabled = FEATURES.filter((feature) => isEnabled(feature, options));
   const features = enabled.flatMap(({ ruleset }) => ruleset ?? []);
   const ofConntrack = enabled.map(({ settingsOf }) => settingsOf?.(options.conntrack));
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {

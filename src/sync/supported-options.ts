@@ -1,6 +1,7 @@
 import type { AppError } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
+import { isEnabled } from "../features/selection.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
 import {
@@ -32,15 +33,15 @@ const OPTIONAL: readonly OptionalFeature[] = [
     features: fastPathFeatures,
     consequence: "--fast-path has no effect: no connection takes the fast path",
   },
-  ...FEATURES.flatMap(({ ruleset }): readonly OptionalFeature[] => {
+  ...FEATURES.flatMap((feature): readonly OptionalFeature[] => {
+    const { name, ruleset } = feature;
     if (ruleset === undefined) return [];
-    const { name, needs } = ruleset;
     return [
       {
         name,
-        isWanted: ({ features }) => features[name] !== undefined,
+        isWanted: (options) => isEnabled(feature, options),
         features: () => partFeatures(ruleset),
-        consequence: `the feature ${name} has no effect: ${needs.consequence}`,
+        consequence: `the feature ${name} has no effect: ${ruleset.needs.consequence}`,
       },
     ];
   }),

@@ -2,7 +2,7 @@ import type { Feature, NamedAnnotation } from "../../src/features/seam/feature.t
 
 /** Returns the rows of the annotations of some features in deploy/reference.md. */
 export function annotationRows(features: readonly Feature[]): string[][] {
-  return features.flatMap(({ name: feature, annotations, sliceAnnotations = [] }) => {
+  return features.flatMap(({ name: feature, annotations = [], sliceAnnotations = [] }) => {
     const row = ({ name, values, absent, cost }: NamedAnnotation, writers: string): string[] => {
       return [`\`${name}\``, values, absent, `\`${feature}\``, `who may write ${writers}`, cost];
     };

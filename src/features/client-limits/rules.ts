@@ -27,6 +27,11 @@ export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal";
 /** The default of the maximum number of clients whose connections are counted. */
 export const DEFAULT_MOST_CLIENTS = 65_536;
 
+/** The values of the feature's options. */
+interface ClientLimitsSettings {
+  readonly maxLimitedClients?: number;
+}
+
 /** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
 const CHECK: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIMITS)];
 
@@ -73,7 +78,7 @@ export const rules: RulesetPart = {
 function specs({ family, settings }: FamilyContext): SetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const key: DataType[] = ["classid", "integer", address];
-  const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings;
+  const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings as ClientLimitsSettings;
   const plain = { dynamic: false, counter: false } as const;
   return [
     { ...plain, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },

@@ -4,7 +4,7 @@ import type { Service } from "../../model/service.ts";
 import { verdictMap } from "../../nft/ast/expression.ts";
 import { SERVICE_PORT_ID } from "../../ruleset/balancers.ts";
 import { digest } from "../../ruleset/chain-names.ts";
-import type { FamilyContext, PortPart, RulesetPart } from "../../ruleset/node-context.ts";
+import type { PortPart, RulesetPart } from "../../ruleset/node-context.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
   type ConnectionTimeouts,
@@ -30,7 +30,7 @@ export const rules: RulesetPart = {
   isChainOfPort: (name) => /^timeouts-[\da-f]{20}$/.test(name),
   partOf: ({ service, spec: { protocol } }, { settings }) => {
     const own = timeoutsOfProtocol(connectionTimeoutsOf(service), protocol);
-    return own && timeoutsFor(protocol, own, settings);
+    return own && timeoutsFor(protocol, own, settings as ConnectionTimeouts);
   },
   budget: {
     text: "its connection timeouts",
@@ -67,11 +67,7 @@ const parts = new SharedValues<PortPart>();
  * because nft would fill in defaults of its own.
  * @param ofNode the node's own timeouts by name; the kernel's default where one is missing
  */
-function timeoutsFor(
-  protocol: Protocol,
-  own: ConnectionTimeouts,
-  ofNode: FamilyContext["settings"],
-): PortPart {
+function timeoutsFor(protocol: Protocol, own: ConnectionTimeouts, ofNode: ConnectionTimeouts): PortPart {
   const names = TIMEOUT_NAMES.filter((name) => TIMED_STATES[name].protocol === protocol);
   const seconds = (name: TimeoutName) => own[name] ?? ofNode[name] ?? KERNEL_TIMEOUTS[name];
   const policy = Object.fromEntries(names.map((name) => [TIMED_STATES[name].state, seconds(name)]));

@@ -3,22 +3,25 @@ import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { RulesetPart } from "../../ruleset/node-context.ts";
+import type { RulesetPart, Settings } from "../../ruleset/node-context.ts";
 
 /**
  * Something that kube-proxy does not have. Everything that exists for it alone is in its folder, and the
- * registry has one import and one entry for it. It is off unless `--features` names it.
+ * registry has one import and one entry for it. It is off unless `--features` or an option of its own enables
+ * it.
  */
 export interface Feature {
   /** As in `--features`. */
   readonly name: string;
-  readonly annotations: readonly ServiceAnnotation[];
+  /** Whether the values of its options enable it; if absent, `--features` does. */
+  readonly isEnabled?: (settings: Settings) => boolean;
+  readonly annotations?: readonly ServiceAnnotation[];
   /** The annotations of EndpointSlices. */
   readonly sliceAnnotations?: readonly SliceAnnotation[];
-  /** Options that only this feature has, by name. */
-  readonly options?: Readonly<Record<string, Option<number>>>;
+  /** Options that only this feature has, by name. Their values are JSON: the daemon's socket carries them. */
+  readonly options?: Readonly<Record<string, Option<unknown>>>;
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
-  readonly settingsOf?: (conntrack: ConntrackSettings) => Readonly<Record<string, number>>;
+  readonly settingsOf?: (conntrack: ConntrackSettings) => Settings;
   readonly ruleset?: RulesetPart;
   /** How it was forbidden before `--features`. */
   readonly former?: FormerSetting;

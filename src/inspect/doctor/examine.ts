@@ -5,6 +5,7 @@ import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { FEATURES } from "../../features/registry.ts";
+import { isEnabled } from "../../features/selection.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
@@ -95,7 +96,7 @@ async function judgeOptions(
   }
   const supported = supportedOptions(options, unsupported);
   const enabled = FEATURES.filter(
-    ({ name }) => options.features[name] !== undefined && !supported.lacking?.includes(name),
+    (feature) => isEnabled(feature, options) && !supported.lacking?.includes(feature.name),
   );
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({

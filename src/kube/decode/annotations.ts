@@ -29,7 +29,7 @@ interface Given<Annotation> extends Owned<Annotation> {
 
 /** All annotations of Services. */
 export const SERVICE_ANNOTATIONS: readonly Owned<ServiceAnnotation>[] = FEATURES.flatMap(
-  ({ name: feature, annotations }) => annotations.map((annotation) => ({ feature, annotation })),
+  ({ name: feature, annotations = [] }) => annotations.map((annotation) => ({ feature, annotation })),
 );
 
 /** All annotations of EndpointSlices. */

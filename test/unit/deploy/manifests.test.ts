@@ -272,11 +272,12 @@ describe("the admission policy", () => {
   });
 
   test("asks for each feature whether the user may use it, if one of its annotations changes", () => {
-    for (const { name: feature, annotations, sliceAnnotations = [] } of FEATURES) {
+    const annotated = FEATURES.filter(({ annotations }) => annotations);
+    for (const { name: feature, annotations = [], sliceAnnotations = [] } of annotated) {
       const keys = [...annotations, ...sliceAnnotations].map(({ name }) => `'${name}'`).join(", ");
       const rule = `variables.changed.all(key, !(key in [${keys}]))\n        || variables.features.name('${feature}').check('use').allowed()`;
       expect(policy).toContain(rule);
     }
-    expect(policy.match(/expression: >-/g)).toHaveLength(FEATURES.length);
+    expect(policy.match(/expression: >-/g)).toHaveLength(annotated.length);
   });
 });
