@@ -13,7 +13,7 @@ const LAYERS = {
   nft: { layers: ["base"], packages: ["ajv"] },
   netlink: { layers: ["nft", "base"], packages: [] },
   ruleset: { layers: ["model", "nft", "base"], packages: ["node:crypto"] },
-  features: { layers: ["ruleset", "nft", "model", "base"], packages: [] },
+  features: { layers: ["conntrack", "kernel", "ruleset", "nft", "model", "base"], packages: ["node:net"] },
   trace: { layers: ["nft", "base"], packages: [] },
   config: { layers: ["features", "model", "base"], packages: ["ajv", "yaml"] },
   kube: { layers: ["features", "model", "base"], packages: ["*"] },

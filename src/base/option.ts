@@ -6,6 +6,13 @@ export type Document = Readonly<Record<string, unknown>>;
 /** A part of a JSON schema (draft 7). */
 export type Schema = Readonly<Record<string, unknown>>;
 
+/** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
+export interface Format {
+  readonly check: (text: string) => boolean;
+  /** The rule, as the predicate of a sentence about the field. */
+  readonly rule: string;
+}
+
 /** When a changed option takes effect. */
 export type ReloadEffect = "now" | "restart";
 

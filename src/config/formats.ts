@@ -1,15 +1,9 @@
 import { parseDuration } from "../base/duration.ts";
+import type { Format } from "../base/option.ts";
+import { FEATURES } from "../features/registry.ts";
 import { FEATURE_NAMES, parseFeature } from "../features/selection.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import { parsePassiveHealthCheck } from "../model/passive-health.ts";
 import { parseListenAddress, parseNodePortAddresses } from "./addresses.ts";
-
-/** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
-export interface Format {
-  readonly check: (text: string) => boolean;
-  /** The rule, as the predicate of a sentence about the field. */
-  readonly rule: string;
-}
 
 /** A Node's name is a DNS subdomain (RFC 1123). Surrounding white space is removed, as in kube-proxy. */
 const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
@@ -48,10 +42,6 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     check: (text) => parseNodePortAddresses([text]) !== undefined,
     rule: 'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all',
   },
-  "passive-health-check": {
-    check: (text) => "setting" in parsePassiveHealthCheck(text),
-    rule: 'must be off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
-  },
   feature: {
     check: (text) => parseFeature(text) !== undefined,
     rule: `must be all, none, or one of ${FEATURE_NAMES.join(", ")}, perhaps with a namespace: port-ranges@media`,
@@ -89,6 +79,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     check: (text) => isBetween(text, 0, LONGEST_TIMEOUT_MS),
     rule: `${DURATION}, not negative`,
   },
+  ...Object.assign({}, ...FEATURES.map(({ formats }) => formats)),
 };
 
 /** The checks of {@link FORMATS} by name, as a validator calls them. */

@@ -19,11 +19,6 @@ import { FEATURES } from "../features/registry.ts";
 import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selection.ts";
 import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import {
-  type PassiveHealthSetting,
-  parsePassiveHealthCheck,
-  passiveHealthText,
-} from "../model/passive-health.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
@@ -323,27 +318,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** How to watch whether endpoints answer, for Services without the annotation. */
-  passiveHealthCheck: optionOf<string, PassiveHealthSetting>(
-    {
-      path: "nftProxy.passiveHealthCheck",
-      preset: "off",
-      flag: own(
-        "passive-health-check",
-        'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
-      ),
-      reload: "now",
-    },
-    {
-      schema: { type: "string", format: "passive-health-check" },
-      flagType: "string",
-      parse: (given) => {
-        const parsed = parsePassiveHealthCheck(given);
-        return valid("setting" in parsed ? parsed.setting : undefined);
-      },
-      print: passiveHealthText,
-    },
-  ),
   acceptEmptyLists: boolean({
     path: "nftProxy.acceptEmptyLists",
     preset: false,

@@ -1,15 +1,14 @@
 import type { Clock } from "../base/clock.ts";
 import type { Family } from "../base/family.ts";
-import { unansweredReleaser } from "../conntrack/unanswered-connections.ts";
+import { FEATURES } from "../features/registry.ts";
+import type { FeatureHost, RunningFeature } from "../features/seam/daemon-part.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
 import { REFUSAL_RECORD } from "../ruleset/refusal-rules.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
-import { affinityCrowdedEvent, ejectedEvent, refusedEvent, serviceSubject } from "./events/events.ts";
+import { affinityCrowdedEvent, featureEvent, refusedEvent, serviceSubject } from "./events/events.ts";
 import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { PassiveHealth } from "./passive-health/passive-health.ts";
-import { probeByConnecting } from "./passive-health/probe.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 import {
@@ -29,8 +28,8 @@ export interface Readings {
   readonly refusals: RefusalPoller | undefined;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: FastPathDevices | undefined;
-  /** Undefined in a dry run. */
-  readonly passiveHealth: PassiveHealth | undefined;
+  /** None in a dry run. */
+  readonly features: readonly RunningFeature[];
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined if neither the option nor any Service resets connections. */
@@ -58,7 +57,7 @@ export function createReadings(
     affinity: affinityPoller(input, proxier, metrics, events),
     refusals: isRefusalLogged ? refusalPoller(input, families, proxier, metrics, events) : undefined,
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
-    passiveHealth: dryRun ? undefined : passiveHealth(input, proxier, metrics, events),
+    features: dryRun ? [] : runningFeatures(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
     resetPackets: isResetting ? resetPackets(tables, state, system.clock, logger) : undefined,
   };
@@ -107,27 +106,29 @@ function refusalPoller(
   });
 }
 
-function passiveHealth(
+/** Makes what features do, and their metrics. */
+function runningFeatures(
   { system, logger, tables }: DaemonInput,
   { cache, reconciler, nodeContext, loop }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
-): PassiveHealth {
-  return new PassiveHealth({
+): readonly RunningFeature[] {
+  const host: FeatureHost = {
     clock: system.clock,
     logger,
     tables,
+    flows: system.flows,
     cache,
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),
-    probe: probeByConnecting,
-    request: () => loop.request(),
-    onLeft: unansweredReleaser(system.flows, system.clock, logger),
-    onEjected: (endpoint) => {
-      metrics.observe("endpointEjected", undefined);
-      for (const service of endpoint.services)
-        events.record(ejectedEvent(serviceSubject(cache, service), endpoint));
-    },
+    requestSync: () => loop.request(),
+    warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
+  };
+  return FEATURES.flatMap(({ daemon }) => {
+    if (daemon === undefined) return [];
+    const running = daemon.create(host);
+    metrics.addFeature(daemon.metrics, running);
+    return [running];
   });
 }
 

@@ -56,7 +56,7 @@ export function daemonState(
   options: ProxyOptions,
   { cache, nodeContext, reconciler, source, tracker, vanished }: Proxier,
   reports: Reports,
-  { passiveHealth }: Readings,
+  { features }: Readings,
 ): DaemonState {
   const { held, draining } = shownVanished(vanished, clock);
   return {
@@ -80,7 +80,7 @@ export function daemonState(
     quarantined: [...reconciler.quarantined.keys()],
     vanished: held,
     draining,
-    ejected: passiveHealth?.ejected ?? [],
+    ejected: features.flatMap((feature) => feature.ejected?.() ?? []),
   };
 }
 
@@ -120,7 +120,7 @@ export async function daemonStatus(
     timeline: timeline.minutes(now),
     refusals: readings.refusals?.recent,
     vanished,
-    passiveHealth: readings.passiveHealth,
+    cards: readings.features.flatMap((feature) => feature.card?.(now) ?? []),
     fastPathInterfaces: readings.fastPath?.count,
     costlyTables,
     counts,

@@ -74,7 +74,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   const readings = createReadings(input, families, proxier, metrics, events);
-  const { affinity, refusals, passiveHealth, fastPath } = readings;
+  const { affinity, refusals, features, fastPath } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings });
   const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
@@ -97,7 +97,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     for (const part of [upkeep, dryRun ? undefined : drift, fastPath, refusals]) part?.start();
   };
   const end = async () => {
-    for (const part of [refusals, affinity, passiveHealth, proxier.source, upkeep, drift, fastPath])
+    for (const part of [refusals, affinity, ...features, proxier.source, upkeep, drift, fastPath])
       part?.stop();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
@@ -179,9 +179,9 @@ function actors(
   { vanished, loop }: Proxier,
   readings: Readings,
 ): readonly SyncSubscriber[] {
-  const { fastPath, affinity, passiveHealth } = readings;
+  const { fastPath, affinity, features } = readings;
   return [
-    ...(passiveHealth === undefined ? [] : [passiveHealth]),
+    ...features,
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
     vanishedTimer(vanished, clock, () => loop.request()),

@@ -4,8 +4,8 @@ import { FEATURES } from "./registry.ts";
 import type { Feature } from "./seam/feature.ts";
 
 /** The names of the features that `--features` enables, sorted. */
-export const FEATURE_NAMES: readonly string[] = FEATURES.flatMap(({ name, isEnabled }) =>
-  isEnabled === undefined ? [name] : [],
+export const FEATURE_NAMES: readonly string[] = FEATURES.flatMap(({ name, annotations }) =>
+  annotations === undefined ? [] : [name],
 ).sort();
 
 /** Each of them in every namespace. */
@@ -55,5 +55,5 @@ export interface FeatureOptions {
 
 /** Whether a feature is enabled, perhaps in some namespaces only. */
 export function isEnabled(feature: Feature, { features, settings }: FeatureOptions): boolean {
-  return feature.isEnabled?.(settings) ?? features[feature.name] !== undefined;
+  return features[feature.name] !== undefined || (feature.isEnabled?.(settings) ?? false);
 }

@@ -2,7 +2,6 @@ import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { OnRemoved } from "./connection-life.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
-import type { PassiveHealthSetting } from "./passive-health.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { Excess } from "./service-budget.ts";
 
@@ -74,8 +73,6 @@ export interface Service {
   readonly affinitySeconds: number;
   /** From the annotation; undefined for the proxy's default. */
   readonly scheduler?: Scheduler;
-  /** From the annotation; undefined for the proxy's default. */
-  readonly passiveHealthCheck?: PassiveHealthSetting;
   /** What annotations of features ask for; absent for nothing. */
   readonly features?: FeatureValues;
   /** Whether TCP connections to removed endpoints are reset; undefined for the proxy's default. */

@@ -1,7 +1,6 @@
 import { assertNever } from "../base/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Node } from "./node.ts";
-import { mostEjected } from "./passive-health.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";
 
 /** The hints in effect: none, zone hints (KEP-2433) or node hints (KEP-3015). */
@@ -81,12 +80,21 @@ export function chooseEndpoints(
   };
 }
 
-/** The endpoints that passive health checks eject from lists. */
+/** The endpoints that a feature ejects from lists. */
 export interface Ejection {
   /** `address . port`, in the order of ejection. */
   readonly targets: ReadonlySet<string>;
   /** Maximum share of a list, in percent. */
   readonly maxEjected: number;
+}
+
+/**
+ * The number of endpoints of a list that may be ejected: at most the share, and never the last one.
+ * @param length the number of endpoints in the list
+ * @param maxEjected the share, in percent
+ */
+export function mostEjected(length: number, maxEjected: number): number {
+  return Math.min(Math.floor((length * maxEjected) / 100), length - 1);
 }
 
 /** Never removes more than the share, or the last endpoint. Removes them in the order of ejection. */

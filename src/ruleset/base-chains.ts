@@ -5,7 +5,7 @@ import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChain, type StaticChainName
 import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
-import { countAnswers, countAttempts, type WatchContext } from "./passive-health.ts";
+import type { FamilyContext, RulesetPart } from "./node-context.ts";
 import { jumpsToVanishedCheck } from "./vanished.ts";
 
 /** nft's names for the priorities: dstnat, filter, srcnat. Source: linux/netfilter_ipv4.h. */
@@ -33,20 +33,25 @@ export const RESET_PRIORITY: Rule = [
 /** Accepts translated packets: they have an endpoint, and their address is no longer a Service's. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
-const checkedIfNew = (context: WatchContext): readonly Rule[] => [
+type Features = readonly RulesetPart[];
+
+const checkedIfNew = (features: Features): readonly Rule[] => [
   RESET_PRIORITY,
-  ...countAttempts(context),
+  ...features.flatMap(({ afterTranslation = [] }) => afterTranslation),
   UNLESS_TRANSLATED,
 ];
 
 /** Only new connections get here; others are accepted before. */
-const checked = (context: WatchContext): readonly Rule[] => [UNLESS_NEW, ...checkedIfNew(context)];
+const checked = (features: Features): readonly Rule[] => [UNLESS_NEW, ...checkedIfNew(features)];
+
+const first = (features: Features): readonly Rule[] =>
+  features.flatMap(({ onFiltering = [] }) => onFiltering);
 
 interface HookedChain {
   readonly name: StaticChainName;
   readonly base: BaseChain;
   /** No chain if there are no rules: even an empty one would cost every packet of the node. */
-  readonly rules: (context: WatchContext) => readonly Rule[];
+  readonly rules: (context: FamilyContext, features: Features) => readonly Rule[];
 }
 
 const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain => ({
@@ -77,9 +82,9 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-input",
     base: hook("filter", "input", FILTER),
-    rules: (context) => [
-      ...countAnswers(context),
-      ...checked(context),
+    rules: (_, features) => [
+      ...first(features),
+      ...checked(features),
       jump("nodeport-endpoints-check"),
       jump("service-endpoints-check"),
     ],
@@ -87,10 +92,10 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
-    rules: (context) => [
-      ...countAnswers(context),
+    rules: (context, features) => [
+      ...first(features),
       ...(context.fastPathAfter === undefined ? [UNLESS_NEW] : [TO_FAST_PATH]),
-      ...checkedIfNew(context),
+      ...checkedIfNew(features),
       jump("service-endpoints-check"),
       jump(CLUSTER_IPS_CHECK),
     ],
@@ -98,9 +103,9 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-output",
     base: hook("filter", "output", FILTER),
-    rules: (context) => [
-      ...countAnswers(context),
-      ...checked(context),
+    rules: (context, features) => [
+      ...first(features),
+      ...checked(features),
       jump("service-endpoints-check"),
       jump(CLUSTER_IPS_CHECK),
       ...refuseLoopbackNodePorts(context),
@@ -115,9 +120,9 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [jump(MASQUERADING)] },
 ];
 
-/** The base chains of one family. */
-export function baseChains(context: WatchContext): StaticChain[] {
-  return HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(context) })).filter(
-    ({ rules }) => rules.length > 0,
-  );
+/** The base chains of one family. @param features those that the table has parts of */
+export function baseChains(context: FamilyContext, features: Features): StaticChain[] {
+  return HOOKED_CHAINS.map(({ name, base, rules }) => {
+    return { name, base, rules: rules(context, features) };
+  }).filter(({ rules }) => rules.length > 0);
 }

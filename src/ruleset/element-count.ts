@@ -1,16 +1,9 @@
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import { passiveHealthOf } from "../model/passive-health.ts";
 import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
-import {
-  type PortOfService,
-  type ServedObjects,
-  usesClusterEndpoints,
-  usesLocalEndpoints,
-} from "../model/service-port.ts";
+import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
-import { WATCH_SETS } from "./sets.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 import { mostElements } from "./source-ranges.ts";
 
@@ -53,8 +46,10 @@ export function elementCount(
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
     if (context.answerPing) count += 1 + addresses.external;
-    for (const { budget } of context.features)
-      if (budget.amountOf({ service, slices }, context) > 0) count += service.ports.length;
+    for (const { budget } of context.features) {
+      const amount = budget.amountOf({ service, slices }, context);
+      if (amount > 0) count += budget.elements ? budget.elements * amount : service.ports.length;
+    }
     count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
     for (const spec of service.ports) {
       const port = { family, service, spec };
@@ -110,21 +105,21 @@ export function rangeCount(service: Service, context: FamilyContext): number {
   return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
-/** The number of endpoints of a Service that are watched, counted at each port. */
-export function watchedCount({ service, slices }: ServedObjects, context: FamilyContext): number {
-  const watched = service.ports.filter((spec) =>
-    passiveHealthOf({ service, spec }, context.passiveHealthCheck),
-  );
-  if (watched.length === 0) return 0;
+/** The number of endpoints of some ports of a Service, counted at each port. */
+export function endpointCount(
+  slices: readonly EndpointSlice[],
+  ports: readonly ServicePortSpec[],
+  context: FamilyContext,
+): number {
+  if (ports.length === 0) return 0;
   const counted = countedSlices(slices, context);
-  return watched.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
+  return ports.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
 }
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
   const isRanged = port.spec.ranges !== undefined;
   let count = isRanged ? 2 * endpoints.local : endpoints.local;
-  if (passiveHealthOf(port, context.passiveHealthCheck)) count += WATCH_SETS.length * endpoints.count;
   if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isRanged, context);
   if (usesLocalEndpoints(port) && endpoints.local > 0)
     count += ofList(port, { ...endpoints, count: endpoints.local }, isRanged, context);

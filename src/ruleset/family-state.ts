@@ -12,20 +12,13 @@ import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
-import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
+import { ANY_ADDRESS, frontendKey, idOfKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
-import type { FamilyContext, RulesetPart } from "./node-context.ts";
+import type { DesiredElement, FamilyContext, RulesetPart } from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
+import { type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import {
-  type DesiredElement,
-  type FrontendRules,
-  frontendOf,
-  type ServicePortRules,
-} from "./service-port-rules.ts";
-import {
-  ATTEMPTS,
-  isOfLists,
   kindOf,
   NO_ENDPOINTS,
   NODEPORT_IPS,
@@ -35,7 +28,6 @@ import {
   type SetName,
   setSpecs,
   VANISHED,
-  WATCH_SETS,
 } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
@@ -131,7 +123,6 @@ export class FamilyState {
     const { key } = rules.port;
     const before = this.#rules.get(key);
     if (rules.ranges.length > 0) this.#declare("ranges", true);
-    if (rules.watched.length > 0) this.#declare("watching", true);
     for (const [part, users] of this.#users) {
       if (needs(rules, part)) users.add(key);
       else users.delete(key);
@@ -167,7 +158,6 @@ export class FamilyState {
     for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
     for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
     if (this.#ranges.isEmpty) this.#declare("ranges", false);
-    if (this.table.sets.get(ATTEMPTS)?.elements.size === 0) this.#declare("watching", false);
     for (const [part, users] of this.#users) {
       // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
       const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
@@ -232,9 +222,9 @@ export class FamilyState {
   }
 
   /** The service port that an element belongs to; undefined for elements of the node and shared ones. */
-  ownerOfElement(set: string, key: string): ServicePort | undefined {
-    if (isOfLists(set)) return this.ownerOfList(Number.parseInt(key, 10));
-    return this.ownerOf(key);
+  ownerOfElement(key: string): ServicePort | undefined {
+    const id = idOfKey(key);
+    return id === undefined ? this.ownerOf(key) : this.ownerOfList(id);
   }
 
   allServicePortRules(): Iterable<ServicePortRules> {
@@ -491,15 +481,16 @@ const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]
 /** The parts of the table that single service ports need. */
 const PARTS_OF_SERVICES: readonly TablePart[] = ["sourceRanges"];
 
-function needs({ lists, frontends }: ServicePortRules, part: string): boolean {
+function needs({ lists, frontends, ofFeatures }: ServicePortRules, part: string): boolean {
   if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-  return lists.parts?.some((one) => one.part.name === part) ?? false;
+  const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
+  return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
 }
 
-/** The elements of a service port that others may share, including those of its watched endpoints. */
-function* sharedElements({ shared, watched }: ServicePortRules): Generator<DesiredElement> {
+/** The elements of a service port that others may share, including those of features. */
+function* sharedElements({ shared, ofFeatures }: ServicePortRules): Generator<DesiredElement> {
   yield* shared;
-  for (const key of watched) for (const set of WATCH_SETS) yield { set, key, value: "" };
+  for (const { elements } of ofFeatures ?? []) yield* elements;
 }
 
 /** A frontend or piece of a range, and the service port that has it. */

@@ -1,11 +1,10 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import { PORT_RANGES_ANNOTATION } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
-import { PASSIVE_HEALTH_ANNOTATION } from "../model/passive-health.ts";
 import { hasFamily, type Service, withoutFeature } from "../model/service.ts";
 import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { rangeCount, watchedCount } from "./element-count.ts";
+import { rangeCount } from "./element-count.ts";
 import { contextOf, type FeatureBudgetParts, type NodeContext, type RulesetPart } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
@@ -33,17 +32,6 @@ const BUDGETS: readonly FeatureBudgetParts[] = [
     what: "port ranges at addresses of a family (--max-port-ranges)",
     without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
   },
-  {
-    name: "watching",
-    text: "passive health checks",
-    topic: "passive health check",
-    event: "EndpointsNotWatched",
-    annotation: PASSIVE_HEALTH_ANNOTATION,
-    amountOf: watchedCount,
-    limitOf: ({ maxWatchedEndpoints }) => maxWatchedEndpoints,
-    what: "watched endpoints in a family",
-    without: (service) => ({ ...service, passiveHealthCheck: "off" }),
-  },
 ];
 
 /** How many different settings of a feature a family may have. Each has a chain. */
@@ -55,12 +43,12 @@ export function budgetsOf(nodeContext: NodeContext): readonly FeatureBudgetParts
 }
 
 function budgetOf({ name, budget }: RulesetPart): FeatureBudgetParts {
-  const { most = MOST_SETTINGS, ...parts } = budget;
+  const { most = MOST_SETTINGS, without = (service) => withoutFeature(service, name), ...parts } = budget;
   return {
     ...parts,
     name,
     limitOf: ({ lacking }) => (lacking.includes(name) ? 0 : most),
-    without: (service) => withoutFeature(service, name),
+    without,
   };
 }
 

@@ -120,3 +120,12 @@ export function byPodOrigin(
       return assertNever(localTraffic);
   }
 }
+
+/**
+ * The id of a service port, list or endpoint that the key of an element begins with; undefined for keys that
+ * begin with an address or protocol.
+ */
+export function idOfKey(key: string): number | undefined {
+  const [, id] = /^(\d+)(?: |$)/.exec(key) ?? [];
+  return id === undefined ? undefined : Number(id);
+}

@@ -1,10 +1,9 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
-import type { PassiveHealthSetting } from "../model/passive-health.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
 import type { ServedObjects, ServicePort } from "../model/service-port.ts";
-import type { Place } from "../model/topology.ts";
+import type { EndpointChoice, Place } from "../model/topology.ts";
 import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import { roundedAffinitySeconds } from "./setting-grids.ts";
@@ -34,8 +33,6 @@ export interface FamilyContext {
   readonly serviceCIDRs: readonly string[];
   /** The default for Services that name no scheduler. */
   readonly scheduler: Scheduler;
-  /** The default for Services without the annotation. */
-  readonly passiveHealthCheck: PassiveHealthSetting;
   /** The addresses at which port ranges are served. */
   readonly portRanges: PortRangeAddresses;
   /**
@@ -67,8 +64,6 @@ export interface FamilyContext {
   readonly maxServicePortRanges: number;
   /** The same for all Services in this family; one namespace may have half of them. */
   readonly maxPortRanges: number;
-  /** Maximum number of watched endpoints in this family; those of one namespace may be half of them. */
-  readonly maxWatchedEndpoints: number;
   /** The enabled features that add something to tables. */
   readonly features: readonly RulesetPart[];
   /** The names of enabled features that nft or the kernel lacks. */
@@ -82,20 +77,39 @@ export interface FamilyContext {
  */
 export type Settings = Readonly<Record<string, unknown>>;
 
+/** One element that a service port wants in a set or map; `value` is "" in a set. */
+export interface DesiredElement {
+  readonly set: string;
+  readonly key: string;
+  readonly value: string;
+}
+
 /** What a feature adds to a table, while a service port wants it. */
 export interface RulesetPart {
   /** The name of the feature. */
   readonly name: string;
   readonly specs: (context: FamilyContext) => readonly SetSpec[];
   readonly chains: (context: FamilyContext) => readonly Chain[];
+  /** Rules that begin the filter chains. Every packet of the node passes them. */
+  readonly onFiltering?: readonly Rule[];
+  /** Rules for the first packets of connections, when they have their endpoints' addresses. */
+  readonly afterTranslation?: readonly Rule[];
   /** Rules for all packets with the id of a list or external way in the register. */
   readonly onArrival?: readonly Rule[];
   /** The same just before packets are balanced: source ranges allow them. */
   readonly beforeBalancing?: readonly Rule[];
-  /** Whether a chain with this name serves only the service ports that want it. */
-  readonly isChainOfPort: (name: string) => boolean;
+  /** Whether a chain with this name serves only the service ports that want it; none if absent. */
+  readonly isChainOfPort?: (name: string) => boolean;
   /** What a service port wants of it; undefined for nothing. Equal ones are the same object. */
-  readonly partOf: (port: ServicePort, context: FamilyContext) => PortPart | undefined;
+  readonly partOf?: (port: ServicePort, context: FamilyContext) => PortPart | undefined;
+  /** The elements that a service port wants in its sets. Several service ports may want the same. */
+  readonly elementsOf?: (
+    port: ServicePort,
+    choice: EndpointChoice,
+    context: FamilyContext,
+  ) => readonly DesiredElement[];
+  /** For a feature that takes endpoints out of lists; see `ObjectCache.setEjected`. */
+  readonly ejection?: EjectionPart;
   /**
    * The sets that packets fill with clients by service port id, with words for the status page. Nobody else
    * gets such an id while the kernel has clients of it.
@@ -104,7 +118,27 @@ export interface RulesetPart {
   /** Whether it refuses some connections of clients that are served otherwise. */
   readonly refusesClients?: true;
   readonly budget: OwnBudget;
-  readonly needs: FeatureNeeds;
+  /** Absent if it needs nothing that our other rules do not need, too. */
+  readonly needs?: FeatureNeeds;
+}
+
+/** How a feature ejects endpoints from lists. */
+export interface EjectionPart {
+  /** Maximum share of a list that may be ejected, in percent; undefined if none may. */
+  readonly mostOf: (port: ServicePort, context: FamilyContext) => number | undefined;
+  /**
+   * Its set of all endpoints that may be ejected, ejected ones included. A daemon that starts keeps those
+   * ejected that the kernel has in this set and in no list.
+   */
+  readonly set: string;
+  /** Whether this node may try an endpoint: the author of an EndpointSlice can name any address. */
+  readonly mayTry: (target: string, context: FamilyContext) => boolean;
+}
+
+/** The elements that a service port wants of a feature, at least one. */
+export interface FeatureElements {
+  readonly part: RulesetPart;
+  readonly elements: readonly DesiredElement[];
 }
 
 /**
@@ -162,6 +196,10 @@ export interface FeatureBudgetParts {
 export interface OwnBudget extends Omit<FeatureBudgetParts, "name" | "limitOf" | "without"> {
   /** How many different settings a family may have; 64 if absent. One namespace gets half of it. */
   readonly most?: number;
+  /** The elements of a Service for each that is counted; one for each of its ports if absent. */
+  readonly elements?: number;
+  /** The Service without the feature; `withoutFeature` if absent. */
+  readonly without?: (service: Service) => Service;
 }
 
 /** Everything else that rules depend on: one entry for each programmed family. */

@@ -8,7 +8,7 @@ import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
 import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
-import type { FamilyContext, RulesetPart } from "./node-context.ts";
+import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
 import { LISTS, setSpecs, sourceRangesSpecs } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
@@ -42,8 +42,6 @@ const CONTEXT: FamilyContext = {
   loopbackNodePorts: false,
   serviceCIDRs: [],
   scheduler: "random",
-  // Needs only features that counters need, too.
-  passiveHealthCheck: "off",
   portRanges: "virtual",
   apiServers: [],
   affinityMapSize: 1024,
@@ -61,7 +59,6 @@ const CONTEXT: FamilyContext = {
   ...SHARED_BUDGET,
   maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
-  maxWatchedEndpoints: 0,
   // Not required: see partFeatures.
   features: [],
   lacking: [],
@@ -134,8 +131,7 @@ export function fastPathFeatures(): RequiredFeatures {
 }
 
 /** What a feature needs. The daemon works without it if nft or the kernel lacks this. */
-export function partFeatures(part: RulesetPart): RequiredFeatures {
-  const { name, hint, sample } = part.needs;
+export function partFeatures(part: RulesetPart, { name, hint, sample }: FeatureNeeds): RequiredFeatures {
   const base = staticChains(CONTEXT).find((chain) => chain.name === "nat-prerouting");
   const parts = sample();
   const own = parts.map(({ chain }) => chain);

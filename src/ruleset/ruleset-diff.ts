@@ -3,11 +3,11 @@ import { sortedEntries } from "../base/first-sorted.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
-import { parseFrontendKey } from "./keys.ts";
+import { idOfKey, parseFrontendKey } from "./keys.ts";
 import { parseId } from "./list-ids.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "./ruleset-state.ts";
-import { FRONTEND_KINDS, isOfFrontends, isOfLists, LISTS } from "./sets.ts";
+import { FRONTEND_KINDS, isOfFrontends, LISTS } from "./sets.ts";
 
 /** An element that is added (no `before`), deleted (no `after`) or changed. Values are "" in a set. */
 export interface ElementChange {
@@ -100,9 +100,10 @@ function frontendChanges(
 ): FrontendChange[] {
   const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set) ? [key] : [])));
   const ids = new Set(
-    changes.flatMap(({ set, key }) =>
-      isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? []) : [],
-    ),
+    changes.flatMap(({ key }) => {
+      const id = idOfKey(key);
+      return (id === undefined ? undefined : parseId(id)?.servicePort) ?? [];
+    }),
   );
   if (ids.size > 0) {
     for (const table of [before, after]) {

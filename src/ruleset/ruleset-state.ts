@@ -148,7 +148,7 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
   for (const { spec, deleted, added } of elements) {
     if (spec.name !== ENDPOINTS && spec.name !== AFFINITY_IDS) continue;
     for (const key of [...deleted, ...added.map((element) => element.key)]) {
-      const owner = state.ownerOfElement(spec.name, key);
+      const owner = state.ownerOfElement(key);
       if (owner !== undefined) found.add(owner.key);
     }
   }
@@ -183,7 +183,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
     ofElement: (set, key) => {
       if (set === SOURCE_RANGES) return ranges.get(splitParts(key)[1] ?? "") ?? [];
       if (set === PING_SOURCE_RANGE_LISTS) return shared.get(`${PING_IPS} ${splitParts(key)[0]}`) ?? [];
-      const owner = state.ownerOfElement(set, key);
+      const owner = state.ownerOfElement(key);
       return owner === undefined ? (shared.get(`${set} ${key}`) ?? parts.get(set) ?? []) : [owner];
     },
     ofPart: (name) => parts.get(name) ?? [],

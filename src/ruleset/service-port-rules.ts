@@ -12,17 +12,14 @@ import type { Refusal } from "./chain-names.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
-import { affinitySecondsOf, type FamilyContext } from "./node-context.ts";
-import { watchedTargets } from "./passive-health.ts";
-import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES, type SetName } from "./sets.ts";
+import {
+  affinitySecondsOf,
+  type DesiredElement,
+  type FamilyContext,
+  type FeatureElements,
+} from "./node-context.ts";
+import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
-
-/** One element that a service port wants in a set or map; `value` is "" in a set. */
-export interface DesiredElement {
-  readonly set: SetName;
-  readonly key: string;
-  readonly value: string;
-}
 
 /** The rules of one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
 export interface FrontendRules {
@@ -50,8 +47,8 @@ export interface ServicePortRules {
   readonly shared: readonly DesiredElement[];
   /** The "Local" policies for which only other nodes have endpoints. */
   readonly noLocalEndpoints: readonly ("internal" | "external")[];
-  /** The endpoints whose connections are counted: `address . port`. */
-  readonly watched: readonly string[];
+  /** Those of features, which may be shared, too; absent for none. */
+  readonly ofFeatures?: readonly FeatureElements[];
 }
 
 /** Renders one service port. @param before its Service before a change; undefined for none */
@@ -72,7 +69,11 @@ export function renderServicePort(
   });
   const { ranges = NONE } = port.spec;
   const isRanged = ranges.length > 0;
-  const parts = context.features.flatMap((feature) => feature.partOf(port, context) ?? []);
+  const ofFeatures = context.features.flatMap((part) => {
+    const elements = part.elementsOf?.(port, choice, context) ?? NOTHING;
+    return elements.length === 0 ? [] : [{ part, elements }];
+  });
+  const parts = context.features.flatMap((feature) => feature.partOf?.(port, context) ?? []);
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
@@ -91,7 +92,7 @@ export function renderServicePort(
       ...(isRanged ? rangeHairpinElements(choice) : NOTHING),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
-    watched: watchedTargets(port, choice, context),
+    ...(ofFeatures.length > 0 && { ofFeatures }),
   };
 }
 

@@ -10,11 +10,11 @@ import {
   whyExcluded,
 } from "../model/topology.ts";
 import type { Refusal } from "./chain-names.ts";
+import { ejectionFor } from "./ejection.ts";
 import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
-import { ejectionFor } from "./passive-health.ts";
 import type { RulesetState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 import { kindOf } from "./sets.ts";

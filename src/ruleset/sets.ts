@@ -43,18 +43,6 @@ export const REFUSED = "refused";
 /** TCP endpoints (address and port) that recently left every EndpointSlice, or terminate for too long. */
 export const VANISHED = "vanished";
 
-/** TCP endpoints that are watched, with counters: new connections to them. */
-export const ATTEMPTS = "endpoint-attempts";
-/** The same: their answers (SYN-ACK). */
-export const ANSWERS = "endpoint-answers";
-/** The same: their resets before an answer. */
-export const RESETS = "endpoint-resets";
-
-/** The sets of watched endpoints. */
-export const WATCH_SETS = [ATTEMPTS, ANSWERS, RESETS] as const;
-
-export type WatchSetName = (typeof WATCH_SETS)[number];
-
 /** Maximum number of endpoints in {@link VANISHED} for each family; the daemon chooses them. */
 export const MOST_VANISHED = 4096;
 
@@ -84,8 +72,7 @@ export type SetName =
   | typeof HAIRPIN_CONNECTIONS
   | (typeof RANGES)[Exclude<keyof typeof RANGES, "kind" | "keepsPort" | "chains">]
   | typeof REFUSED
-  | typeof VANISHED
-  | WatchSetName;
+  | typeof VANISHED;
 
 /** The sets and chains for ports. Their maps are hash maps and are looked up first. */
 export const PORTS = {
@@ -167,30 +154,10 @@ const FRONTEND_SETS: ReadonlySet<string> = new Set([
   NO_ENDPOINTS,
   RANGES.explicitPorts,
 ]);
-const OTHER_SETS: ReadonlySet<string> = new Set([
-  ...FRONTEND_SETS,
-  ...FRONTEND_KINDS.map(({ hairpins }) => hairpins),
-  PORT_PROTOCOLS,
-  CLUSTER_IPS,
-  NODEPORT_IPS,
-  PING_IPS,
-  PING_SOURCE_RANGE_LISTS,
-  SOURCE_RANGES,
-  REFUSED,
-  VANISHED,
-  ...WATCH_SETS,
-]);
 
 /** Whether a set or map is keyed by frontends. */
 export function isOfFrontends(set: string): boolean {
   return FRONTEND_SETS.has(set);
-}
-
-/**
- * Whether the keys of a map begin with the id of a service port, list or endpoint. Those of features do.
- */
-export function isOfLists(set: string): boolean {
-  return !OTHER_SETS.has(set);
 }
 
 /** The declaration of one of our sets or maps. */
@@ -275,12 +242,6 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
       counter: counters === "endpoints",
     },
   ];
-}
-
-/** The sets of one family that exist while an endpoint is watched. */
-export function watchSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  return WATCH_SETS.map((name) => ({ ...PLAIN, name, key: [address, "inet_service"], counter: true }));
 }
 
 /** The sets and maps of one family that exist while a Service has source ranges. */

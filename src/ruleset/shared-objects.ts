@@ -1,6 +1,5 @@
 import type { DeltaTracker } from "./delta-tracker.ts";
-import type { PortPart } from "./node-context.ts";
-import type { DesiredElement } from "./service-port-rules.ts";
+import type { DesiredElement, PortPart } from "./node-context.ts";
 
 /** The chains, objects and elements that service ports share. Each exists while a service port uses it. */
 export class SharedObjects {

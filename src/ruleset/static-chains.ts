@@ -35,7 +35,6 @@ import {
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { COUNT_ANSWERS, COUNT_ATTEMPTS, watchChains } from "./passive-health.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
 import {
   CLUSTER_IPS,
@@ -49,14 +48,13 @@ import {
   rangeSpecs,
   sourceRangesSpecs,
   vanishedSpecs,
-  watchSpecs,
 } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
- * The sets and chains that a table has only while Services need them: for source ranges, port ranges, watched
- * endpoints, and endpoints whose connections are reset. Features have their own.
+ * The sets and chains that a table has only while Services need them: for source ranges, port ranges, and
+ * endpoints whose connections are reset. Features have their own.
  */
 export const TABLE_PARTS = {
   sourceRanges: {
@@ -69,7 +67,6 @@ export const TABLE_PARTS = {
     ],
   },
   ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
-  watching: { specs: watchSpecs, chains: [COUNT_ATTEMPTS, COUNT_ANSWERS] },
   resets: { specs: vanishedSpecs, chains: RESET_CHAINS },
 } as const satisfies Readonly<
   Record<
@@ -90,12 +87,12 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
   const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];
   const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
-  const watchContext = { ...context, isWatching: parts.has("watching") };
+  const features = context.features.filter(({ name }) => parts.has(name));
   return [
-    ...baseChains(watchContext),
+    ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
-    ...context.features.flatMap((feature) => (parts.has(feature.name) ? feature.chains(context) : [])),
+    ...features.flatMap((feature) => feature.chains(context)),
     ...pingChains(context),
     ...(parts.has("sourceRanges") ? pingChecks(context) : []),
     {
@@ -109,7 +106,6 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
     ...vanishedCheck(context),
-    ...watchChains(watchContext),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },

@@ -8,7 +8,6 @@ import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { MOST_WATCHED } from "../model/passive-health.ts";
 import { frontendKey } from "../ruleset/keys.ts";
 import { MOST_STICKY_PORTS } from "../ruleset/list-ids.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
@@ -51,7 +50,6 @@ export function nodeContextOf(
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
-      passiveHealthCheck: options.passiveHealthCheck,
       portRanges: options.portRanges,
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
@@ -67,7 +65,6 @@ export function nodeContextOf(
       maxStickyPorts: MOST_STICKY_PORTS,
       maxServicePortRanges: options.maxServicePortRanges,
       maxPortRanges: options.maxPortRanges,
-      maxWatchedEndpoints: MOST_WATCHED,
       features,
       lacking: options.lacking ?? [],
       settings: Object.assign({}, options.settings, ...ofConntrack),

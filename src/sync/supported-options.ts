@@ -35,13 +35,14 @@ const OPTIONAL: readonly OptionalFeature[] = [
   },
   ...FEATURES.flatMap((feature): readonly OptionalFeature[] => {
     const { name, ruleset } = feature;
-    if (ruleset === undefined) return [];
+    if (ruleset?.needs === undefined) return [];
+    const { needs } = ruleset;
     return [
       {
         name,
         isWanted: (options) => isEnabled(feature, options),
-        features: () => partFeatures(ruleset),
-        consequence: `the feature ${name} has no effect: ${ruleset.needs.consequence}`,
+        features: () => partFeatures(ruleset, needs),
+        consequence: `the feature ${name} has no effect: ${needs.consequence}`,
       },
     ];
   }),

@@ -293,9 +293,11 @@ test("clients of a deleted Service do not count for the next one", async () => {
 });
 
 test("the probe detects that the kernel supports limits, and changes nothing", async () => {
-  expect(await missingFeatures(new NftProgram({ path: "nft" }), partFeatures(rules))).toBeUndefined();
+  expect(
+    await missingFeatures(new NftProgram({ path: "nft" }), partFeatures(rules, rules.needs)),
+  ).toBeUndefined();
   const lacking = new NftProgram({ path: "false" });
-  expect(await missingFeatures(lacking, partFeatures(rules))).toMatchObject({
+  expect(await missingFeatures(lacking, partFeatures(rules, rules.needs))).toMatchObject({
     message: expect.stringContaining("limits of connections in sets"),
   });
 });

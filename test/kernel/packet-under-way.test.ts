@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/model/passive-health.ts";
-import { WATCH_SETS } from "../../src/ruleset/sets.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/features/passive-health-checks/check.ts";
+import { WATCH_SETS } from "../../src/features/passive-health-checks/rules.ts";
 import { port, service, slice } from "../support/build.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 

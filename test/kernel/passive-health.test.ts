@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/model/passive-health.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/features/passive-health-checks/check.ts";
+import { WATCH_SETS } from "../../src/features/passive-health-checks/rules.ts";
 import { TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
-import { WATCH_SETS } from "../../src/ruleset/sets.ts";
 import { localEndpoint, port, service, slice, slicePort } from "../support/build.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";

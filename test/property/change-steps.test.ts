@@ -22,7 +22,6 @@ import {
   AFFINITY_CHOOSERS,
   AFFINITY_IDS,
   AFFINITY_TIMEOUTS,
-  ATTEMPTS,
   FRONTEND_KINDS,
   LISTS,
   PORTS,
@@ -79,7 +78,12 @@ function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
   });
 }
 
-const ON_DEMAND: readonly string[] = [RANGES.lists, ATTEMPTS, "client-limits", "connection-timeouts"];
+const ON_DEMAND: readonly string[] = [
+  RANGES.lists,
+  "endpoint-attempts",
+  "client-limits",
+  "connection-timeouts",
+];
 
 /**
  * The first port range, watched endpoint, limit or timeout, and the last one, change the chains that

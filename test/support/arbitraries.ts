@@ -2,11 +2,11 @@ import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/features/passive-health-checks/check.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/model/passive-health.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
 import {
   PORT_RANGE_ADDRESSES,
@@ -219,7 +219,7 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     withServiceCIDRs: fc.boolean(),
     answerPing: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-    passiveHealthCheck: fc.constantFrom("off" as const, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
+    settings: fc.constantFrom({}, {}, { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }),
     apiServers: fc.record({
       ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
       ip6: some(["fd00:1b::1 . tcp . 450"]),

@@ -1,6 +1,7 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
+import type { PassiveHealthSetting } from "../../src/features/passive-health-checks/check.ts";
 import { FEATURES } from "../../src/features/registry.ts";
 import type { OnRemoved } from "../../src/model/connection-life.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
@@ -8,7 +9,6 @@ import { type ServiceName, type ServicePortKey, serviceName } from "../../src/mo
 import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
-import { MOST_WATCHED, type PassiveHealthCheck } from "../../src/model/passive-health.ts";
 import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
@@ -40,7 +40,7 @@ export interface ServiceOptions {
   readonly internal?: "Cluster" | "Local";
   readonly external?: "Cluster" | "Local";
   readonly scheduler?: Scheduler;
-  readonly passiveHealthCheck?: PassiveHealthCheck | "off";
+  readonly passiveHealthCheck?: PassiveHealthSetting;
   readonly clientLimits?: ClientLimits;
   readonly connectionTimeouts?: ConnectionTimeouts;
   readonly onEndpointRemoved?: OnRemoved;
@@ -72,18 +72,20 @@ export function service(options: ServiceOptions = {}): Service {
     healthCheckNodePort: 0,
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
-    ...(options.clientLimits === undefined && options.connectionTimeouts === undefined
-      ? {}
-      : {
-          features: {
-            ...(options.clientLimits && { "client-limits": options.clientLimits }),
-            ...(options.connectionTimeouts && { "connection-timeouts": options.connectionTimeouts }),
-          },
-        }),
+    ...featuresOf(options),
     ...(options.onEndpointRemoved === undefined ? {} : { onEndpointRemoved: options.onEndpointRemoved }),
     ...(options.drainTimeoutMs === undefined ? {} : { drainTimeoutMs: options.drainTimeoutMs }),
-    ...(options.passiveHealthCheck === undefined ? {} : { passiveHealthCheck: options.passiveHealthCheck }),
   };
+}
+
+function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
+  const { clientLimits, connectionTimeouts, passiveHealthCheck } = options;
+  const features = {
+    ...(clientLimits && { "client-limits": clientLimits }),
+    ...(connectionTimeouts && { "connection-timeouts": connectionTimeouts }),
+    ...(passiveHealthCheck && { "passive-health-checks": { check: passiveHealthCheck } }),
+  };
+  return Object.keys(features).length === 0 ? {} : { features };
 }
 
 /** Returns a Service's port. By default it has no name and no NodePort, and is TCP. */
@@ -203,7 +205,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
-    passiveHealthCheck: "off",
     portRanges: "virtual",
     apiServers: [],
     affinityMapSize: 1024,
@@ -217,7 +218,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     ...SHARED_BUDGET,
     maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
-    maxWatchedEndpoints: MOST_WATCHED,
     features: FEATURES.flatMap(({ ruleset }) => ruleset ?? []),
     lacking: [],
     settings: { maxLimitedClients: 65_536 },

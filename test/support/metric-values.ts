@@ -1,12 +1,22 @@
 import type { ScrapedParts } from "../../src/daemon/metrics/metric.ts";
 import { Metrics } from "../../src/daemon/metrics/metrics.ts";
 import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
+import { FEATURES } from "../../src/features/registry.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { renderAll } from "./build.ts";
 
 /** Reads the daemon's metrics. */
 export function testMetrics(): Metrics {
   return new Metrics();
+}
+
+/** Adds the metrics of all features, without values. */
+export function addFeatureMetrics(metrics: Metrics): void {
+  for (const { daemon } of FEATURES) {
+    if (daemon === undefined) continue;
+    const samples = Object.fromEntries(Object.keys(daemon.metrics).map((name) => [name, () => []]));
+    metrics.addFeature(daemon.metrics, { samples, synced: () => {}, stop: () => {} });
+  }
 }
 
 /**
@@ -35,7 +45,6 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     connectionCounts: undefined,
     resetPackets: undefined,
     affinity: { entries: {}, countedClients: [] },
-    passiveHealth: undefined,
     fastPath: undefined,
     ...parts,
   };

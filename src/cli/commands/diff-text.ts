@@ -1,7 +1,7 @@
 import { counted, firstNames } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { targetText } from "../../nft/elements.ts";
-import { frontendText } from "../../ruleset/keys.ts";
+import { frontendText, idOfKey } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import {
   type ElementChange,
@@ -10,7 +10,7 @@ import {
   type PartChange,
   type RulesetDiff,
 } from "../../ruleset/ruleset-diff.ts";
-import { isOfFrontends, isOfLists } from "../../ruleset/sets.ts";
+import { isOfFrontends } from "../../ruleset/sets.ts";
 
 /** The names of the two sides of a comparison. */
 export interface DiffSides {
@@ -42,7 +42,9 @@ function changesText(diff: RulesetDiff): string {
     {
       title: "of this node",
       lines: [
-        ...diff.others.filter(({ set }) => !isOfFrontends(set) && !isOfLists(set)).map(elementLine),
+        ...diff.others
+          .filter(({ set, key }) => !isOfFrontends(set) && idOfKey(key) === undefined)
+          .map(elementLine),
         ...partsOf(undefined),
       ],
     },
@@ -57,7 +59,7 @@ function changesText(diff: RulesetDiff): string {
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
-  const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort(name));
+  const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort?.(name));
   const of = feature?.ruleset?.budget.topic;
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined || of === undefined ? "" : `: its ${of}`}`;
 }

@@ -1,11 +1,10 @@
 import { listText, listTextOf } from "../../base/text.ts";
+import type { FeatureEvent } from "../../features/seam/daemon-part.ts";
 import type { ResourceName } from "../../kube/source.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { type EjectedEndpoint, unansweredText } from "../../model/passive-health.ts";
 import type { IgnoredAnnotation } from "../../model/service.ts";
-import { targetText } from "../../nft/elements.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
@@ -132,11 +131,9 @@ export function reducedEvent(
   return { ...warning(service, event, "Sync", note), clusterKey: "budget" };
 }
 
-/** An endpoint of a Service does not answer nodes, and gets no new connections from them. */
-export function ejectedEvent(service: EventSubject, endpoint: EjectedEndpoint): EventNote {
-  const name = targetText(endpoint.target);
-  const note = `endpoint ${name} does not answer: it ${unansweredText(endpoint)}, and gets no new ones until it answers`;
-  return { ...warning(service, "EndpointEjected", "PassiveHealthCheck", note), clusterKey: name };
+/** What a feature warns of about a Service. */
+export function featureEvent(service: EventSubject, event: FeatureEvent): EventNote {
+  return { type: "Warning", regarding: service, ...event };
 }
 
 /** A service port lost an address and port to another. @param winner its name */

@@ -1,15 +1,7 @@
 import { FAMILIES } from "../../base/family.ts";
+import { type Labels, one, type Sample } from "../../base/sample.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
-import {
-  BOTH_FAMILIES,
-  eachFamily,
-  familyLabel,
-  type Labels,
-  type Metric,
-  one,
-  type Sample,
-  type ScrapedParts,
-} from "./metric.ts";
+import { BOTH_FAMILIES, eachFamily, familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
 
 function linear(start: number, step: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => start + step * index);

@@ -1,4 +1,5 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import type { Labels, Sample } from "../../base/sample.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
 import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
@@ -9,18 +10,8 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
-import type { PassiveHealth } from "../passive-health/passive-health.ts";
 import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
-
-/** The labels of one series. */
-export type Labels = Readonly<Record<string, string>>;
-
-/** A value for one series: the increase of a counter, the value of a gauge, an observation of a histogram. */
-export interface Sample {
-  readonly labels: Labels;
-  readonly value: number;
-}
 
 /** Events in the daemon that metrics count or time. */
 export interface Occurrences {
@@ -48,8 +39,6 @@ export interface Occurrences {
   };
   /** Entries of the affinity map were deleted. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
-  /** An endpoint was ejected because it did not answer. */
-  readonly endpointEjected: undefined;
   /** The listeners of each family, or the open connections, changed for NodePorts at loopback addresses. */
   readonly loopbackChanged: { readonly listeners: ByFamily<number>; readonly connections: number };
   readonly loopbackBindFailed: { readonly family: Family };
@@ -71,8 +60,6 @@ export interface ScrapedParts {
   /** Undefined if neither the option nor any Service resets connections. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
-  /** Undefined in a dry run. */
-  readonly passiveHealth: Pick<PassiveHealth, "ejected" | "watchedCount" | "connections"> | undefined;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: { readonly count: number } | undefined;
 }
@@ -105,12 +92,7 @@ export interface Metric {
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
   /** The part that the metric needs; the daemon does not have the metric without it. */
-  readonly needs?: "passiveHealth" | "connectionCounts" | "resetPackets" | "fastPath";
-}
-
-/** Makes one sample. */
-export function one(value: number, labels: Labels = {}): readonly Sample[] {
-  return [{ labels, value }];
+  readonly needs?: "connectionCounts" | "resetPackets" | "fastPath";
 }
 
 /** Returns the label of a family, with kube-proxy's name. */

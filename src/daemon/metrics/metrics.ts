@@ -1,9 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
+import type { Sample } from "../../base/sample.ts";
+import type { FeatureMetric, RunningFeature } from "../../features/seam/daemon-part.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { KUBE_PROXY_METRICS } from "./kube-proxy-metrics.ts";
-import type { Metric, Occurrences, Sample, ScrapedParts } from "./metric.ts";
+import type { Metric, Occurrences, ScrapedParts } from "./metric.ts";
 import { OWN_METRICS } from "./own-metrics.ts";
 
 /**
@@ -51,11 +53,15 @@ export class Metrics {
     for (const [name, metric] of Object.entries(METRICS)) {
       const { scrape, needs } = metric;
       if (scrape === undefined || (needs !== undefined && parts[needs] === undefined)) continue;
-      const collector = this.#collectors.get(metric) ?? this.#add(name, metric);
-      const declared = collector.get.bind(collector);
-      // Sets no single series: prom-client would find each by its labels, which takes 1.4 s for 110,000.
-      const values = async () => ({ ...(await declared()), values: [...(await scrape(parts))] });
-      Object.assign(collector, { get: values });
+      readAtScrape(this.#collectors.get(metric) ?? this.#add(name, metric), () => scrape(parts));
+    }
+  }
+
+  /** Adds the metrics of a feature. @param declared by name */
+  addFeature(declared: Readonly<Record<string, FeatureMetric>>, { samples }: RunningFeature): void {
+    for (const [name, metric] of Object.entries(declared)) {
+      const sample = samples[name];
+      if (sample !== undefined) readAtScrape(newCollector(name, metric, this.registry), sample);
     }
   }
 
@@ -68,6 +74,16 @@ export class Metrics {
     this.#collectors.set(metric, collector);
     return collector;
   }
+}
+
+/** Sets no single series: prom-client would find each by its labels, which takes 1.4 s for 110,000. */
+function readAtScrape(
+  collector: Collector,
+  samples: () => readonly Sample[] | Promise<readonly Sample[]>,
+): void {
+  const declared = collector.get.bind(collector);
+  const values = async () => ({ ...(await declared()), values: [...(await samples())] });
+  Object.assign(collector, { get: values });
 }
 
 function newCollector(

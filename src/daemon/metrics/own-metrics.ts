@@ -1,16 +1,13 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
+import { type Labels, one, type Sample } from "../../base/sample.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
-import type { ServiceName } from "../../model/ids.ts";
 import { NODE_FIELDS } from "../../model/object-cache.ts";
-import type { EjectedEndpoint } from "../../model/passive-health.ts";
 import { deltaSize } from "../../nft/delta.ts";
-import { targetText } from "../../nft/elements.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
-import type { EndpointCounts } from "../passive-health/suspicion.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
-import { familyLabel, type Labels, type Metric, one, type Sample, type ScrapedParts } from "./metric.ts";
+import { familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
 const BYTE_BUCKETS = [1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
@@ -139,42 +136,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: OF_MAP,
     scrape: ({ affinity }) =>
       affinity.countedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),
-  },
-  nft_proxy_watched_endpoints: {
-    kind: "gauge",
-    help: "Endpoints of Services with passive health checks",
-    needs: "passiveHealth",
-    scrape: ({ passiveHealth }) => one(passiveHealth?.watchedCount ?? 0),
-  },
-  nft_proxy_ejected_endpoints: {
-    kind: "gauge",
-    help: "Endpoints that get no new connections because they do not answer this node",
-    needs: "passiveHealth",
-    scrape: ({ passiveHealth }) => one(passiveHealth?.ejected.length ?? 0),
-  },
-  /**
-   * For `fleet`, which finds endpoints that most nodes eject. The first ones only, as a node may lose its
-   * network.
-   */
-  nft_proxy_endpoint_ejected: {
-    kind: "gauge",
-    help: "1 for each of the 100 endpoints ejected first, with one of its Services",
-    labels: ["namespace", "service", "endpoint"],
-    needs: "passiveHealth",
-    scrape: ({ passiveHealth }) => (passiveHealth?.ejected ?? []).slice(0, MOST_NAMED).map(ejectedSample),
-  },
-  nft_proxy_endpoint_ejections_total: {
-    kind: "counter",
-    help: "Endpoints that were ejected because they did not answer this node",
-    zero: [{}],
-    on: { endpointEjected: () => one(1) },
-  },
-  nft_proxy_watched_connections_total: {
-    kind: "counter",
-    help: "New connections to Services with passive health checks: all that were tried, those answered, and those refused",
-    labels: ["namespace", "service", "result"],
-    needs: "passiveHealth",
-    scrape: ({ passiveHealth }) => [...(passiveHealth?.connections ?? [])].flatMap(watchedConnections),
   },
   nft_proxy_full_resyncs_total: {
     kind: "counter",
@@ -402,21 +363,4 @@ function programSamples(bytes: (memory: ProgramMemory) => number) {
 
 function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {
   return { labels: { ...familyLabel(family), ...labels }, value: connections };
-}
-
-/** Maximum number of ejected endpoints that have a series. */
-const MOST_NAMED = 100;
-
-function ejectedSample({ target, services }: EjectedEndpoint): Sample {
-  const [namespace = "", service = ""] = (services[0] ?? "").split("/");
-  return { labels: { namespace, service, endpoint: targetText(target) }, value: 1 };
-}
-
-function watchedConnections([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {
-  const [namespace = "", service = ""] = name.split("/");
-  const results = { tried: counts.attempts, answered: counts.answers, refused: counts.resets };
-  return Object.entries(results).map(([result, value]) => ({
-    labels: { namespace, service, result },
-    value,
-  }));
 }

@@ -3,6 +3,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
@@ -17,7 +18,6 @@ import { AFFINITY, AFFINITY_IDS } from "../../ruleset/sets.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { type CountedClients, readCountedClients, servicePortOf } from "./counted-clients.ts";
-import { loggedReading } from "./logged-reading.ts";
 
 /** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
 export type AffinityDeletion = "gone" | "crowded";

@@ -10,7 +10,7 @@ import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { type FrontendParts, parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, FRONTEND_KINDS, type FrontendKind, VANISHED } from "../../ruleset/sets.ts";
+import { ENDPOINTS, FRONTEND_KINDS, VANISHED } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
 /** Number of new connections that a map element has counted since it was created. */
@@ -96,13 +96,11 @@ export async function readConnectionCounts(
     if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
     for (const maps of FRONTEND_KINDS) {
       await eachCounter(tables, ofFamily, maps.lists, (counted) => {
-        frontends.push(
-          ...countOf(ofFamily, maps.lists, counted, frontendTarget(parseFrontendKey(counted.key))),
-        );
+        frontends.push(...countOf(ofFamily, counted, frontendTarget(parseFrontendKey(counted.key))));
       });
       await eachCounter(tables, ofFamily, maps.endpoints, (counted) => {
         if ((counted.packets ?? 0) === 0) return;
-        endpoints?.push(...countOf(ofFamily, maps.endpoints, counted, targetText(counted.value)));
+        endpoints?.push(...countOf(ofFamily, counted, targetText(counted.value)));
       });
     }
   }
@@ -121,13 +119,8 @@ async function eachCounter(
 }
 
 /** Empty for an element that no service port owns any more. */
-function countOf(
-  state: FamilyState,
-  map: FrontendKind["lists"] | FrontendKind["endpoints"],
-  { key, packets = 0 }: ListedElement,
-  target: string,
-): ConnectionCount[] {
-  const owner = state.ownerOfElement(map, key);
+function countOf(state: FamilyState, { key, packets = 0 }: ListedElement, target: string): ConnectionCount[] {
+  const owner = state.ownerOfElement(key);
   if (owner === undefined) return [];
   const [namespace = "", service = ""] = owner.service.name.split("/");
   const { name, port, protocol } = owner.spec;

@@ -5,6 +5,7 @@ import { firstSorted } from "../../base/first-sorted.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { counted, socketText } from "../../base/text.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
 import {
   lastPacketAt,
   newRefusals,
@@ -15,7 +16,6 @@ import {
 import type { ServiceName } from "../../model/ids.ts";
 import { AllowedClients, type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { loggedReading } from "./logged-reading.ts";
 
 /** Parts of {@link RefusalPoller}. */
 export interface RefusalPollerParts {

@@ -2,6 +2,7 @@ import type { ByFamily } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
@@ -14,7 +15,6 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
-import type { PassiveHealth } from "../passive-health/passive-health.ts";
 import {
   type ConnectionCount,
   type ConnectionCounts,
@@ -55,8 +55,8 @@ export interface DaemonStatus {
   /** Absent if refusals are not recorded, and until they are first read. */
   readonly refusals?: RecentRefusals | undefined;
   readonly vanished?: VanishedStatus;
-  /** Absent in a dry run. */
-  readonly passiveHealth?: Pick<PassiveHealth, "watchedCount" | "ejected"> | undefined;
+  /** The cards of features; absent for none. */
+  readonly cards?: readonly FeatureCard[];
   /** Number of network interfaces between which connections take the fast path; absent if none does. */
   readonly fastPathInterfaces?: number | undefined;
   /** Tables of other software that slow transactions down, the costliest first. */

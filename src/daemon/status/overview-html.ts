@@ -2,8 +2,8 @@ import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText, moreLines, rounded } from "../../base/text.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
-import { type EjectedEndpoint, ejectedText } from "../../model/passive-health.ts";
 import { targetText } from "../../nft/elements.ts";
 import { silentFamilies } from "../../ruleset/answer-ping.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
@@ -31,7 +31,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${passiveHealthCard(status)}${fastPathCard(status)}${pingCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}${pingCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -126,16 +126,8 @@ function vanishedCard({ vanished, nodeContext, now }: DaemonStatus): Html | unde
   ]);
 }
 
-/** Lists the last ejected endpoint first. Empty if no endpoint is watched. */
-function passiveHealthCard({ passiveHealth, now }: DaemonStatus): Html | undefined {
-  if (passiveHealth === undefined || passiveHealth.watchedCount === 0) return undefined;
-  const { watchedCount, ejected } = passiveHealth;
-  const lineOf = (endpoint: EjectedEndpoint) =>
-    `${targetText(endpoint.target)} of ${listText(endpoint.services)}, ${ejectedText(endpoint, now)}`;
-  return card("Ejected endpoints", ejected.length === 0 ? "good" : "bad", String(ejected.length), [
-    `of ${counted(watchedCount, "watched endpoint")}`,
-    ...listed(ejected.toReversed(), lineOf),
-  ]);
+function featureCard({ title, isGood, value, lines, list }: FeatureCard): Html {
+  return card(title, isGood ? "good" : "bad", value, [...lines, ...listed(list)]);
 }
 
 /** Empty if no connection takes the fast path. */

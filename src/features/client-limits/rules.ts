@@ -35,7 +35,7 @@ interface ClientLimitsSettings {
 /** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
 const CHECK: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIMITS)];
 
-export const rules: RulesetPart = {
+export const rules = {
   name: FEATURE,
   specs,
   chains: (context) => [refusalChain(context)],
@@ -69,7 +69,7 @@ export const rules: RulesetPart = {
     consequence: "clients of Services have no limits",
     sample: () => [partFor({ connections: 1 }, "ip")],
   },
-};
+} satisfies RulesetPart;
 
 /**
  * The first dynamic set allows no timeouts: the kernel deletes its elements when their connections have

@@ -20,7 +20,7 @@ import {
 /** Service port id to the chain that assigns the timeouts of its connections. */
 const TIMEOUTS = "connection-timeouts";
 
-export const rules: RulesetPart = {
+export const rules = {
   name: FEATURE,
   specs: () => [{ name: TIMEOUTS, key: ["classid"], value: "verdict", dynamic: false, counter: false }],
   chains: () => [],
@@ -49,7 +49,7 @@ export const rules: RulesetPart = {
     consequence: "Services use the node's timeouts",
     sample: () => [timeoutsFor("tcp", {}, {}), timeoutsFor("udp", {}, {})],
   },
-};
+} satisfies RulesetPart;
 
 /** The protocols with timeouts among the ports of a Service, sorted: each has a list of its own. */
 function timedProtocols(service: Service): readonly Protocol[] {

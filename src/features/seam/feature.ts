@@ -1,9 +1,10 @@
-import type { Option } from "../../base/option.ts";
+import type { Format, Option } from "../../base/option.ts";
 import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { RulesetPart, Settings } from "../../ruleset/node-context.ts";
+import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
+import type { DaemonPart } from "./daemon-part.ts";
 
 /**
  * Something that kube-proxy does not have. Everything that exists for it alone is in its folder, and the
@@ -13,16 +14,19 @@ import type { RulesetPart, Settings } from "../../ruleset/node-context.ts";
 export interface Feature {
   /** As in `--features`. */
   readonly name: string;
-  /** Whether the values of its options enable it; if absent, `--features` does. */
+  /** Whether the values of its options enable it; `--features` does so, too, if it has annotations. */
   readonly isEnabled?: (settings: Settings) => boolean;
   readonly annotations?: readonly ServiceAnnotation[];
   /** The annotations of EndpointSlices. */
   readonly sliceAnnotations?: readonly SliceAnnotation[];
-  /** Options that only this feature has, by name. Their values are JSON: the daemon's socket carries them. */
+  /** Options that only this feature has, by name. Their values are JSON: the daemon sends them. */
   readonly options?: Readonly<Record<string, Option<unknown>>>;
+  /** The formats of their fields in the schema, by name. */
+  readonly formats?: Readonly<Record<string, Format>>;
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
   readonly settingsOf?: (conntrack: ConntrackSettings) => Settings;
   readonly ruleset?: RulesetPart;
+  readonly daemon?: DaemonPart;
   /** How it was forbidden before `--features`. */
   readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
@@ -124,6 +128,9 @@ export interface NotedNode {
 
 /** The connection that a note is about. */
 export interface NotedConnection extends NotedNode {
+  readonly context: FamilyContext;
+  /** Whether the service port has an element in a set of the feature. */
+  readonly hasElements: boolean;
   /** Whether a rule has such an effect on it: a kind of `Effect` in src/trace/outcome.ts. */
   readonly hasEffect: (kind: string) => boolean;
 }

@@ -42,8 +42,8 @@ export async function askKernel(
       await probeFeatures(nft, fastPathFeatures());
     }
     for (const part of nodeContext[0]?.features ?? [])
-      if (Object.values(state.families).some((family) => family.hasPart(part.name)))
-        await probeFeatures(nft, partFeatures(part));
+      if (part.needs && Object.values(state.families).some((family) => family.hasPart(part.name)))
+        await probeFeatures(nft, partFeatures(part, part.needs));
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {
     if (error instanceof AppError) return notAsked(error);

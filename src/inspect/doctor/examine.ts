@@ -11,7 +11,7 @@ import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/source.ts";
-import type { EjectedEndpoint } from "../../model/passive-health.ts";
+import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { targetText } from "../../nft/elements.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";

@@ -9,9 +9,9 @@ import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
+import { idOfKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
-import { isOfLists } from "../../ruleset/sets.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
@@ -91,15 +91,16 @@ function differenceOf(actual: Table, desired: Table, input: ExplainInput): Diffe
 }
 
 function ownedElements(elements: ElementsDelta): OwnedElements {
-  const { spec, deleted, added } = elements;
+  const { deleted, added } = elements;
   const addedKeys = added.map(({ key }) => key);
-  return { elements, deleted: positionsOf(spec.name, deleted), added: positionsOf(spec.name, addedKeys) };
+  return { elements, deleted: positionsOf(deleted), added: positionsOf(addedKeys) };
 }
 
-function positionsOf(set: string, keys: readonly string[]): Positions {
+function positionsOf(keys: readonly string[]): Positions {
   const positions = new Map<string | number, number[]>();
   keys.forEach((key, position) => {
-    const owner = isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? 0) : key;
+    const id = idOfKey(key);
+    const owner = id === undefined ? key : (parseId(id)?.servicePort ?? 0);
     addToGroup(positions, owner, position);
   });
   return positions;
@@ -166,5 +167,5 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
 function isOfSomeFrontends(name: string): boolean {
   const role = chainRole(name);
   if (role !== undefined) return role.kind !== "static";
-  return FEATURES.some(({ ruleset }) => ruleset?.isChainOfPort(name));
+  return FEATURES.some(({ ruleset }) => ruleset?.isChainOfPort?.(name));
 }

@@ -1,7 +1,7 @@
 import { assertNever } from "../../base/errors.ts";
 import { listText } from "../../base/text.ts";
+import { ejectedText } from "../../model/ejected-endpoint.ts";
 import { familyOf } from "../../model/ip.ts";
-import { ejectedText } from "../../model/passive-health.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import { joinParts, splitParts } from "../../nft/elements.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";

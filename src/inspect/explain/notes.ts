@@ -7,7 +7,6 @@ import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import { familyOf } from "../../model/ip.ts";
-import { passiveHealthOf } from "../../model/passive-health.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
@@ -44,7 +43,6 @@ export function servicePortNotes(
   if (match === undefined) return [];
   return [
     ...reducedNotes(match, input),
-    ...watchingNotes(match, input),
     ...featureNotes(match, own, input),
     ...lifeNotes(match),
     ...ignoredNotes(match),
@@ -176,17 +174,6 @@ function ignoredNotes({ port: { service } }: Match): Note[] {
   }));
 }
 
-/** Describes how the node treats endpoints of the port that do not answer. */
-function watchingNotes({ port }: Match, { state, nodeContext }: ExplainInput): Note[] {
-  const byDefault = contextOf(nodeContext, port.family)?.passiveHealthCheck ?? "off";
-  const check = passiveHealthOf(port, byDefault);
-  const watched = state.families[port.family]?.servicePortRules(port.key)?.watched ?? [];
-  if (check === undefined || watched.length === 0) return [];
-  const [eject, share] = [durationText(check.ejectMs / 1000), `${check.maxEjected} %`];
-  const message = `an endpoint that answers none of ${counted(check.failures, "new connection")} in a row is tried, and ejected for ${eject} at first unless it answers; at most ${share} of the endpoints are ejected`;
-  return [{ topic: "passive health check", message }];
-}
-
 /** Describes what happens to connections when an endpoint terminates or is removed. */
 function lifeNotes({ port: { service, spec } }: Match): Note[] {
   const { onEndpointRemoved, drainTimeoutMs } = service;
@@ -213,14 +200,17 @@ function featureNotes(
   outcomes: readonly Outcome[],
   { state, nodeContext }: ExplainInput,
 ): Note[] {
-  const served = state.families[port.family]?.servicePortRules(port.key)?.port;
-  if (served === undefined) return [];
+  const rules = state.families[port.family]?.servicePortRules(port.key);
+  const context = contextOf(nodeContext, port.family);
+  if (rules === undefined || context === undefined) return [];
   const of = {
+    context,
     hasEffect: (kind: string) => hasEffect(outcomes, (effect) => effect.kind === kind),
     hasFastPath: hasFastPath(nodeContext),
   };
   return FEATURES.flatMap(({ name, ruleset, words }): Note[] => {
-    const message = words?.note?.(served, of);
+    const hasElements = rules.ofFeatures?.some(({ part }) => part === ruleset) ?? false;
+    const message = words?.note?.(rules.port, { ...of, hasElements });
     return message === undefined ? [] : [{ topic: ruleset?.budget.topic ?? name, message }];
   });
 }

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import { nftTables } from "../../../src/kernel/table-reader.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 import { creation } from "../../../src/nft/delta.ts";
 import { applyDeltas } from "../../../src/sync/apply-deltas.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -90,7 +90,9 @@ function watchedServiceComesAndGoes(
   return (number) => {
     cache.putService({
       ...watched,
-      passiveHealthCheck: number % 2 === 0 ? DEFAULT_PASSIVE_HEALTH_CHECK : "off",
+      features: {
+        "passive-health-checks": { check: number % 2 === 0 ? DEFAULT_PASSIVE_HEALTH_CHECK : "off" },
+      },
     });
     return sync();
   };

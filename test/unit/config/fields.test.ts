@@ -10,7 +10,7 @@ import { resolveOptions } from "../../../src/config/resolve.ts";
 import { fileWith } from "./support.ts";
 
 const DEFAULTS = resolveOptions().options;
-const { client: CLIENT, conntrack: CONNTRACK } = DEFAULTS;
+const { client: CLIENT, conntrack: CONNTRACK, settings: SETTINGS } = DEFAULTS;
 
 /** A field with a value for it in YAML, and the options that this changes. */
 type Row = readonly [string, string, Partial<ProxyOptions>];
@@ -42,7 +42,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["logging.verbosity", "5", { logVerbosity: 5 }],
   ["metricsBindAddress", '"[::]:9"', { metricsBindAddress: { address: "::", port: 9 } }],
   ["mode", "nftables", {}],
-  ["nftProxy.maxLimitedClients", "1000", { settings: { maxLimitedClients: 1_000 } }],
+  ["nftProxy.maxLimitedClients", "1000", { settings: { ...SETTINGS, maxLimitedClients: 1_000 } }],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
   ["nftProxy.maxAffinityTimeout", "10m", { maxAffinityTimeoutMs: 600_000 }],
   ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],
@@ -69,7 +69,12 @@ const WORKING_FIELDS: readonly Row[] = [
   [
     "nftProxy.passiveHealthCheck",
     "failures=5",
-    { passiveHealthCheck: { failures: 5, intervalMs: 1000, ejectMs: 10_000, maxEjected: 50 } },
+    {
+      settings: {
+        ...SETTINGS,
+        passiveHealthCheck: { failures: 5, intervalMs: 1000, ejectMs: 10_000, maxEjected: 50 },
+      },
+    },
   ],
   ["nftProxy.portRanges", "all", { portRanges: "all" }],
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],

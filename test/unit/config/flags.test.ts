@@ -5,7 +5,7 @@ import { type ParsedArguments, parseArguments } from "../../../src/cli/parse-arg
 import { defaultText, type GivenFlag, readFlags } from "../../../src/config/flags.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import { errorOf } from "./support.ts";
 
 const parse = (...args: string[]): ParsedArguments => parseArguments(args, () => false);
@@ -19,7 +19,7 @@ function optionsOf(...args: string[]): ProxyOptions {
 }
 
 const DEFAULTS = resolveOptions().options;
-const CONNTRACK = DEFAULTS.conntrack;
+const { conntrack: CONNTRACK, settings: SETTINGS } = DEFAULTS;
 
 /** A flag, values for it, and the options that these change. Every flag that sets a field has a row. */
 const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
@@ -61,7 +61,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
   ["max-affinity-timeout", "1h", { maxAffinityTimeoutMs: 3_600_000 }],
   ["max-elements", "7", { maxElements: 7 }],
-  ["max-limited-clients", "7", { settings: { maxLimitedClients: 7 } }],
+  ["max-limited-clients", "7", { settings: { ...SETTINGS, maxLimitedClients: 7 } }],
   ["max-namespace-elements", "7", { maxNamespaceElements: 7 }],
   ["max-port-ranges", "7", { maxPortRanges: 7 }],
   ["max-service-addresses", "7", { maxServiceAddresses: 7 }],
@@ -82,7 +82,11 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
     },
   ],
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
-  ["passive-health-check", "on", { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
+  [
+    "passive-health-check",
+    "on",
+    { settings: { ...SETTINGS, passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK } },
+  ],
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
   ["port-ranges", "all", { portRanges: "all" }],

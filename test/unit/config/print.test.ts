@@ -83,19 +83,21 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-  passiveHealthCheck: fc.oneof(
-    fc.constant("off" as const),
-    fc.record({
-      failures: fc.integer({ min: 1, max: 1000 }),
-      intervalMs: fc.integer({ min: 1000, max: 60_000 }),
-      ejectMs: fc.integer({ min: 1000, max: 300_000 }),
-      maxEjected: fc.integer({ min: 1, max: 100 }),
-    }),
-  ),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
-  settings: fc.record({ maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }) }),
+  settings: fc.record({
+    maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+    passiveHealthCheck: fc.oneof(
+      fc.constant("off" as const),
+      fc.record({
+        failures: fc.integer({ min: 1, max: 1000 }),
+        intervalMs: fc.integer({ min: 1000, max: 60_000 }),
+        ejectMs: fc.integer({ min: 1000, max: 300_000 }),
+        maxEjected: fc.integer({ min: 1, max: 100 }),
+      }),
+    ),
+  }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxElements: fc.integer({ min: 1, max: 12_000_000 }),

@@ -3,8 +3,8 @@ import { valueAt, withValueAt } from "../../../src/config/configuration.ts";
 import { logLevel, NAMED_OPTIONS, type ProxyOptions } from "../../../src/config/options.ts";
 import { planReload } from "../../../src/config/reload.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 
 const { options: OLD } = resolveOptions();
 
@@ -43,9 +43,8 @@ const NEW: ProxyOptions = {
   fastPathInterfaces: ["eth0"],
   scheduler: "source-hash",
   portRanges: "all",
-  passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
   serviceCounters: "services",
-  settings: { maxLimitedClients: 1 },
+  settings: { maxLimitedClients: 1, passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
   affinityMapSize: 1,
   maxAffinityTimeoutMs: 1000,
   refusalLogSize: 1,
@@ -92,8 +91,8 @@ describe("planReload", () => {
       "nftProxy.reserveNodePorts",
       "nftProxy.scheduler",
       "nftProxy.portRanges",
-      "nftProxy.passiveHealthCheck",
       "nftProxy.maxAffinityTimeout",
+      "nftProxy.passiveHealthCheck",
       "nftProxy.maxServiceElements",
       "nftProxy.maxElements",
       "nftProxy.maxNamespaceElements",

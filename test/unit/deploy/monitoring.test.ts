@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import type { Manifest } from "../../support/kustomize.ts";
-import { scrapedParts } from "../../support/metric-values.ts";
+import { addFeatureMetrics, scrapedParts } from "../../support/metric-values.ts";
 import { readAlerts, readPanels } from "../../support/monitoring.ts";
 import { buildWithComponent, DEPLOY } from "../../support/overlays.ts";
 
@@ -32,9 +32,9 @@ interface KnownMetric {
 /** Every metric that the daemon has, by name. */
 function knownMetrics(): Map<string, KnownMetric> {
   const metrics = new Metrics();
-  const passiveHealth = { watchedCount: 0, ejected: [], connections: new Map() };
+  addFeatureMetrics(metrics);
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts, passiveHealth, resetPackets: async () => ({}) }));
+  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
   const made = metrics.registry.getMetricsAsArray() as unknown as {
     name: string;
     type: string;

@@ -39,7 +39,7 @@ test("the code only connects to the daemon's socket, relayed NodePorts, this hos
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
     "daemon/daemon-socket.ts",
     "daemon/loopback/relay.ts",
-    "daemon/passive-health/probe.ts",
+    "features/passive-health-checks/probe.ts",
     "inspect/http-answer.ts",
     "kube/client/agents.ts",
     "kube/client/client.ts",

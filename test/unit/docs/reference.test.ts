@@ -9,7 +9,7 @@ import { configurationSchema } from "../../../src/config/schema.ts";
 import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
 import { FEATURES } from "../../../src/features/registry.ts";
 import { annotationRows } from "../../support/annotation-rows.ts";
-import { scrapedParts } from "../../support/metric-values.ts";
+import { addFeatureMetrics, scrapedParts } from "../../support/metric-values.ts";
 
 /**
  * deploy/reference.md and the schema of the configuration are made from what the code says of itself;
@@ -48,10 +48,10 @@ function usedBy(flag: Flag): string {
 
 async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics();
-  const passiveHealth = { watchedCount: 0, ejected: [], connections: new Map() };
+  addFeatureMetrics(metrics);
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
   metrics.readFrom(
-    scrapedParts({ connectionCounts, passiveHealth, resetPackets: async () => ({}), fastPath: { count: 0 } }),
+    scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }),
   );
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();

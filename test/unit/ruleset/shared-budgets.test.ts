@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
+import { rules } from "../../../src/features/passive-health-checks/rules.ts";
 import type { Service } from "../../../src/model/service.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
@@ -129,7 +130,11 @@ test("without room for all port ranges, the newest Services are served without t
 
 test.each([
   ["session affinity", { maxStickyPorts: 1 }, { affinitySeconds: 60 }],
-  ["passive health checks", { maxWatchedEndpoints: 1 }, { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
+  [
+    "passive health checks",
+    { features: [{ ...rules, budget: { ...rules.budget, most: 1 } }] },
+    { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
+  ],
   [
     "port ranges",
     { maxPortRanges: 1 },

@@ -5,7 +5,6 @@ import { KERNEL_TIMEOUTS } from "../../../src/features/connection-timeouts/timeo
 import { FEATURES } from "../../../src/features/registry.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK, MOST_WATCHED } from "../../../src/model/passive-health.ts";
 import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
@@ -59,7 +58,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       maxNamespaceElements: 98,
       maxServicePortRanges: 8,
       maxPortRanges: 7,
-      passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
       features: ALL_FEATURES,
     }),
   ).toEqual({
@@ -93,8 +91,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxStickyPorts: MOST_STICKY_PORTS,
     maxServicePortRanges: 8,
     maxPortRanges: 7,
-    passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
-    maxWatchedEndpoints: MOST_WATCHED,
     scheduler: "random",
     portRanges: "virtual",
     apiServers: [],

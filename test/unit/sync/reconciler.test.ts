@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/model/passive-health.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { onlyElements, removalTransaction } from "../../../src/nft/transaction.ts";

@@ -229,16 +229,16 @@ test("a brief explanation has the notes about the Service port alone", () => {
   const topics = (notes: readonly Note[]) => notes.map(({ topic }) => topic);
   const brief = explain(connection, whole, "brief");
   expect(topics(brief.notes)).toEqual([
-    "passive health check",
     "client limits",
     "timeouts",
+    "passive health check",
     "reset",
     "reset",
   ]);
   expect(brief.notes.map(({ message }) => message)).toEqual([
-    expect.stringMatching(/none of 3 new connections in a row is tried, and ejected for 10s at first/),
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
     expect.stringMatching(/^conntrack forgets the connection after tcp-established=2h/),
+    expect.stringMatching(/none of 3 new connections in a row is tried, and ejected for 10s at first/),
     "connections to an endpoint that left are reset (annotation nft-proxy.io/on-endpoint-removed)",
     "connections to a terminating endpoint are reset after 1m (annotation nft-proxy.io/drain-timeout)",
   ]);

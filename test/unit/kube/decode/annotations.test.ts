@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/features/passive-health-checks/check.ts";
 import { ALL_FEATURES } from "../../../../src/features/selection.ts";
 import { annotatedFields } from "../../../../src/kube/decode/annotations.ts";
 import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
 import type { EnabledFeatures } from "../../../../src/model/features.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/model/passive-health.ts";
 import { port } from "../../../support/build.ts";
 
 const WEB = port(80, { name: "web" });
@@ -86,9 +86,12 @@ describe("passive health checks", () => {
   const watched = (text: string, ports = [WEB]) => decoded({ "passive-health-check": text }, ports);
 
   test("the annotation is the Service's setting", () => {
-    const fields = { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK };
+    const fields = { features: { "passive-health-checks": { check: DEFAULT_PASSIVE_HEALTH_CHECK } } };
     expect(watched("on")).toEqual({ fields, ...NOTHING_WRONG });
-    expect(watched("off", [DNS])).toEqual({ fields: { passiveHealthCheck: "off" }, ...NOTHING_WRONG });
+    expect(watched("off", [DNS])).toEqual({
+      fields: { features: { "passive-health-checks": { check: "off" } } },
+      ...NOTHING_WRONG,
+    });
   });
 
   test("an invalid annotation is ignored with a warning", () => {
@@ -102,7 +105,7 @@ describe("passive health checks", () => {
 
   test("ports of other protocols are named, and a Service without a TCP port is not watched", () => {
     expect(watched("on", [WEB, DNS])).toMatchObject({
-      fields: { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
+      fields: { features: { "passive-health-checks": { check: DEFAULT_PASSIVE_HEALTH_CHECK } } },
       reasons: ["is for TCP: does not watch dns (udp)"],
     });
     expect(watched("on", [DNS])).toMatchObject({

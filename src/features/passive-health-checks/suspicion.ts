@@ -1,4 +1,4 @@
-import type { Unanswered } from "../../model/passive-health.ts";
+import type { Unanswered } from "./check.ts";
 
 /** The kernel's counts for an endpoint since its elements were added. */
 export interface EndpointCounts {

@@ -1,12 +1,14 @@
 import { type ByFamily, byFamily, type Family } from "../../base/family.ts";
 import type { ServiceName, ServicePortKey } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { type PassiveHealthCheck, passiveHealthOf } from "../../model/passive-health.ts";
 import type { Service } from "../../model/service.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
+import { keysInSet } from "../../ruleset/ejection.ts";
 import { contextOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { SyncReport } from "../../sync/sync-report.ts";
+import type { FinishedSync } from "../seam/daemon-part.ts";
+import { checkOf, type PassiveHealthCheck } from "./check.ts";
+import { ATTEMPTS } from "./rules.ts";
 
 /** A service port whose endpoints are watched. */
 export interface WatchedPort {
@@ -37,7 +39,7 @@ export class WatchedEndpoints {
   update(
     cache: Pick<ObjectCache, "service">,
     state: RulesetState,
-    { rendered, nodeContext }: Pick<SyncReport, "rendered" | "nodeContext">,
+    { rendered, nodeContext }: Pick<FinishedSync, "rendered" | "nodeContext">,
   ): void {
     for (const name of rendered) {
       for (const { family, key, port } of this.#ports.get(name) ?? []) this.#remove(family, key, port);
@@ -85,11 +87,10 @@ function watchedPorts(
   nodeContext: NodeContext,
 ): readonly KnownPort[] {
   return (service === undefined ? [] : servicePortsOf(service)).flatMap(({ family, key }) => {
-    const rules = families[family]?.servicePortRules(key);
-    if (rules === undefined || rules.watched.length === 0) return [];
-    const { port, watched: targets } = rules;
-    const byDefault = contextOf(nodeContext, family)?.passiveHealthCheck ?? "off";
-    const check = passiveHealthOf(port, byDefault);
-    return check === undefined ? [] : [{ family, key, port: { service: port.service.name, check, targets } }];
+    const [rules, context] = [families[family]?.servicePortRules(key), contextOf(nodeContext, family)];
+    if (rules === undefined || context === undefined) return [];
+    const [check, targets] = [checkOf(rules.port, context), keysInSet(rules, ATTEMPTS)];
+    if (check === undefined || targets.length === 0) return [];
+    return [{ family, key, port: { service: rules.port.service.name, check, targets } }];
   });
 }

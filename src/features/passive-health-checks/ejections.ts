@@ -1,4 +1,4 @@
-import type { EjectedEndpoint } from "../../model/passive-health.ts";
+import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 
 /** Maximum time until an ejected endpoint is probed again. Milliseconds. */
 const LONGEST_PAUSE = 300_000;

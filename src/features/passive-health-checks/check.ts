@@ -1,7 +1,10 @@
-import { durationWords, formatDuration, parseDuration } from "../base/duration.ts";
-import type { Family } from "../base/family.ts";
-import type { Protocol, ServiceName } from "./ids.ts";
-import { parseNamedValues, wholeNumber } from "./named-values.ts";
+import { formatDuration, parseDuration } from "../../base/duration.ts";
+import type { Protocol } from "../../model/ids.ts";
+import { parseNamedValues, wholeNumber } from "../../model/named-values.ts";
+import type { Service } from "../../model/service.ts";
+import type { FamilyContext } from "../../ruleset/node-context.ts";
+
+export const FEATURE = "passive-health-checks";
 
 /** The annotation of a Service that makes this node watch whether its endpoints answer. */
 export const PASSIVE_HEALTH_ANNOTATION = "nft-proxy.io/passive-health-check";
@@ -21,6 +24,16 @@ export interface PassiveHealthCheck {
 /** The setting of a Service, or of the proxy for Services without one. */
 export type PassiveHealthSetting = PassiveHealthCheck | "off";
 
+/** What the annotation of a Service asks for. */
+export interface OwnCheck {
+  readonly check: PassiveHealthSetting;
+}
+
+/** The option of the proxy. */
+export interface Settings {
+  readonly passiveHealthCheck?: PassiveHealthSetting;
+}
+
 /** The settings of `on`. */
 export const DEFAULT_PASSIVE_HEALTH_CHECK: PassiveHealthCheck = {
   failures: 3,
@@ -28,12 +41,6 @@ export const DEFAULT_PASSIVE_HEALTH_CHECK: PassiveHealthCheck = {
   ejectMs: 10_000,
   maxEjected: 50,
 };
-
-/**
- * Maximum number of watched endpoints of a family; those of one namespace may be half of them. The daemon
- * reads their counters each second.
- */
-export const MOST_WATCHED = 10_000;
 
 const DEFAULT_LIST = listText(DEFAULT_PASSIVE_HEALTH_CHECK);
 
@@ -84,7 +91,7 @@ function listText({ failures, intervalMs, ejectMs, maxEjected }: PassiveHealthCh
 
 /** The part of a service port that passive health checks depend on. */
 interface WatchablePort {
-  readonly service: { readonly passiveHealthCheck?: PassiveHealthSetting };
+  readonly service: Service;
   readonly spec: { readonly protocol: Protocol };
 }
 
@@ -92,22 +99,20 @@ interface WatchablePort {
  * The settings for watching a port of a Service; undefined if it is not watched: other protocols have no
  * answer to wait for.
  */
-export function passiveHealthOf(
+export function checkOf(
   { service, spec }: WatchablePort,
-  byDefault: PassiveHealthSetting,
+  { settings }: Pick<FamilyContext, "settings">,
 ): PassiveHealthCheck | undefined {
   if (spec.protocol !== "tcp") return undefined;
-  const setting = service.passiveHealthCheck ?? byDefault;
+  const own = service.features?.[FEATURE] as OwnCheck | undefined;
+  const { passiveHealthCheck: byDefault = "off" } = settings as Settings;
+  const setting = own?.check ?? byDefault;
   return setting === "off" ? undefined : setting;
 }
 
-/**
- * The number of endpoints of a list that may be ejected: at most the share, and never the last one.
- * @param length the number of endpoints in the list
- * @param maxEjected the share, in percent
- */
-export function mostEjected(length: number, maxEjected: number): number {
-  return Math.min(Math.floor((length * maxEjected) / 100), length - 1);
+/** The same Service, not watched even by default. */
+export function withoutCheck(service: Service): Service {
+  return { ...service, features: { ...service.features, [FEATURE]: { check: "off" } satisfies OwnCheck } };
 }
 
 /** New connections in a row that an endpoint did not answer; 0 if an earlier process counted them. */
@@ -117,16 +122,6 @@ export interface Unanswered {
   readonly resets: number;
 }
 
-/** An endpoint that this node ejected. */
-export interface EjectedEndpoint extends Unanswered {
-  readonly family: Family;
-  /** `address . port` */
-  readonly target: string;
-  readonly services: readonly ServiceName[];
-  /** Wall clock, milliseconds since 1970; the start of this process if an earlier one ejected it. */
-  readonly at: number;
-}
-
 /**
  * Formats the results of connections: `refused 5 of 5 new connections`, `answered none of 4 new connections`.
  */
@@ -134,16 +129,6 @@ export function unansweredText({ attempts, resets }: Unanswered): string {
   const refused = Math.min(attempts, resets);
   const of = `${attempts} new connections`;
   return refused === 0 ? `answered none of ${of}` : `refused ${refused} of ${of}`;
-}
-
-/**
- * Formats an ejection: `ejected 4 s ago: refused 5 of 5 new connections`.
- * @param now as {@link EjectedEndpoint.at}
- */
-export function ejectedText(endpoint: EjectedEndpoint, now: number): string {
-  const ago = `${durationWords(Math.max(0, now - endpoint.at))} ago`;
-  if (endpoint.attempts === 0) return `ejected before the daemon started ${ago}`;
-  return `ejected ${ago}: ${unansweredText(endpoint)}`;
 }
 
 function percent(text: string): number | undefined {

@@ -1,9 +1,9 @@
-import type { Clock } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
-import type { Logger } from "../base/logger.ts";
-import type { Flow, FlowTable } from "../kernel/conntrack.ts";
-import { joinParts } from "../nft/elements.ts";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { Flow, FlowTable } from "../../kernel/conntrack.ts";
+import { joinParts } from "../../nft/elements.ts";
 
 /** An endpoint that does not answer, as `address . port`. */
 interface Silent {

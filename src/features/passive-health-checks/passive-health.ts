@@ -1,41 +1,29 @@
-import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../base/family.ts";
-import type { Logger } from "../../base/logger.ts";
 import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
-import { listText } from "../../base/text.ts";
-import type { TableReader } from "../../kernel/table-reader.ts";
+import { one, type Sample } from "../../base/sample.ts";
+import { counted, listText } from "../../base/text.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
+import { type EjectedEndpoint, ejectedText } from "../../model/ejected-endpoint.ts";
 import { namespaceOf, type ServiceName, serviceName } from "../../model/ids.ts";
-import type { ObjectCache } from "../../model/object-cache.ts";
-import { type EjectedEndpoint, mostEjected, unansweredText } from "../../model/passive-health.ts";
+import { mostEjected } from "../../model/topology.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
-import { mayProbe } from "../../ruleset/passive-health.ts";
-import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ANSWERS, ATTEMPTS, RESETS, type WatchSetName } from "../../ruleset/sets.ts";
-import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
-import { loggedReading } from "../readings/logged-reading.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
+import type {
+  FeatureCard,
+  FeatureHost,
+  FeatureMetric,
+  FinishedSync,
+  RunningFeature,
+} from "../seam/daemon-part.ts";
+import { unansweredText } from "./check.ts";
 import { Ejections } from "./ejections.ts";
-import type { Probe } from "./probe.ts";
+import { type Probe, probeByConnecting } from "./probe.ts";
+import { ANSWERS, ATTEMPTS, mayTry, RESETS, type WatchSetName } from "./rules.ts";
 import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
+import { unansweredReleaser } from "./unanswered-connections.ts";
 import { WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
-
-/** Parts of {@link PassiveHealth}. */
-export interface PassiveHealthParts {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly tables: TableReader;
-  readonly cache: ObjectCache;
-  readonly state: () => RulesetState;
-  readonly nodeContext: () => NodeContext;
-  readonly probe: Probe;
-  /** Requests a sync. */
-  readonly request: () => void;
-  /** Called when endpoints have left the kernel's lists because they were ejected. */
-  readonly onLeft: (endpoints: readonly EjectedEndpoint[]) => unknown;
-  readonly onEjected: (endpoint: EjectedEndpoint) => void;
-}
 
 /**
  * Minimum time between two readings of the counters, milliseconds, and its minimum ratio to the time of a
@@ -65,12 +53,48 @@ interface Leaving {
   readonly since: number;
 }
 
+const METRIC = {
+  watched: "nft_proxy_watched_endpoints",
+  ejected: "nft_proxy_ejected_endpoints",
+  ejectedEndpoint: "nft_proxy_endpoint_ejected",
+  ejections: "nft_proxy_endpoint_ejections_total",
+  connections: "nft_proxy_watched_connections_total",
+} as const;
+
+/** Maximum number of ejected endpoints that have a series: a node may lose its network. */
+const MOST_NAMED = 100;
+
+/** The metrics of passive health checks. `fleet` finds by them which endpoints most nodes eject. */
+export const METRICS: Readonly<Record<string, FeatureMetric>> = {
+  [METRIC.watched]: { kind: "gauge", help: "Endpoints of Services with passive health checks" },
+  [METRIC.ejected]: {
+    kind: "gauge",
+    help: "Endpoints that get no new connections because they do not answer this node",
+  },
+  [METRIC.ejectedEndpoint]: {
+    kind: "gauge",
+    help: "1 for each of the 100 endpoints ejected first, with one of its Services",
+    labels: ["namespace", "service", "endpoint"],
+  },
+  [METRIC.ejections]: {
+    kind: "counter",
+    help: "Endpoints that were ejected because they did not answer this node",
+  },
+  [METRIC.connections]: {
+    kind: "counter",
+    help: "New connections to Services with passive health checks: all that were tried, those answered, and those refused",
+    labels: ["namespace", "service", "result"],
+  },
+};
+
 /**
  * Watches whether endpoints answer new connections, by the kernel's counters. If one answers none, the daemon
  * probes it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
  */
-export class PassiveHealth implements SyncSubscriber {
-  readonly #parts: PassiveHealthParts;
+export class PassiveHealth implements RunningFeature {
+  readonly #host: FeatureHost;
+  readonly #probeOf: Probe;
+  readonly #release: ReturnType<typeof unansweredReleaser>;
   readonly #watched = new WatchedEndpoints();
   readonly #known: ByFamily<Map<string, Watched>> = byFamily(() => new Map());
   readonly #ejections = new Ejections();
@@ -84,43 +108,68 @@ export class PassiveHealth implements SyncSubscriber {
   readonly #loggers: NamespaceLoggers;
   #task: PeriodicTask | undefined;
   #isStopped = false;
+  /** The number of ejections so far. */
+  #ejected = 0;
 
-  constructor(parts: PassiveHealthParts) {
-    this.#parts = parts;
-    this.#loggers = new NamespaceLoggers(parts.clock, parts.logger);
+  constructor(
+    host: FeatureHost,
+    probe = probeByConnecting,
+    release = unansweredReleaser(host.flows, host.clock, host.logger),
+  ) {
+    this.#host = host;
+    this.#probeOf = probe;
+    this.#release = release;
+    this.#loggers = new NamespaceLoggers(host.clock, host.logger);
     this.#failures = new FailureLog(
-      parts,
+      host,
       "cannot read the counters of watched endpoints: none is ejected",
       "the counters of watched endpoints can be read again",
     );
   }
 
   /** The ejected endpoints of both families, in the order of ejection. */
-  get ejected(): EjectedEndpoint[] {
+  ejected(): readonly EjectedEndpoint[] {
     return this.#ejections.all();
   }
 
-  /** The number of watched endpoints. */
-  get watchedCount(): number {
+  get #watchedCount(): number {
     return FAMILIES.reduce((sum, family) => sum + this.#watched.of(family).size, 0);
   }
 
-  /** The new connections to each Service that is watched, since this process began to watch it. */
-  get connections(): ReadonlyMap<ServiceName, EndpointCounts> {
-    return this.#connections;
+  readonly samples = {
+    [METRIC.watched]: () => one(this.#watchedCount),
+    [METRIC.ejected]: () => one(this.#ejections.all().length),
+    [METRIC.ejectedEndpoint]: () => this.#ejections.all().slice(0, MOST_NAMED).map(ejectedSample),
+    [METRIC.ejections]: () => one(this.#ejected),
+    [METRIC.connections]: () => [...this.#connections].flatMap(connectionSamples),
+  };
+
+  /** Lists the last ejected endpoint first. */
+  card(now: number): FeatureCard | undefined {
+    const [watched, ejected] = [this.#watchedCount, this.#ejections.all()];
+    if (watched === 0) return undefined;
+    const lineOf = (endpoint: EjectedEndpoint) =>
+      `${targetText(endpoint.target)} of ${listText(endpoint.services)}, ${ejectedText(endpoint, now)}`;
+    return {
+      title: "Ejected endpoints",
+      isGood: ejected.length === 0,
+      value: String(ejected.length),
+      lines: [`of ${counted(watched, "watched endpoint")}`],
+      list: ejected.toReversed().map(lineOf),
+    };
   }
 
   /**
    * Watches the endpoints that the sync rendered. The state of an endpoint that left all lists is deleted, so
    * that it is served immediately when it returns.
    */
-  synced(report: Pick<SyncReport, "rendered" | "waiting" | "nodeContext" | "startedMonotonic">): void {
-    this.#watched.update(this.#parts.cache, this.#parts.state(), report);
+  synced(report: FinishedSync): void {
+    this.#watched.update(this.#host.cache, this.#host.state(), report);
     const isLeaving = ({ endpoint, since }: Leaving) =>
       since > report.startedMonotonic || endpoint.services.some((name) => report.waiting.has(name));
     const left = this.#leaving.filter((one) => !isLeaving(one));
     this.#leaving = this.#leaving.filter(isLeaving);
-    if (left.length > 0) this.#parts.onLeft(left.map(({ endpoint }) => endpoint));
+    if (left.length > 0) void this.#release(left.map(({ endpoint }) => endpoint));
     this.#adopt();
     for (const { family, target } of this.#ejections.all())
       if (!this.#watched.of(family).has(target)) this.#return(family, target);
@@ -129,18 +178,18 @@ export class PassiveHealth implements SyncSubscriber {
         if (!this.#watched.of(family).has(target)) this.#known[family].delete(target);
     for (const name of this.#connections.keys())
       if (!this.#watched.hasService(name)) this.#connections.delete(name);
-    if (this.watchedCount === 0 || this.#isStopped) {
+    if (this.#watchedCount === 0 || this.#isStopped) {
       this.#task?.stop();
       this.#task = undefined;
     } else {
       const pause = (took: number) => Math.max(SHORTEST_PAUSE, PAUSE_RATIO * took);
-      this.#task ??= new PeriodicTask(this.#parts.clock, pause, () => this.look());
+      this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.look());
     }
   }
 
   /** Adopts endpoints that an earlier process ejected: they are probed immediately. */
   #adopt(): void {
-    const { cache, clock, logger } = this.#parts;
+    const { cache, clock, logger } = this.#host;
     let adopted = 0;
     for (const family of FAMILIES) {
       for (const target of cache.ejected[family]) {
@@ -148,7 +197,7 @@ export class PassiveHealth implements SyncSubscriber {
         const [port] = this.#watched.portsOf(family, target);
         const pauseMs = port?.check.ejectMs ?? 0;
         const endpoint = { family, target, services: this.#servicesOf(family, target), at: clock.now() };
-        this.#ejections.add({ ...endpoint, attempts: 0, resets: 0 }, clock.monotonic() - pauseMs, pauseMs);
+        this.#ejections.add(endpoint, clock.monotonic() - pauseMs, pauseMs);
         adopted += 1;
       }
     }
@@ -211,17 +260,17 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   async #read(family: Family, set: WatchSetName): Promise<ReadonlyMap<string, number>> {
-    const spec = this.#parts.state().families[family]?.table.sets.get(set)?.spec;
+    const spec = this.#host.state().families[family]?.table.sets.get(set)?.spec;
     const counts = new Map<string, number>();
     if (spec === undefined) return counts;
-    for await (const batch of this.#parts.tables.elements(family, spec))
+    for await (const batch of this.#host.tables.elements(family, spec))
       for (const { key, packets = 0 } of batch) counts.set(key, packets);
     return counts;
   }
 
   /** Probes suspects and ejected endpoints whose pause is over, as many as may be probed simultaneously. */
   #probeSome(): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.#host.clock.monotonic();
     for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
       if (this.#probing.size >= MOST_PROBED) return;
       const [port] = this.#watched.portsOf(family, target);
@@ -238,7 +287,7 @@ export class PassiveHealth implements SyncSubscriber {
    * being probed.
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
-    const nodeContext = this.#parts.nodeContext();
+    const nodeContext = this.#host.nodeContext();
     // All endpoints of a service port ask for it, and it counts all of them.
     const judged = new Map<WatchedPort, boolean>();
     const mayEject = (port: WatchedPort) => {
@@ -246,8 +295,9 @@ export class PassiveHealth implements SyncSubscriber {
       judged.set(port, may);
       return may;
     };
-    const found = FAMILIES.flatMap((family) =>
-      [...this.#known[family]].flatMap(([target, known]) => {
+    const found = FAMILIES.flatMap((family) => {
+      const context = contextOf(nodeContext, family);
+      return [...this.#known[family]].flatMap(([target, known]) => {
         const { attempts } = unanswered(known.observation);
         if (attempts === 0 || this.#ejections.has(target)) return [];
         const ports = this.#watched.portsOf(family, target).filter((port) => {
@@ -255,10 +305,10 @@ export class PassiveHealth implements SyncSubscriber {
           const isDue = now - known.probedAt >= intervalMs && now - known.keptSince >= ejectMs;
           return isDue && attempts >= failures && mayEject(port);
         });
-        if (ports.length === 0 || !mayProbe(family, target, nodeContext)) return [];
+        if (ports.length === 0 || context === undefined || !mayTry(target, context)) return [];
         return [{ family, target, probedAt: known.probedAt }];
-      }),
-    );
+      });
+    });
     return found.sort((a, b) => Number(a.probedAt > b.probedAt) - Number(a.probedAt < b.probedAt));
   }
 
@@ -269,13 +319,13 @@ export class PassiveHealth implements SyncSubscriber {
   }
 
   async #probe(family: Family, target: string, port: WatchedPort): Promise<void> {
-    const { clock, probe } = this.#parts;
+    const { clock } = this.#host;
     const known = this.#known[family].get(target);
     if (known !== undefined) known.probedAt = known.keptSince = clock.monotonic();
     const base = known?.observation.base;
     this.#probing.set(target, namespaceOf(port.service));
     const [address = "", number] = splitParts(target);
-    const answer = await probe(address, Number(number));
+    const answer = await this.#probeOf(address, Number(number));
     this.#probing.delete(target);
     // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
@@ -296,10 +346,10 @@ export class PassiveHealth implements SyncSubscriber {
   /** Ejects an endpoint, unless it answered a client while it was probed. */
   async #confirm(family: Family, target: string, port: WatchedPort): Promise<void> {
     const known = this.#known[family].get(target);
-    const spec = this.#parts.state().families[family]?.table.sets.get(ANSWERS)?.spec;
+    const spec = this.#host.state().families[family]?.table.sets.get(ANSWERS)?.spec;
     if (known === undefined || spec === undefined) return;
     const { last } = known.observation;
-    const answers = await this.#parts.tables.element(family, spec, target).then(
+    const answers = await this.#host.tables.element(family, spec, target).then(
       (element) => element?.packets,
       () => undefined,
     );
@@ -307,26 +357,39 @@ export class PassiveHealth implements SyncSubscriber {
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answers !== last.answers || this.#ejections.has(target)) return;
     if (!ports.some((one) => this.#mayEject(one))) return;
-    const { clock, cache, request, onEjected } = this.#parts;
+    const { clock, cache, requestSync } = this.#host;
     const services = this.#servicesOf(family, target);
-    const endpoint = { family, target, services, at: clock.now(), ...unanswered(known.observation) };
+    const reason = unansweredText(unanswered(known.observation));
+    const endpoint = { family, target, services, at: clock.now(), reason };
     this.#ejections.add(endpoint, clock.monotonic(), port.check.ejectMs);
     cache.setEjected(family, target, true, services);
     this.#loggers
       .of(namespaceOf(port.service))
       .warn(
-        { endpoint: targetText(target), services: listText(services), found: unansweredText(endpoint) },
+        { endpoint: targetText(target), services: listText(services), found: reason },
         "ejected an endpoint that does not answer",
       );
     this.#leaving.push({ endpoint, since: clock.monotonic() });
-    onEjected(endpoint);
-    request();
+    this.#ejected += 1;
+    for (const service of services) this.#warn(service, endpoint);
+    requestSync();
+  }
+
+  #warn(service: ServiceName, { target, reason }: EjectedEndpoint): void {
+    const name = targetText(target);
+    const note = `endpoint ${name} does not answer: it ${reason}, and gets no new ones until it answers`;
+    this.#host.warn(service, {
+      reason: "EndpointEjected",
+      action: "PassiveHealthCheck",
+      note,
+      clusterKey: name,
+    });
   }
 
   #return(family: Family, target: string): void {
     const endpoint = this.#ejections.delete(target);
     if (endpoint === undefined) return;
-    const { cache, request } = this.#parts;
+    const { cache, requestSync } = this.#host;
     const isWatched = this.#watched.of(family).has(target);
     // Other Services may have added it since then.
     const services = [...new Set([...endpoint.services, ...this.#servicesOf(family, target)])];
@@ -334,7 +397,7 @@ export class PassiveHealth implements SyncSubscriber {
     const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";
     const fields = { endpoint: targetText(target), services: listText(services) };
     this.#loggers.of(namespaceOf(services[0] ?? serviceName("", ""))).info(fields, message);
-    request();
+    requestSync();
   }
 }
 
@@ -342,4 +405,18 @@ export class PassiveHealth implements SyncSubscriber {
 function inTurn<T>(some: readonly T[], others: readonly T[]): T[] {
   const turns = Array.from({ length: Math.max(some.length, others.length) }, (_, index) => index);
   return turns.flatMap((index) => [...some.slice(index, index + 1), ...others.slice(index, index + 1)]);
+}
+
+function ejectedSample({ target, services }: EjectedEndpoint): Sample {
+  const [namespace = "", service = ""] = (services[0] ?? "").split("/");
+  return { labels: { namespace, service, endpoint: targetText(target) }, value: 1 };
+}
+
+function connectionSamples([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {
+  const [namespace = "", service = ""] = name.split("/");
+  const results = { tried: counts.attempts, answered: counts.answers, refused: counts.resets };
+  return Object.entries(results).map(([result, value]) => ({
+    labels: { namespace, service, result },
+    value,
+  }));
 }

@@ -1,6 +1,6 @@
-import { messageOf } from "../../base/errors.ts";
-import type { FailureLog } from "../../base/failure-log.ts";
-import { NftStoppedError } from "../../kernel/nft-errors.ts";
+import { messageOf } from "../base/errors.ts";
+import type { FailureLog } from "../base/failure-log.ts";
+import { NftStoppedError } from "./nft-errors.ts";
 
 /**
  * Reads from the kernel, and logs a failure or the end of failures. A reading that fails because this process

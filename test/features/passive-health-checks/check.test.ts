@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import {
+  checkOf,
   DEFAULT_PASSIVE_HEALTH_CHECK as DEFAULT,
-  ejectedText,
   type PassiveHealthSetting,
   parsePassiveHealthCheck,
-  passiveHealthOf,
   passiveHealthText,
-} from "../../../src/model/passive-health.ts";
-import { named, servicePort } from "../../support/build.ts";
+  unansweredText,
+} from "../../../src/features/passive-health-checks/check.ts";
+import { familyContext, servicePort } from "../../support/build.ts";
 
 describe("the setting of passive health checks", () => {
   test.each([
@@ -51,29 +51,23 @@ describe("the setting of passive health checks", () => {
 
 test("a port is watched by the Service's setting, else by the default, if it is TCP", () => {
   const plain = servicePort();
-  const on = { ...plain, service: { ...plain.service, passiveHealthCheck: DEFAULT } };
-  const off = { ...plain, service: { ...plain.service, passiveHealthCheck: "off" as const } };
+  const on = servicePort({ passiveHealthCheck: DEFAULT });
+  const off = servicePort({ passiveHealthCheck: "off" });
   const udp = { ...on, spec: { ...on.spec, protocol: "udp" as const } };
-  expect([plain, on, off, udp].map((port) => passiveHealthOf(port, "off"))).toEqual([
+  const byDefault = familyContext("ip", { settings: { passiveHealthCheck: DEFAULT } });
+  expect([plain, on, off, udp].map((port) => checkOf(port, familyContext("ip")))).toEqual([
     undefined,
     DEFAULT,
     undefined,
     undefined,
   ]);
-  expect([plain, off].map((port) => passiveHealthOf(port, DEFAULT))).toEqual([DEFAULT, undefined]);
+  expect([plain, off].map((port) => checkOf(port, byDefault))).toEqual([DEFAULT, undefined]);
 });
 
 test.each([
-  [5, 5, "ejected 4 s ago: refused 5 of 5 new connections"],
-  [5, 7, "ejected 4 s ago: refused 5 of 5 new connections"],
-  [4, 0, "ejected 4 s ago: answered none of 4 new connections"],
-  [0, 0, "ejected before the daemon started 4 s ago"],
-])("an endpoint with %d new connections and %d resets is %s", (attempts, resets, text) => {
-  const endpoint = {
-    family: "ip" as const,
-    target: "10.0.0.1 . 80",
-    services: [named("shop/web")],
-    at: 1000,
-  };
-  expect(ejectedText({ ...endpoint, attempts, resets }, 5000)).toBe(text);
+  [5, 5, "refused 5 of 5 new connections"],
+  [5, 7, "refused 5 of 5 new connections"],
+  [4, 0, "answered none of 4 new connections"],
+])("an endpoint with %d new connections and %d resets %s", (attempts, resets, text) => {
+  expect(unansweredText({ attempts, resets })).toBe(text);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_PASSIVE_HEALTH_CHECK as ON } from "../../../src/model/passive-health.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK as ON } from "../../../src/features/passive-health-checks/check.ts";
+import { rules } from "../../../src/features/passive-health-checks/rules.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
@@ -38,21 +39,21 @@ describe("the rules for watched endpoints", () => {
 
   test("count at the endpoints' addresses, and add two rules to each filter chain", () => {
     const { state } = renderAll({ services: [watched], slices: [SLICE] });
-    const rules = (chain: string) =>
+    const rulesOf = (chain: string) =>
       (state.families.ip?.table.chains.get(chain)?.rules ?? []).map((rule) => ruleText(rule as Rule));
-    expect(rules("filter-forward").slice(0, 5)).toEqual([
+    expect(rulesOf("filter-forward").slice(0, 5)).toEqual([
       "meta l4proto tcp ct status & assured | dnat == dnat jump count-answers",
       "ct state != new accept",
       expect.stringMatching(/^meta priority >=/),
       "ct status dnat jump count-attempts",
       "ct status dnat accept",
     ]);
-    expect(rules("filter-input")[0]).toBe(rules("filter-forward")[0]);
-    expect(rules("count-attempts")).toEqual([
+    expect(rulesOf("filter-input")[0]).toBe(rulesOf("filter-forward")[0]);
+    expect(rulesOf("count-attempts")).toEqual([
       "ct status confirmed return",
       "ip daddr . tcp dport @endpoint-attempts",
     ]);
-    expect(rules("count-answers")).toEqual([
+    expect(rulesOf("count-answers")).toEqual([
       "ct direction original return",
       "tcp flags syn ip saddr . tcp sport @endpoint-answers",
       "tcp flags rst ip saddr . tcp sport @endpoint-resets",
@@ -109,9 +110,12 @@ test("beyond the budget of watched endpoints the newest Service is served withou
     services: [newer, watched],
     slices: [SLICE, slice({ service: "shop/newer", name: "newer", endpoints: ["10.244.1.3", "10.244.1.4"] })],
   };
-  const renderer = renderAll(objects, testNodeContext({ maxWatchedEndpoints: 6 }));
+  const renderer = renderAll(
+    objects,
+    testNodeContext({ features: [{ ...rules, budget: { ...rules.budget, most: 6 } }] }),
+  );
   expect(elementsOf(renderer, "endpoint-attempts")).toHaveLength(2);
-  expect([...renderer.state.budgets.without("watching").values()]).toEqual([
+  expect([...renderer.state.budgets.without("passive-health-checks").values()]).toEqual([
     "the Services of a namespace can have 3 watched endpoints in a family, and this one has 2, 1 more than older ones leave",
   ]);
 });

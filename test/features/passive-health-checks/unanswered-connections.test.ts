@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { releaseUnanswered } from "../../../src/conntrack/unanswered-connections.ts";
+import { releaseUnanswered } from "../../../src/features/passive-health-checks/unanswered-connections.ts";
 import type { Flow } from "../../../src/kernel/conntrack.ts";
 import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
 

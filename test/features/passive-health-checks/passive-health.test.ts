@@ -1,23 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { PassiveHealth } from "../../../../src/daemon/passive-health/passive-health.ts";
-import type { Answer } from "../../../../src/daemon/passive-health/probe.ts";
-import type { EndpointCounts } from "../../../../src/daemon/passive-health/suspicion.ts";
-import type { TableReader } from "../../../../src/kernel/table-reader.ts";
-import type { ServiceName } from "../../../../src/model/ids.ts";
-import { DEFAULT_PASSIVE_HEALTH_CHECK, type EjectedEndpoint } from "../../../../src/model/passive-health.ts";
-import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { ANSWERS, ATTEMPTS, RESETS } from "../../../../src/ruleset/sets.ts";
-import {
-  cacheOf,
-  endpoint,
-  named,
-  STARTING,
-  service,
-  slice,
-  testNodeContext,
-} from "../../../support/build.ts";
-import { ManualClock } from "../../../support/manual-clock.ts";
-import { memoryLogger } from "../../../support/memory-logger.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
+import { PassiveHealth } from "../../../src/features/passive-health-checks/passive-health.ts";
+import type { Answer } from "../../../src/features/passive-health-checks/probe.ts";
+import { ANSWERS, ATTEMPTS, RESETS } from "../../../src/features/passive-health-checks/rules.ts";
+import type { EndpointCounts } from "../../../src/features/passive-health-checks/suspicion.ts";
+import type { FeatureEvent, FeatureHost } from "../../../src/features/seam/daemon-part.ts";
+import type { TableReader } from "../../../src/kernel/table-reader.ts";
+import type { ServiceName } from "../../../src/model/ids.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../support/build.ts";
+import { FakeFlowTable } from "../../support/fake-flow-table.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
 
 const WEB = named("shop/web");
 const ALL = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
@@ -26,7 +20,10 @@ const ALL = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
 function node(addresses: readonly string[] = ALL, apiServers: readonly string[] = []) {
   const clock = new ManualClock();
   const logger = memoryLogger();
-  const nodeContext = testNodeContext({ passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK, apiServers });
+  const nodeContext = testNodeContext({
+    settings: { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
+    apiServers,
+  });
   const cache = cacheOf({
     services: [service({ name: "shop/web", clusterIPs: ["10.96.0.10"] })],
     slices: [slice({ service: "shop/web", endpoints: addresses })],
@@ -35,7 +32,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   const counts = new Map<string, EndpointCounts>();
   const answers = new Map<string, Answer>();
   const probed: string[] = [];
-  const ejections: EjectedEndpoint[] = [];
+  const warnings: { readonly service: ServiceName; readonly event: FeatureEvent }[] = [];
   const left: string[] = [];
   let answer: ((address: string) => Promise<Answer>) | undefined;
   const countOf = (set: string, key: string) => {
@@ -51,21 +48,27 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     },
     element: async (_, spec, key) => ({ key, value: "", packets: countOf(spec.name, key) }),
   };
-  const health = new PassiveHealth({
+  const host: FeatureHost = {
     clock,
     logger,
     tables,
+    flows: new FakeFlowTable(),
     cache,
     state: () => renderer.state,
     nodeContext: () => nodeContext,
-    probe: async (address) => {
+    requestSync: () => {},
+    warn: (service, event) => warnings.push({ service, event }),
+  };
+  const health = new PassiveHealth(
+    host,
+    async (address) => {
       probed.push(address);
       return (await answer?.(address)) ?? answers.get(address) ?? "answered";
     },
-    request: () => {},
-    onLeft: (endpoints) => left.push(...endpoints.map((one) => one.target)),
-    onEjected: (one) => ejections.push(one),
-  });
+    async (endpoints) => {
+      left.push(...endpoints.map((one) => one.target));
+    },
+  );
   const sync = (startedMonotonic = clock.monotonic(), waiting: ReadonlySet<ServiceName> = new Set()) => {
     renderer.update(cache.takeDirty());
     health.synced({ rendered: renderer.rendered, waiting, nodeContext, startedMonotonic });
@@ -79,7 +82,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     renderer,
     health,
     probed,
-    ejections,
+    warnings,
     left,
     answers,
     sync,
@@ -108,21 +111,32 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
       const endpoints = renderer.state.families.ip?.table.sets.get("endpoints")?.elements.values() ?? [];
       return [...new Set([...endpoints].map((text) => text.split(" ")[0]))].sort();
     },
-    ejected: () => health.ejected.map((one) => one.target.split(" ")[0]),
+    ejected: () => health.ejected().map((one) => one.target.split(" ")[0]),
   };
 }
 
 describe("an endpoint that answers no new connections", () => {
   test("is ejected when it does not answer the daemon either", async () => {
-    const { look, count, answers, probed, served, ejections, logger } = node();
+    const { look, count, answers, probed, served, warnings, logger, health } = node();
     answers.set("10.244.1.2", "refused");
     await look();
     count("10.244.1.2", 5, 0, 5);
     await look();
     expect(probed).toEqual(["10.244.1.2"]);
     expect(served()).toEqual(["10.244.1.1", "10.244.1.3", "10.244.1.4"]);
-    expect(ejections).toMatchObject([
-      { target: "10.244.1.2 . 8080", services: [WEB], attempts: 5, resets: 5 },
+    expect(health.ejected()).toMatchObject([
+      { target: "10.244.1.2 . 8080", services: [WEB], reason: "refused 5 of 5 new connections" },
+    ]);
+    expect(warnings).toEqual([
+      {
+        service: WEB,
+        event: {
+          reason: "EndpointEjected",
+          action: "PassiveHealthCheck",
+          note: "endpoint 10.244.1.2:8080 does not answer: it refused 5 of 5 new connections, and gets no new ones until it answers",
+          clusterKey: "10.244.1.2:8080",
+        },
+      },
     ]);
     expect(logger.lines).toMatchObject([{ fields: { found: "refused 5 of 5 new connections" } }]);
   });
@@ -402,5 +416,10 @@ test("connections are counted by Service", async () => {
   count("10.244.1.1", 4, 3, 1);
   count("10.244.1.2", 2, 2);
   await look();
-  expect(health.connections).toEqual(new Map([[WEB, { attempts: 6, answers: 5, resets: 1 }]]));
+  const counted = health.samples.nft_proxy_watched_connections_total();
+  expect(counted.map(({ labels, value }) => [labels.service, labels.result, value])).toEqual([
+    ["web", "tried", 6],
+    ["web", "answered", 5],
+    ["web", "refused", 1],
+  ]);
 });

@@ -1,0 +1,84 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { Sample } from "../../base/sample.ts";
+import type { FlowTable } from "../../kernel/conntrack.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
+import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+
+/** What a feature does in the daemon besides its rules. It runs unless the daemon applies nothing. */
+export interface DaemonPart {
+  /** By name. The daemon has them while the feature runs. */
+  readonly metrics: Readonly<Record<string, FeatureMetric>>;
+  /** Makes what runs; nothing happens before the first sync. */
+  readonly create: (host: FeatureHost) => RunningFeature;
+}
+
+/** The declaration of a metric. */
+export interface FeatureMetric {
+  readonly kind: "counter" | "gauge";
+  readonly help: string;
+  readonly labels?: readonly string[];
+}
+
+/** What the daemon lends to features. */
+export interface FeatureHost {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tables: TableReader;
+  readonly flows: FlowTable;
+  readonly cache: ObjectCache;
+  readonly state: () => RulesetState;
+  readonly nodeContext: () => NodeContext;
+  readonly requestSync: () => void;
+  /** Records a warning about a Service, as an Event. */
+  readonly warn: (service: ServiceName, event: FeatureEvent) => void;
+}
+
+/** An Event about a Service. */
+export interface FeatureEvent {
+  readonly reason: string;
+  readonly action: string;
+  /** The text for people. */
+  readonly note: string;
+  /** See `EventNote.clusterKey`. */
+  readonly clusterKey?: string;
+}
+
+/** A feature at work in the daemon. */
+export interface RunningFeature {
+  /** Called after each successful sync. */
+  readonly synced: (sync: FinishedSync) => void;
+  readonly stop: () => void;
+  /** The current values of its metrics, by the names of {@link DaemonPart.metrics}. */
+  readonly samples: Readonly<Record<string, () => readonly Sample[]>>;
+  /** A card of the status page; undefined for none. @param now milliseconds since 1970 */
+  readonly card?: (now: number) => FeatureCard | undefined;
+  /** The endpoints that it ejected. */
+  readonly ejected?: () => readonly EjectedEndpoint[];
+}
+
+/** What features learn of a successful sync. */
+export interface FinishedSync {
+  /** Services rendered since the last successful sync. */
+  readonly rendered: ReadonlySet<ServiceName>;
+  /** Changed Services whose rules are not complete in the kernel. */
+  readonly waiting: ReadonlySet<ServiceName>;
+  readonly nodeContext: NodeContext;
+  /** When it started, milliseconds on the monotonic clock. */
+  readonly startedMonotonic: number;
+}
+
+/** A card of the status page. */
+export interface FeatureCard {
+  readonly title: string;
+  readonly isGood: boolean;
+  /** In large letters. */
+  readonly value: string;
+  readonly lines: readonly string[];
+  /** Further lines, of which the page shows the first ones. */
+  readonly list: readonly string[];
+}
