@@ -66,6 +66,14 @@ describe("a list that arrives in chunks", () => {
     );
   });
 
+  test("has all items if they are not written alike, even if it is long", () => {
+    const items = Array.from({ length: 90 }, (_, n) => ({
+      metadata: { name: `${n}`, note: "x".repeat(2 ** 17) },
+    }));
+    const text = `{"kind":"List","items":[${items.map((one) => JSON.stringify(one)).join(" , ")}],"metadata":{}}`;
+    expect(decode(text, [2 ** 16])).toEqual({ items, metadata: {} });
+  });
+
   test.each([
     [
       "if it is cut short after an item",

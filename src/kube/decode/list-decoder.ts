@@ -10,6 +10,11 @@ type Frame = Readonly<Record<string, unknown>>;
 const BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
 /** A list whose items do not begin within this many characters is parsed as a whole. */
 const LONGEST_BEGINNING = 8192;
+/**
+ * Maximum length of a text that is searched for the end of an item; the rest is parsed as a whole. The API
+ * server stores objects of at most 1.5 MiB, and writes all items alike. Characters.
+ */
+const LONGEST_ITEM = 8 * 1024 * 1024;
 /** Maximum length of the fields after the items. Characters. */
 const LONGEST_END = 8192;
 /** The placeholder for the items in the frame around them. */
@@ -49,7 +54,8 @@ export class ListDecoder {
   push(text: string): void {
     this.#text += text;
     if (this.#separator === undefined) this.#findBeginning();
-    if (this.#separator !== undefined) this.#takeItems(this.#separator);
+    const isBounded = this.#text.length < LONGEST_ITEM;
+    if (this.#separator !== undefined && isBounded) this.#takeItems(this.#separator);
   }
 
   /**
@@ -114,16 +120,6 @@ export class ListDecoder {
     for (const item of items) this.#take(item);
     return list ?? {};
   }
-}
-
-/**
- * Returns a list without its items, from its whole text; undefined for text that {@link ListDecoder} does not
- * split.
- */
-export function frameOf(text: string): Frame | undefined {
-  const found = splitBeginning(text);
-  const [first] = found === undefined ? [] : framesAround(found.beginning, text);
-  return first?.frame;
 }
 
 /** Returns the text before the first item, and that at the beginning of each item. */

@@ -46,17 +46,10 @@ interface Inherited {
 }
 
 /**
- * Yields the objects of a document: the document itself, or the items of a `List`, `ServiceList` and so on.
+ * Returns the objects of a document: the document itself, or the items of a `List`, `ServiceList` and so on.
  */
-export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "items">): Generator<FoundObject> {
-  const inherited = items === undefined ? undefined : inheritedOf(value);
-  if (inherited === undefined) yield* find(value, "", {}, 0);
-  let index = 0;
-  // Unused items are iterated as well: parsing them may still reveal malformed JSON.
-  for (const item of items ?? []) {
-    if (inherited !== undefined) yield* find(item, joinPath("items", index), inherited, 1);
-    index++;
-  }
+export function objectsIn({ value }: Pick<InputDocument, "value">): FoundObject[] {
+  return find(value, "", {}, 0);
 }
 
 function find(value: unknown, path: string, inherited: Inherited, depth: number): FoundObject[] {
@@ -84,14 +77,6 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
       reason: `must be ${known}, not ${quoted(apiVersion)}`,
     },
   ];
-}
-
-function inheritedOf(list: unknown): Inherited | undefined {
-  if (!isRecord(list)) return undefined;
-  const { kind, apiVersion } = list;
-  return typeof kind === "string" && typeof apiVersion === "string"
-    ? inheritance(kind, apiVersion)
-    : undefined;
 }
 
 /** Returns the fields that a list's items inherit; undefined if it is not a list, or one of other kinds. */

@@ -1,13 +1,13 @@
 import { findNodeAtLocation, type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
 import { LineCounter } from "yaml";
-import { frameOf, ListDecoder } from "../decode/list-decoder.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
 import { DEEPEST, type InputDocument } from "./yaml.ts";
 
-/** Minimum length of a list that is parsed item by item. Characters. */
-const LONG = 1024 * 1024;
-/** Number of characters of a long list that are parsed at a time. */
-const PIECE = 65_536;
+/**
+ * Maximum length of a text whose lines are known without `uniqueKeys`: the syntax tree takes 20 times the
+ * memory of the text.
+ */
+const LONGEST_WITH_LINES = 1024 * 1024;
 
 /**
  * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated
@@ -18,43 +18,15 @@ const PIECE = 65_536;
  */
 export function parseJson(text: string, file: string, uniqueKeys: boolean): InputDocument[] {
   const documents: InputDocument[] = [];
+  const areLinesKnown = uniqueKeys || text.length <= LONGEST_WITH_LINES;
   let start = 0;
   do {
     const { value, end } = parseFirst(text, start, file, uniqueKeys);
-    documents.push({ number: documents.length + 1, value, lineOf: lineFinder(text, start) });
+    const lineOf = areLinesKnown ? lineFinder(text, start) : () => undefined;
+    documents.push({ number: documents.length + 1, value, lineOf });
     start = end;
   } while (start < text.length);
   return documents;
-}
-
-/**
- * Parses a long list. Its items are parsed during their iteration, which throws as {@link parseJson} does.
- * @param longerThan characters: shorter lists are parsed as a whole, so that diagnostics can name lines
- * @returns undefined for any other text
- */
-export function parseLongList(text: string, file: string, longerThan = LONG): InputDocument | undefined {
-  const frame = text.length > longerThan ? frameOf(text) : undefined;
-  if (typeof frame?.kind !== "string" || typeof frame.apiVersion !== "string") return undefined;
-  const { kind, apiVersion } = frame;
-  return { number: 1, value: { kind, apiVersion }, items: readItems(text, file), lineOf: () => undefined };
-}
-
-function* readItems(text: string, file: string): Generator<unknown> {
-  let items: unknown[] = [];
-  const decoder = new ListDecoder((item) => items.push(item));
-  try {
-    for (let at = 0; at < text.length; at += PIECE) {
-      decoder.push(text.slice(at, at + PIECE));
-      yield* items;
-      items = [];
-    }
-    decoder.end();
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    parseFirst(text, 0, file, true);
-    throw unreadable(file, error.message);
-  }
-  yield* items;
 }
 
 /**

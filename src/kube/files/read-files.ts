@@ -2,7 +2,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { DecodeOptions } from "../decode/decode.ts";
 import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
-import { parseJson, parseLongList } from "./json.ts";
+import { parseJson } from "./json.ts";
 import { listFiles } from "./list-files.ts";
 import { type FilesResult, ObjectGatherer, writtenBy } from "./object-gatherer.ts";
 import { readText } from "./read-text.ts";
@@ -81,8 +81,6 @@ function parseText(text: string, file: string, thorough: boolean): InputDocument
  * style.
  */
 function parseDocuments(text: string, file: string, thorough: boolean): InputDocument[] {
-  const list = thorough ? undefined : parseLongList(text, file);
-  if (list !== undefined) return [list];
   if (file.endsWith(".json")) return parseJson(text, file, thorough);
   if (!/^\s*(?:\{(?!\{)|\[)/.test(text)) return parseYaml(text, file);
   try {

@@ -19,8 +19,6 @@ export interface InputDocument {
   /** From 1. */
   readonly number: number;
   readonly value: unknown;
-  /** The items of a long list, which `value` then lacks. Can be iterated once. */
-  readonly items?: Iterable<unknown>;
   /**
    * Returns the line, from 1, of the value at a path, or of its deepest existing ancestor; undefined if
    * unknown.
