@@ -75,7 +75,7 @@ export const OPTIONS = {
     path: "healthzBindAddress",
     hosts: { ip: "0.0.0.0", ip6: "::" },
     port: HEALTHZ_PORT,
-    flag: setting("healthz-bind-address", "IP and port of the health checks"),
+    flag: overriding("healthz-bind-address", "IP and port of the health checks"),
     portFlag: "healthz-port",
   }),
   /** The address of metrics and the status page; undefined if they are switched off. */
@@ -83,7 +83,7 @@ export const OPTIONS = {
     path: "metricsBindAddress",
     hosts: { ip: "127.0.0.1", ip6: "::1" },
     port: METRICS_PORT,
-    flag: setting("metrics-bind-address", "IP and port of the metrics and the status page"),
+    flag: overriding("metrics-bind-address", "IP and port of the metrics and the status page"),
     portFlag: "metrics-port",
   }),
   bindAddressHardFail: boolean({
