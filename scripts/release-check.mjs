@@ -28,7 +28,6 @@ function versionFaults() {
     ["package-lock.json", /^ {2}"version": "([^"]*)"/m],
     ["Dockerfile", /^ARG VERSION=(\S+)$/m],
     ["deploy/base/kustomization.yaml", /newTag: "?([^\s"}]+)/],
-    ["deploy/base/kustomization.yaml", /app\.kubernetes\.io\/version: "?([^\s"}]+)/],
     ["deploy/ci/github-workflow.yaml", /NFT_PROXY: \S+:(\S+)$/m],
   ];
   return places.flatMap(([path, pattern]) => {

@@ -14,9 +14,11 @@ cp -R "${BASH_SOURCE[0]%/*}/../deploy/." "$copy"
 mv "$copy/overlays/explicit-control-plane/control-plane.env.example" "$copy/overlays/explicit-control-plane/control-plane.env"
 mkdir -p "$folder" "$copy/release"
 
-for overlay in kubeadm explicit-control-plane dual-stack cleanup; do
+version=$(sed -nE 's/^  "version": "(.*)",$/\1/p' "${BASH_SOURCE[0]%/*}/../package.json")
+for overlay in kubeadm explicit-control-plane dual-stack k3s rke2 talos cleanup; do
   cat >"$copy/release/kustomization.yaml" <<KUSTOMIZATION
 resources: [../overlays/$overlay]
+labels: [{ includeTemplates: true, pairs: { app.kubernetes.io/version: $version } }]
 images: [{ name: ghcr.io/nft-proxy/nft-proxy, newName: $name, digest: "$digest" }]
 KUSTOMIZATION
   "$kubectl" kustomize "$copy/release" >"$folder/nft-proxy-$overlay.yaml"

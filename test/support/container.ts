@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { V1Container, V1PodSpec } from "@kubernetes/client-node";
 import { execa } from "execa";
 import { IMAGE_ENVIRONMENT } from "./image-environment.ts";
-import { buildOverlay } from "./overlays.ts";
+import { buildWithComponent } from "./overlays.ts";
 
 const DOCKERFILE = readFileSync(fileURLToPath(new URL("../../Dockerfile", import.meta.url)), "utf8");
 const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(DOCKERFILE)?.[1] ?? "") as string[];
@@ -38,9 +38,9 @@ export interface PodInputs {
 }
 
 /**
- * Runs the pod of the overlay `explicit-control-plane` without a container engine. It has the pod's
- * arguments, environment, capabilities and mounts, in a root file system made by scripts/make-image-root.sh.
- * Use it only inside private namespaces.
+ * Runs the pod of the overlay `explicit-control-plane` with the component `host-settings`, without a
+ * container engine. It has the pod's arguments, environment, capabilities and mounts, in a root file system
+ * made by scripts/make-image-root.sh. Use it only inside private namespaces.
  */
 export class Pod {
   readonly #root: string;
@@ -49,7 +49,7 @@ export class Pod {
   readonly #configuration: string;
 
   constructor(root: string, inputs: PodInputs) {
-    const manifests = buildOverlay("explicit-control-plane");
+    const manifests = buildWithComponent("explicit-control-plane", "host-settings");
     const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet");
     const configMap = manifests.find(
       ({ kind, metadata }) => kind === "ConfigMap" && metadata.name === "nft-proxy",

@@ -8,7 +8,7 @@ import { buildKustomization, type Manifest } from "./kustomize.ts";
 export const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 
 /** The overlays that can be installed unchanged once the control plane's address is filled in. */
-export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack"] as const;
+export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack", "k3s", "rke2", "talos"] as const;
 
 /** The overlay that removes the product from the nodes. */
 export const CLEANUP = "cleanup" as const;
@@ -19,7 +19,7 @@ export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): 
 }
 
 /** The components, which a kustomization adds to an overlay. */
-export type ComponentName = "monitoring" | "reserve-nodeports" | "without-init-container";
+export type ComponentName = "host-settings" | "migration-port" | "monitoring" | "reserve-nodeports";
 
 /** Builds a kustomization of an overlay and a component. */
 export function buildWithComponent(name: (typeof OVERLAYS)[number], component: ComponentName): Manifest[] {

@@ -6,6 +6,8 @@ import { execaSync } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
+import { parseArguments } from "../../../src/cli/parse-arguments.ts";
+import { readFlags } from "../../../src/config/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { FEATURES } from "../../../src/features/registry.ts";
 import { debianProgram } from "../../support/debian-program.ts";
@@ -31,6 +33,15 @@ const named = (manifests: readonly Manifest[], kind: string, name: string) =>
 /** @returns the number of a quantity in MiB, such as 256Mi */
 const mebibytes = (quantity: string) => Number(/^(\d+)Mi$/.exec(quantity)?.[1]);
 
+/** The addresses of the API server in the overlays other than kubeadm's. */
+const ADDRESSES: Readonly<Record<string, { readonly host: string; readonly port: string }>> = {
+  "explicit-control-plane": { host: "192.0.2.1", port: "6443" },
+  "dual-stack": { host: "192.0.2.1", port: "6443" },
+  k3s: { host: "127.0.0.1", port: "6444" },
+  rke2: { host: "localhost", port: "6443" },
+  talos: { host: "localhost", port: "7445" },
+};
+
 const VERSION = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8")).version;
 
 describe.each(OVERLAYS)("the overlay %s", (overlay) => {
@@ -46,13 +57,9 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     const recommended = {
       "app.kubernetes.io/name": "nft-proxy",
       "app.kubernetes.io/component": "service-proxy",
-      "app.kubernetes.io/version": VERSION,
       "app.kubernetes.io/managed-by": "kustomize",
     };
-    const { "app.kubernetes.io/version": _, ...generated } = recommended;
-    for (const { metadata } of manifests) {
-      expect(metadata).toMatchObject({ labels: metadata.name === "nft-proxy" ? recommended : generated });
-    }
+    for (const { metadata } of manifests) expect(metadata).toMatchObject({ labels: recommended });
     const { selector, template } =
       (named(manifests, "DaemonSet", "nft-proxy") as unknown as V1DaemonSet).spec ?? {};
     expect(template?.metadata?.labels).toEqual(recommended);
@@ -61,7 +68,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
 
   test("limits memory and ephemeral storage, the latter to more than its volumes may hold", () => {
     const held = (pod.volumes ?? []).map(({ emptyDir }) => mebibytes(emptyDir?.sizeLimit ?? "0Mi"));
-    for (const { resources } of [...(pod.initContainers ?? []), ...pod.containers]) {
+    for (const { resources } of pod.containers) {
       expect(resources?.requests).toMatchObject({
         memory: expect.any(String),
         "ephemeral-storage": expect.any(String),
@@ -73,9 +80,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
 
   test("mounts each of its volumes, and volumes and ConfigMaps that exist", () => {
     const volumes = (pod.volumes ?? []).map(({ name }) => name);
-    const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(
-      ({ volumeMounts = [] }) => volumeMounts,
-    );
+    const mounted = pod.containers.flatMap(({ volumeMounts = [] }) => volumeMounts);
     expect([...new Set(mounted.map(({ name }) => name))].sort()).toEqual(volumes.sort());
     for (const { configMap } of pod.volumes ?? []) {
       if (configMap?.name !== undefined && configMap.name !== "kube-proxy") {
@@ -85,7 +90,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
   });
 
   test("passes flags that exist, and a configuration file that is mounted", () => {
-    for (const { args = [], volumeMounts = [] } of [...(pod.initContainers ?? []), ...pod.containers]) {
+    for (const { args = [], volumeMounts = [] } of pod.containers) {
       const flags = args.slice(1).map((argument) => /^--([a-z-]+)/.exec(argument)?.[1]);
       expect(args[0]).toBe("run");
       expect(FLAGS.map(({ name }) => name)).toEqual(expect.arrayContaining(flags));
@@ -95,12 +100,10 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
-  test("gives a token of the service account to the daemon, and none to the privileged init container", () => {
+  test("gives a token of the service account to the daemon, and to no container that a component adds", () => {
     const folder = "/var/run/secrets/kubernetes.io/serviceaccount";
-    const has = ({ volumeMounts = [] }: { volumeMounts?: { mountPath: string }[] }) =>
-      volumeMounts.some(({ mountPath }) => mountPath === folder);
     expect(pod.automountServiceAccountToken).toBe(false);
-    expect([pod.initContainers?.map(has), pod.containers.map(has)]).toEqual([[false], [true]]);
+    expect(pod.containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath)).toContain(folder);
   });
 
   test("gives the daemon only the rights that it needs", () => {
@@ -117,7 +120,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
       tolerations: [{ operator: "Exists" }],
       securityContext: { seccompProfile: { type: "RuntimeDefault" } },
     });
-    expect(pod.hostPID ?? pod.hostIPC).toBeUndefined();
+    expect(pod.hostPID ?? pod.hostIPC ?? pod.initContainers).toBeUndefined();
   });
 
   test("has the API server's address before any rules exist", () => {
@@ -130,7 +133,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
       expect(from).toContainEqual(["KUBERNETES_SERVICE_HOST", "nft-proxy-control-plane"]);
       expect(from).toContainEqual(["KUBERNETES_SERVICE_PORT", "nft-proxy-control-plane"]);
       const address = named(manifests, "ConfigMap", "nft-proxy-control-plane")?.data;
-      expect(address).toEqual({ host: "192.0.2.1", port: "6443" });
+      expect(address).toEqual(ADDRESSES[overlay]);
     }
   });
 
@@ -143,6 +146,8 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(options.clusterCIDRs.ip6).toHaveLength(overlay === "dual-stack" ? 1 : 0);
     // The probes ask this port.
     expect(options.healthzBindAddress?.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
+    const { maxPerCore, tcpEstablishedTimeoutMs, tcpCloseWaitTimeoutMs } = options.conntrack;
+    expect([maxPerCore, tcpEstablishedTimeoutMs, tcpCloseWaitTimeoutMs]).toEqual([0, 0, 0]);
   });
 });
 
@@ -169,14 +174,40 @@ describe.each(OVERLAYS)("the overlay %s with the component reserve-nodeports", (
   });
 });
 
-describe.each(OVERLAYS)("the overlay %s with the component without-init-container", (overlay) => {
-  const manifests = buildWithComponent(overlay, "without-init-container");
+describe.each(OVERLAYS)("the overlay %s with the component host-settings", (overlay) => {
+  const manifests = buildOwn({
+    resources: [`../overlays/${overlay}`],
+    components: ["../host-settings"],
+    images: [{ name: "ghcr.io/nft-proxy/nft-proxy", newName: "registry.example/nft-proxy", newTag: "2" }],
+  });
+  const { initContainers = [], containers } = podOf(manifests);
 
-  test("is what the API server takes, and has no privileged container", () => {
+  test("is what the API server takes, and sets up the host in a privileged init container without a token", () => {
     expect(manifests.flatMap(manifestFaults)).toEqual([]);
-    const { initContainers = [], containers } = podOf(manifests);
-    expect(initContainers).toEqual([]);
+    expect(initContainers).toMatchObject([
+      { args: ["run", "--init-only"], securityContext: { privileged: true } },
+    ]);
+    expect(initContainers[0]?.volumeMounts).toBeUndefined();
     expect(containers.map(({ securityContext }) => securityContext?.privileged)).toEqual([undefined]);
+  });
+
+  test("runs the image that the user's kustomization names", () => {
+    const images = [...initContainers, ...containers].map(({ image }) => image);
+    expect(images).toEqual(["registry.example/nft-proxy:2", "registry.example/nft-proxy:2"]);
+  });
+});
+
+describe.each(OVERLAYS)("the overlay %s with the component migration-port", (overlay) => {
+  const [daemon] = podOf(buildWithComponent(overlay, "migration-port")).containers;
+
+  test("has its health checks on a port that kube-proxy does not use, whatever the configuration says", () => {
+    expect(daemon?.ports).toEqual([
+      { name: "healthz", containerPort: 10_266, hostPort: 10_266, protocol: "TCP" },
+    ]);
+    const args = (daemon?.args ?? []).map((argument) => argument.replace("$(NODE_NAME)", "node-1"));
+    const flags = readFlags(parseArguments(args, () => false).values);
+    const configText = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+    expect(resolveOptions({ flags, configText }).options.healthzBindAddress?.port).toBe(10_266);
   });
 });
 
@@ -221,12 +252,14 @@ describe("the manifests of a release", () => {
     try {
       const digest = `sha256:${"0123456789abcdef".repeat(4)}`;
       execaSync(script, [kubectl, `registry.example/p/nft-proxy@${digest}`, folder]);
+      const version = { "app.kubernetes.io/version": VERSION };
       expect(readdirSync(folder).sort()).toEqual(
         [...OVERLAYS, CLEANUP].map((overlay) => `nft-proxy-${overlay}.yaml`).sort(),
       );
       for (const file of readdirSync(folder)) {
         const manifests = parseManifests(readFileSync(join(folder, file), "utf8"));
         expect(manifests.flatMap(manifestFaults)).toEqual([]);
+        for (const { metadata } of manifests) expect(metadata).toMatchObject({ labels: version });
         const { initContainers = [], containers } = podOf(manifests);
         expect([...new Set([...initContainers, ...containers].map(({ image }) => image))]).toEqual([
           `registry.example/p/nft-proxy@${digest}`,

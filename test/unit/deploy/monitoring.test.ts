@@ -76,7 +76,7 @@ describe("the alerts", () => {
     (_, alert) => {
       expect(queryFaults(alert.expr)).toEqual([]);
       expect(["warning", "critical"]).toContain(alert.labels.severity);
-      expect(Object.keys(alert.annotations)).toEqual(["summary", "runbook_url"]);
+      expect(Object.keys(alert.annotations)).toEqual(["summary", "description", "runbook_url"]);
     },
   );
 
@@ -144,6 +144,8 @@ describe("the component monitoring", () => {
       containerPort: 10249,
       hostPort: 10249,
     });
+    // On loopback, Prometheus would get no answer.
+    expect(podOf(daemonSet).containers[0]?.args).toContain("--metrics-bind-address=0.0.0.0:10249");
     expect(manifestFaults(named("DaemonSet", "nft-proxy"))).toEqual([]);
   });
 

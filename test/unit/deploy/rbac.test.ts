@@ -3,9 +3,10 @@ import { expect, test } from "vitest";
 import { EventRecorder } from "../../../src/daemon/events/event-recorder.ts";
 import { driftRepairedEvent } from "../../../src/daemon/events/events.ts";
 import { resources } from "../../../src/kube/reflector/resources.ts";
+import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
-import { buildOverlay } from "../../support/overlays.ts";
+import { buildOverlay, buildOwn } from "../../support/overlays.ts";
 
 const manifests = buildOverlay("explicit-control-plane");
 
@@ -61,4 +62,14 @@ test("the ClusterRole is bound to the service account of the pods", () => {
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet");
   expect(daemonSet).toMatchObject({ spec: { template: { spec: { serviceAccountName: "nft-proxy" } } } });
   expect(manifests.find(({ kind }) => kind === "ServiceAccount")?.metadata.name).toBe("nft-proxy");
+});
+
+test("the roles of operators grant what fleet asks, and logs and commands in the pods", () => {
+  const roles = buildOwn({ resources: ["../operators"] });
+  expect(roles.flatMap(manifestFaults)).toEqual([]);
+  const [operator, nodes] = roles.map((role) => (role as unknown as V1ClusterRole).rules?.flatMap(granted));
+  expect(operator).toEqual(
+    expect.arrayContaining(["list /pods", "list apps/daemonsets", "get /pods/proxy", "create /pods/exec"]),
+  );
+  expect(nodes).toEqual(["list /nodes"]);
 });

@@ -4,15 +4,11 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { COMMANDS } from "../../../src/cli/program/commands.ts";
-import { createLogger } from "../../../src/daemon/logging.ts";
-import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import { STEP_NAMES } from "../../../src/ruleset/apply-plan.ts";
 import { documentPaths, withFigures } from "../../bench/documents.ts";
 import { type Scaling, scalingPlot } from "../../bench/results.ts";
 import scaling from "../../bench/scaling.json" with { type: "json" };
-import { ManualClock } from "../../support/manual-clock.ts";
 import { DEPLOY } from "../../support/overlays.ts";
-import { syncReport } from "../../support/sync-report.ts";
 
 const ROOT = join(DEPLOY, "..");
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
@@ -240,20 +236,6 @@ describe("deploy/README.md", () => {
       expect(words).toContain(`overlays/${overlay}`);
   });
 });
-
-test.each(["text", "json"] as const)(
-  "the migration of deploy/README.md waits for what the daemon logs as %s",
-  (format) => {
-    const [, pattern = ""] = /grep -cE '(.*)'/.exec(readFileSync(join(DEPLOY, "README.md"), "utf8")) ?? [];
-    const lines: string[] = [];
-    const log = new SyncLog(
-      createLogger(format, "info", { write: (line) => void lines.push(line) }),
-      new ManualClock(),
-    );
-    for (const reason of ["start", "periodic"] as const) log.synced(syncReport({ kind: "full", reason }));
-    expect(lines.map((line) => new RegExp(pattern).test(line))).toEqual([true, false]);
-  },
-);
 
 describe("deploy/ci/github-workflow.yaml", () => {
   test("runs a command that exists, with flags that it takes", () => {
