@@ -2,7 +2,8 @@ import type { FleetSecond } from "./fleet-log.ts";
 
 const WIDTH = 900;
 const HEIGHT = 260;
-const LEFT = 50;
+const LEFT = 66;
+const RIGHT = 24;
 const TOP = 40;
 const BOTTOM = 44;
 
@@ -12,7 +13,7 @@ export function fleetPlot(
   seconds: readonly Pick<FleetSecond, "requests" | "lists">[],
 ): string {
   const most = Math.max(1, ...seconds.map(({ requests }) => requests));
-  const step = (WIDTH - LEFT) / Math.max(1, seconds.length);
+  const step = (WIDTH - LEFT - RIGHT) / Math.max(1, seconds.length);
   const high = HEIGHT - TOP - BOTTOM;
   const x = (second: number) => (LEFT + second * step).toFixed(1);
   // The scale is a root, because a start has many times the requests of an outage.
@@ -36,7 +37,7 @@ export function fleetPlot(
     ...bars(({ lists }) => lists, "#c0504d"),
     ...marks.map((count) => {
       const y = (TOP + high - height(count)).toFixed(1);
-      return `<path d="M${LEFT} ${y}H${WIDTH}" stroke="#ddd"/><text x="${LEFT - 6}" y="${y}" text-anchor="end">${count}</text>`;
+      return `<path d="M${LEFT} ${y}H${WIDTH - RIGHT}" stroke="#ddd"/><text x="${LEFT - 6}" y="${Number(y) + 4}" text-anchor="end">${count}</text>`;
     }),
     ...chapters.map(
       ({ title, at }, index) =>
@@ -45,7 +46,10 @@ export function fleetPlot(
     ...Array.from({ length: Math.floor(seconds.length / 30) + 1 }, (_, n) => 30 * n).map(
       (second) => `<text x="${x(second)}" y="${HEIGHT - 28}" text-anchor="middle">${second} s</text>`,
     ),
-    `<text x="${WIDTH}" y="${HEIGHT - 8}" text-anchor="end">a second: requests (blue), lists among them (red)</text>`,
+    `<path d="M${LEFT} ${TOP}V${TOP + high}H${WIDTH - RIGHT}" fill="none" stroke="#444"/>`,
+    `<text transform="translate(14 ${TOP + high / 2}) rotate(-90)" text-anchor="middle">in a second (root scale)</text>`,
+    `<text x="${LEFT}" y="${HEIGHT - 8}">simulated time</text>`,
+    `<text x="${WIDTH - RIGHT}" y="${HEIGHT - 8}" text-anchor="end">requests (blue), lists among them (red)</text>`,
     "</svg>",
     "",
   ].join("\n");

@@ -2,7 +2,7 @@
 export interface Point {
   /** The panel of the point. */
   readonly of: "change" | "start";
-  readonly curve: "nft-proxy" | "kube-proxy's shape" | "kube-proxy 1.36.2 itself";
+  readonly curve: "nft-proxy" | "kube-proxy's rules, loaded by nft" | "kube-proxy";
   readonly services: number;
   readonly ms: number;
 }
@@ -14,11 +14,11 @@ const TITLES: Readonly<Record<Point["of"], string>> = {
 
 const COLOURS: Readonly<Record<Point["curve"], string>> = {
   "nft-proxy": "#1a7f37",
-  "kube-proxy's shape": "#cf222e",
-  "kube-proxy 1.36.2 itself": "#8250df",
+  "kube-proxy's rules, loaded by nft": "#cf222e",
+  "kube-proxy": "#8250df",
 };
 
-const PANEL = { width: 420, height: 328, left: 62, right: 24, top: 102, bottom: 44 } as const;
+const PANEL = { width: 430, height: 328, left: 72, right: 24, top: 102, bottom: 44 } as const;
 /** The ranges of the axes, both logarithmic. */
 const SERVICES = [100, 10_000] as const;
 const MILLISECONDS = [1, 100_000] as const;
@@ -62,7 +62,10 @@ function axes(): string {
     return `<text x="${horizontal(services)}" y="${PANEL.height - PANEL.bottom + 18}" text-anchor="middle" fill="#57606a">${label}</text>`;
   });
   const name = `<text x="${(x0 + x1) / 2}" y="${PANEL.height - 8}" text-anchor="middle" fill="#57606a">Services of 10 endpoints</text>`;
-  return [...rows, ...columns, name].join("\n");
+  const middle = (vertical(MILLISECONDS[0]) + vertical(MILLISECONDS[1])) / 2;
+  const time = `<text transform="translate(14 ${middle}) rotate(-90)" text-anchor="middle" fill="#57606a">time</text>`;
+  const lines = `<path d="M${x0} ${vertical(MILLISECONDS[1])}V${vertical(MILLISECONDS[0])}H${x1}" fill="none" stroke="#57606a"/>`;
+  return [...rows, ...columns, lines, name, time].join("\n");
 }
 
 function curve(name: Point["curve"], points: readonly Point[], row: number): string {

@@ -76,7 +76,7 @@ function figure(of: Point["of"], size: ClusterSize, ms: number, shapeMs: number)
     ratio: ms / shapeMs,
     points: [
       { of, curve: "nft-proxy", services, ms },
-      { of, curve: "kube-proxy's shape", services, ms: shapeMs },
+      { of, curve: "kube-proxy's rules, loaded by nft", services, ms: shapeMs },
     ],
   };
 }

@@ -109,6 +109,10 @@ describe("the figures that the benchmarks save", () => {
     const link = (text: string, title: string) => `takes [${text}](../test/bench/RESULTS.md "${title}").`;
     expect(withFigures(link("1 MB", row), results)).toMatch(/^takes \[\d+ MB\]/);
     expect(withFigures(link("1 MB", `${row}: budget`), results)).toMatch(/^takes \[at most \d+ MB: /);
+    const table = "| memory of all processes at rest | 1 MB     | 258 MB |\n";
+    expect(withFigures(table, results)).toMatch(
+      /^\| memory of all processes at rest \| \d+ MB +\| 258 MB \|\n$/,
+    );
     expect(() => withFigures(link("1 MB", "no such row"), results)).toThrow(
       'RESULTS.md has no "no such row"',
     );
