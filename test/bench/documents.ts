@@ -35,6 +35,15 @@ const ROWS: Readonly<Record<string, string>> = {
     "first packet, UDP round trip through a ClusterIP, 10,000 Services, p50",
   "memory of all processes at rest": "memory of all processes together, at rest, 10,000 x 10",
   "memory of all processes at most": "memory of all processes together, at most, 10,000 x 10",
+  "memory at rest, 1,000 Services of 10 endpoints": "memory of all processes together, at rest, 1,000 x 10",
+  "memory at most, 1,000 Services of 10 endpoints": "memory of all processes together, at most, 1,000 x 10",
+  "memory at rest, 44,000 Services of 2 endpoints": "memory of all processes together, at rest, 44,000 x 2",
+  "500 nodes start": "500 nodes, all start: until all follow again",
+  "500 nodes, an outage of a minute": "500 nodes, an outage of 60 s: until all follow again",
+  "500 nodes, the server restarts, all versions expired":
+    "500 nodes, a restart, all versions expired: until all follow again",
+  "500 nodes, the same with 10 % of requests answered 429":
+    "500 nodes, a restart, 10 % answered with 429: until all follow again",
   "memory at most, 44,000 Services of 2 endpoints": "memory of all processes together, at most, 44,000 x 2",
 };
 
