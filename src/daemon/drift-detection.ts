@@ -2,7 +2,6 @@ import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { DriftRepair } from "../drift/drift-repair.ts";
 import { KernelEvents } from "../drift/kernel-events.ts";
-import { TableWatcher } from "../drift/table-watcher.ts";
 import { Verifier } from "../drift/verifier.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
@@ -15,7 +14,6 @@ export class DriftDetection {
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
   readonly #repair: DriftRepair;
-  readonly #tables: TableWatcher;
   readonly #comparison: () => PeriodicTask;
   #task: PeriodicTask | undefined;
 
@@ -24,7 +22,7 @@ export class DriftDetection {
    * @param onVerified called with the time at which our tables were correct, milliseconds since 1970
    */
   constructor(
-    { nft, ownCommits, tables, system, logger }: DaemonInput,
+    { ownCommits, tables, system, logger }: DaemonInput,
     options: () => ProxyOptions,
     { loop, reconciler }: Proxier,
     onVerified: (at: number) => void,
@@ -37,14 +35,6 @@ export class DriftDetection {
     this.verifier = verifier;
     this.#events = events;
     this.#repair = repair;
-    this.#tables = new TableWatcher({
-      nft,
-      clock,
-      logger,
-      given: () => loop.given,
-      hasNotifications: () => events.isTrusted,
-      onMissing: (missing) => repair.drifted({ kind: "tables", missing }),
-    });
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
   }
 
@@ -60,7 +50,6 @@ export class DriftDetection {
       needsOwnElements: () => repair.needsOwnElements,
       onBegun: () => this.verifier.compareNow(),
     });
-    this.#tables.start();
     this.verifier.start({
       onDifferences: (found) => repair.drifted({ kind: "differences", found }),
       onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
@@ -69,7 +58,6 @@ export class DriftDetection {
   }
 
   stop(): void {
-    this.#tables.stop();
     this.#events.stop();
     this.verifier.stop();
     this.#repair.stop();

@@ -1,9 +1,8 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import { APPLY, type Nft, NftProgram } from "./nft.ts";
-import { DAEMON_LIMITS, limitedRun, limitedStream } from "./nft-limits.ts";
+import { DAEMON_LIMITS, limitedRun } from "./nft-limits.ts";
 import { SpareProcess } from "./spare-process.ts";
-import { streamText } from "./stream-lines.ts";
 
 /** nft for a process that applies transactions continuously. */
 export interface DaemonNft {
@@ -24,7 +23,6 @@ export function daemonNft(path: string, clock: Clock, memoryBytes: number | unde
     path,
     limits: DAEMON_LIMITS,
     run: limitedRun(memoryBytes, spare.run),
-    stream: limitedStream(memoryBytes, streamText),
     onApply: (pid) => ownCommits.started(pid),
   });
   return { nft, ownCommits, close: () => spare.stop() };
@@ -43,7 +41,6 @@ export function dryRunNft(nft: Nft, logger: Logger): Nft {
     },
     check: (transaction) => nft.check(transaction),
     list: (args, signal) => nft.list(args, signal),
-    stream: (args, signal) => nft.stream(args, signal),
     stopReading: () => nft.stopReading(),
   };
 }

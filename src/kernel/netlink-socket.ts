@@ -61,8 +61,7 @@ export function socketFailure(
   { startError, stderr, exitCode, signal }: ProgramEnd,
 ): AppError {
   if (startError !== undefined) {
-    const hint =
-      "install the package socat: without it, nft reads our tables, which takes more memory and time";
+    const hint = "install the package socat, through which nft-proxy reads nftables";
     return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
   const evidence = { stderr: stderr.trim() };

@@ -10,7 +10,8 @@ import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { ListedElement } from "../nft/elements.ts";
 import { NetlinkRequests } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
-import { nftTables, type TableReader } from "./table-reader.ts";
+import { listTable } from "./nft-listings.ts";
+import type { TableReader } from "./table-reader.ts";
 
 /** A reader of our tables. */
 export interface OpenTables {
@@ -22,33 +23,26 @@ export interface OpenTables {
 const ENOENT = 2;
 
 /**
- * Opens a reader of our tables. It reads the elements of sets by netlink through socat, or by nft if that
- * fails.
+ * Opens a reader of our tables. It reads the elements of sets by netlink through socat.
  * @param nft lists declarations and rules
  * @param socat path or name of the program
+ * @throws AppError HOST if socat cannot be started, or not read nftables
  */
 export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promise<OpenTables> {
   const requests = new NetlinkRequests(clock, socat);
+  const close = () => requests.close();
   try {
     for await (const _ of requests.ask(generationRequest(endianness()), answerReader()));
   } catch (error) {
-    requests.close();
-    if (!(error instanceof AppError)) throw error;
-    return readByNft(nft);
+    close();
+    throw error;
   }
-  const byNft = nftTables(nft);
   const tables: TableReader = {
-    isExact: false,
-    listTable: byNft.listTable,
-    elements: (family, spec, signal) => elementsOf(requests, byNft, family, spec, signal),
+    listTable: (family, signal) => listTable(nft, family, signal),
+    elements: (family, spec, signal) => dumpedElements(requests, family, spec, signal),
     element: (family, spec, key) => requestedElement(requests, family, spec, key),
   };
-  return { tables, close: () => requests.close() };
-}
-
-/** Returns a reader of our tables that only uses nft. */
-export function readByNft(nft: Nft): OpenTables {
-  return { tables: nftTables(nft), close: () => {} };
+  return { tables, close };
 }
 
 /** Reads the answer to one request. */
@@ -59,26 +53,6 @@ export function answerReader() {
     isLast: ({ kind }: NetlinkMessage) =>
       kind === "done" || kind === "error" || kind === "generation" || kind === "malformed",
   };
-}
-
-/** Reads by nft if socat can no longer be started: a full sync must not fail because of that. */
-async function* elementsOf(
-  requests: NetlinkRequests,
-  byNft: TableReader,
-  family: Family,
-  spec: SetSpec,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<readonly ListedElement[], void, undefined> {
-  let hasBegun = false;
-  try {
-    for await (const batch of dumpedElements(requests, family, spec, signal)) {
-      hasBegun = true;
-      yield batch;
-    }
-  } catch (error) {
-    if (hasBegun || !(error instanceof AppError) || error.code !== "HOST") throw error;
-    yield* byNft.elements(family, spec, signal);
-  }
 }
 
 async function requestedElement(

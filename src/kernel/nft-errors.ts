@@ -94,7 +94,7 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
   }
   if (end.timedOut) {
     return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {
-      hint: "check for another program that holds the nftables lock, for lack of memory, or for changes faster than nft lists them (install socat, so that nft does not list our maps)",
+      hint: "check for another program that holds the nftables lock, or for lack of memory",
     });
   }
   if (signal !== undefined) return killed(call, signal);

@@ -2,7 +2,6 @@ import type { Transaction } from "../nft/ast/json.ts";
 import type { HostFiles } from "./host.ts";
 import { containerMemoryLimit } from "./memory-usage.ts";
 import type { ProcessLimits, RunProcess } from "./process.ts";
-import type { StreamText } from "./stream-lines.ts";
 
 /**
  * Limits of any call. A listing of 1,000,000 elements takes a minute and 200 MB; anything larger hangs, or is
@@ -97,12 +96,6 @@ export function limitedRun(bytes: number | undefined, run: RunProcess): RunProce
     input.length > LARGE_INPUT
       ? run(PRLIMIT, limited(bytes, path, args), input, limits)
       : run(path, args, input, limits);
-}
-
-/** Returns a `stream` that limits the memory of programs; `stream` itself if `bytes` is undefined. */
-export function limitedStream(bytes: number | undefined, stream: StreamText): StreamText {
-  if (bytes === undefined) return stream;
-  return (path, args, limits) => stream(PRLIMIT, limited(bytes, path, args), limits);
 }
 
 function limited(bytes: number, path: string, args: readonly string[]): readonly string[] {

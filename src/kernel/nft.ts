@@ -11,7 +11,6 @@ import {
   type RunProcess,
   runProcess,
 } from "./process.ts";
-import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
 
 /**
  * Access to nftables through the program nft; the only way to change it. Knows how to call nft, not the
@@ -42,11 +41,6 @@ export interface Nft {
    */
   list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined>;
   /**
-   * As {@link Nft.list}, but yields the output in pieces, so that a long listing is never in memory as a
-   * whole. Yields nothing if the object does not exist. Throws from the iteration.
-   */
-  stream(args: readonly string[], signal?: AbortSignal): AsyncIterable<string>;
-  /**
    * Kills running listings and checks and starts no more: they throw {@link NftStoppedError}. Transactions
    * run to their end and can still be applied.
    */
@@ -67,7 +61,6 @@ export interface NftOptions {
   /** A program with its arguments that starts nft in another context: `["unshare", "-n"]`. */
   readonly through?: readonly string[];
   readonly run?: RunProcess;
-  readonly stream?: StreamText;
   readonly limits?: ProcessLimits;
   /** Called with the process id of each nft that will apply a transaction, before it gets it. */
   readonly onApply?: (pid: number) => void;
@@ -87,7 +80,6 @@ export class NftProgram implements Nft {
   readonly path: string;
   readonly #through: readonly string[];
   readonly #run: RunProcess;
-  readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
   readonly #onApply: ((pid: number) => void) | undefined;
   /**
@@ -101,11 +93,10 @@ export class NftProgram implements Nft {
   #canNarrow = true;
 
   constructor(options: NftOptions) {
-    const { path, through = [], run = runProcess, stream = streamText, limits = NFT_LIMITS } = options;
+    const { path, through = [], run = runProcess, limits = NFT_LIMITS } = options;
     this.path = path;
     this.#through = through;
     this.#run = run;
-    this.#stream = stream;
     this.#limits = limits;
     this.#onApply = options.onApply;
   }
@@ -138,20 +129,6 @@ export class NftProgram implements Nft {
     if (result.exitCode === 0) return result.stdout;
     if (isMissing(result)) return undefined;
     throw failedListing(args, result);
-  }
-
-  async *stream(args: readonly string[], signal?: AbortSignal): AsyncGenerator<string, void, undefined> {
-    const [program, all] = this.#commandLine(args);
-    const { limits, end } = this.#beginReading(signal);
-    try {
-      yield* this.#stream(program, all, limits);
-    } catch (error) {
-      if (!(error instanceof ProgramError)) throw error;
-      this.#assertWorked(args, error.end, limits);
-      if (!isMissing(error.end)) throw failedListing(args, error.end);
-    } finally {
-      end();
-    }
   }
 
   async #send(

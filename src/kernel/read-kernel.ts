@@ -204,8 +204,7 @@ async function compareSets(
       for await (const batch of reader.elements(desired.family, known.spec, signal)) {
         for (const { key, value } of batch) comparison.listed(key, value);
       }
-      if (!reader.isExact && known.spec.interval !== true)
-        await findMissing(reader, desired.family, known.spec, comparison);
+      if (known.spec.interval !== true) await findMissing(reader, desired.family, known.spec, comparison);
     }
     result.push(comparison);
   }

@@ -2,32 +2,13 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
 import { samplePeak } from "./memory-usage.ts";
-import {
-  PROGRAM_OPTIONS,
-  type ProcessLimits,
-  type ProgramEnd,
-  processResult,
-  STARTED_BY,
-} from "./process.ts";
-
-/**
- * Runs a program and yields its output in pieces as they arrive. The program waits while its output is not
- * read.
- */
-export type StreamText = (
-  path: string,
-  args: readonly string[],
-  limits?: StreamLimits,
-) => AsyncIterable<string>;
-
-/** Limits of a program whose output is streamed. */
-export type StreamLimits = Pick<ProcessLimits, "timeoutMs" | "signal">;
+import { PROGRAM_OPTIONS, type ProgramEnd, processResult, STARTED_BY } from "./process.ts";
 
 /** Runs a program and yields its output line by line, without buffering all of it. */
 export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
 
-/** Timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
-const LIMITS: StreamLimits = { timeoutMs: 60_000 };
+/** Timeout of a program, milliseconds. Listing a conntrack table of a million entries takes 4 s. */
+const TIMEOUT = 60_000;
 
 /** Output is streamed, not collected. Standard error is cut off at this size, in bytes. */
 const OPEN_OPTIONS = {
@@ -66,13 +47,17 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
 }
 
 /**
- * {@link StreamText} with an argument array, without a shell. Kills a program whose output is no longer read.
- * The program ends with this process, unless that is ended by SIGKILL.
+ * Yields the output of a program, without a shell, in pieces as they arrive. The program waits while its
+ * output is not read, and is killed if it is no longer read. It ends with this process, unless that is ended
+ * by SIGKILL.
  * @throws ProgramError from the iteration if the program cannot be started, fails or times out
  */
-export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
-  const cancel = signal === undefined ? {} : { cancelSignal: signal };
-  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true, timeout: timeoutMs, ...cancel });
+export async function* streamText(
+  path: string,
+  args: readonly string[],
+  timeout = TIMEOUT,
+): AsyncGenerator<string, void, undefined> {
+  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true, timeout });
   samplePeak(child);
   let isComplete = false;
   try {
@@ -84,7 +69,7 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs, 
   }
   const end = processResult(await child);
   if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
-};
+}
 
 /** {@link StreamLines}. @throws ProgramError from the iteration, as {@link streamText} does */
 export const streamLines: StreamLines = (path, args) => linesOf(streamText(path, args));

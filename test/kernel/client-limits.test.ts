@@ -4,7 +4,6 @@ import { CLIENT_CONNECTIONS, CLIENT_RATES, rules } from "../../src/features/clie
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
 import { readRefusals } from "../../src/kernel/refused-set.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
 import { partFeatures } from "../../src/ruleset/required-features.ts";
@@ -24,6 +23,7 @@ import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Probe } from "../support/lab/outcome.ts";
 import { addressesOf, type MachineName } from "../support/lab/topology.ts";
+import { nftTables } from "../support/nft-tables.ts";
 import { objects } from "../support/packet-table.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";

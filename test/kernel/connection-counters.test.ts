@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConnectionCounts } from "../../src/daemon/readings/connection-counts.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
+import { nftTables } from "../support/nft-tables.ts";
 
 let lab: Lab;
 beforeAll(async () => {

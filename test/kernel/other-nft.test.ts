@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
@@ -12,6 +11,7 @@ import { affinityKey } from "../support/affinity-entries.ts";
 import { debianNft } from "../support/debian-program.ts";
 import { everyRule } from "../support/every-rule.ts";
 import { expectElements, NetlinkSocket } from "../support/netlink-socket.ts";
+import { nftTables } from "../support/nft-tables.ts";
 import { townRuleset } from "../support/town-ruleset.ts";
 
 const OLD = debianNft("bookworm");

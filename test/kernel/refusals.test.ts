@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RefusalEntry, readRefusals } from "../../src/kernel/refused-set.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { addressesOf } from "../support/lab/topology.ts";
+import { nftTables } from "../support/nft-tables.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
 // The rules record refusals, and the records never change the outcome.

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addressText, addressWidth, parseInterval } from "../../src/base/address-interval.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { SOURCE_RANGES_CHECK } from "../../src/ruleset/chain-names.ts";
@@ -19,6 +18,7 @@ import {
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
+import { nftTables } from "../support/nft-tables.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
 // Source ranges with real connections. Of the two clients outside, `ext` is not allowed and `ext2` is.

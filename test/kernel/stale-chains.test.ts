@@ -3,12 +3,12 @@ import { beforeEach, expect, test } from "vitest";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import type { NftRefusedError } from "../../src/kernel/nft-errors.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
 import { renderAll, service, slice } from "../support/build.ts";
+import { nftTables } from "../support/nft-tables.ts";
 
 // Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element that refers to
 // it. The version does not tell which kernels do (Debian's 5.10.0-32 does not), so the tests try it.

@@ -2,7 +2,6 @@ import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
 import { VanishedEndpoints } from "../../src/conntrack/vanished-endpoints.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { SliceEndpoint } from "../../src/model/endpoint-slice.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
@@ -15,6 +14,7 @@ import {
   slice,
   testNodeContext,
 } from "../support/build.ts";
+import { nftTables } from "../support/nft-tables.ts";
 
 // The set of vanished endpoints in the real kernel. The kernel must not refuse a sync, whatever the state of
 // the set.

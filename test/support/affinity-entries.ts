@@ -2,12 +2,13 @@ import { familyOf } from "../../src/model/ip.ts";
 import type { Table } from "../../src/nft/ast/ruleset.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { parseSetSpec } from "../../src/nft/canonical/declarations.ts";
-import { parseListedElement, readListing } from "../../src/nft/canonical/parse.ts";
+import { readListing } from "../../src/nft/canonical/parse.ts";
 import { asList, asObject } from "../../src/nft/canonical/shape.ts";
 import { joinParts, type ListedElement, splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts";
 import { familyContext } from "./build.ts";
+import { listedElement } from "./nft-tables.ts";
 
 /**
  * Returns the key of a client's affinity entry in nft's syntax.
@@ -51,7 +52,7 @@ export function affinityEntries(listing: string): readonly ListedElement[] {
     if (map === undefined) return [];
     const declared = asObject(map, "map");
     const spec = parseSetSpec("map", declared);
-    return asList(declared.elem ?? [], "elements").map((item) => parseListedElement(spec, item));
+    return asList(declared.elem ?? [], "elements").map((item) => listedElement(spec, item));
   });
 }
 

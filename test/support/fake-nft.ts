@@ -2,13 +2,12 @@ import { conntrackDefaults } from "../../src/base/conntrack-defaults.ts";
 import type { Family } from "../../src/base/family.ts";
 import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
-import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
-import { ProgramError } from "../../src/kernel/stream-lines.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
+import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import type { Command, TimeoutJson, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
+import { nftTables } from "./nft-tables.ts";
 
 /** The arguments of a run of nft. */
 export type NftRun = "apply" | "check" | "list";
@@ -40,7 +39,6 @@ export class FakeNft {
     path: "nft",
     onApply: (pid) => this.ownCommits.started(pid),
     run: (...call) => this.#run(...call),
-    stream: (path, args) => this.#stream(path, args),
   });
   /** Our tables, read by this nft. */
   readonly tables = nftTables(this.nft);
@@ -63,13 +61,6 @@ export class FakeNft {
     const result = kind === "list" ? this.#list(args) : this.#read(input, kind);
     return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
-
-  /** Yields a listing in pieces of an odd length. */
-  async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
-    const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
-    if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
-    for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
-  }
 
   /** Reads JSON, which cannot delete timeouts, or nft's own language. */
   #read(input: string, kind: NftRun): ProcessResult {
@@ -141,8 +132,6 @@ function deletesChainsAndElements({ nftables }: Transaction): boolean {
   const deleted = nftables.flatMap((command) => ("delete" in command ? Object.keys(command.delete) : []));
   return deleted.includes("chain") && deleted.includes("element");
 }
-
-const NO_LIMITS: ProcessLimits = { timeoutMs: 1, maxOutputBytes: 1 };
 
 interface Listed {
   readonly map?: { readonly name: string };

@@ -4,7 +4,6 @@ import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { ALL_FEATURES } from "../../src/features/selection.ts";
 import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
-import { nftTables } from "../../src/kernel/table-reader.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
@@ -13,6 +12,7 @@ import { idleHost } from "./idle-host.ts";
 import { idleOrigin } from "./idle-origin.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
+import { nftTables } from "./nft-tables.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 import { stubClient } from "./stub-api/stub-client.ts";
 

@@ -11,7 +11,6 @@ export function stubNft(methods: Partial<Nft>): Nft {
     apply: unexpected,
     check: unexpected,
     list: unexpected,
-    stream: unexpected,
     stopReading: () => {},
     ...methods,
   };

@@ -15,12 +15,13 @@ import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/objec
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { type DaemonNft, daemonNft, dryRunNft, OwnCommits } from "../../kernel/daemon-nft.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { openTables, readByNft } from "../../kernel/netlink-tables.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-limits.ts";
 import { tableNames } from "../../kernel/nft-listings.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import { NO_TABLES } from "../../kernel/table-reader.ts";
 import { hostVersions } from "../../kernel/versions.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { supportedOptions } from "../../sync/supported-options.ts";
@@ -73,7 +74,7 @@ async function serve(
   const dryRun = isSet(argv, "dry-run");
   const opened = await openNft(options, dryRun, logger);
   const { nft } = opened;
-  const reader = dryRun ? readByNft(nft) : await openTables(nft, systemClock);
+  const reader = dryRun ? { tables: NO_TABLES, close: () => {} } : await openTables(nft, systemClock);
   let assembled: Daemon | undefined;
   let reload: (() => void) | undefined;
   // Installed before anything that takes time: the kernel ignores a signal that process 1 of a container does

@@ -93,8 +93,7 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
     check: "socat",
     level: "fault",
     found: "the program socat is not installed",
-    means:
-      "nft-proxy reads nftables through socat; without it, only deleted tables are repaired immediately, other changes at the next full resync",
+    means: "nft-proxy reads nftables through socat, and does not start without it",
     action: "install socat",
   },
 ];

@@ -7,25 +7,14 @@ import {
   FLOWTABLE_NAME,
   type Flowtable,
   type Ruleset,
-  type SetSpec,
   TABLE_NAME,
   type Table,
   type TimeoutPolicy,
 } from "../ast/ruleset.ts";
-import type { ListedElement } from "../elements.ts";
 import { canonicalRule } from "./canonical-rule.ts";
 import { parseBaseChain, parseFlowtable, parseSetSpec, parseTimeoutPolicy } from "./declarations.ts";
-import { parseElement, splitElement } from "./elements.ts";
-import {
-  asFlags,
-  asList,
-  asNumber,
-  asObject,
-  asTagged,
-  asText,
-  type JsonObject,
-  notUnderstood,
-} from "./shape.ts";
+import { parseElement } from "./elements.ts";
+import { asFlags, asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
@@ -172,24 +161,4 @@ export function flowtableDevices(listing: Listing): Partial<Record<Family, reado
       devices[family] = parseFlowtable(object).devices;
   }
   return devices;
-}
-
-/** Reads an element of a listing. @throws AppError NFT_OUTPUT */
-export function parseListedElement(spec: SetSpec, item: unknown): ListedElement {
-  const { counter, timeout, expires } = propertiesOf(item, spec.value !== undefined);
-  const element = parseElement(spec, item);
-  const left = expires ?? timeout;
-  if (counter === undefined && left === undefined) return element;
-  return {
-    ...element,
-    ...(counter !== undefined && { packets: asNumber(asObject(counter, "counter").packets, "packets") }),
-    ...(timeout !== undefined && { timeoutMs: 1000 * asNumber(timeout, "timeout") }),
-    ...(left !== undefined && { expiresMs: 1000 * asNumber(left, "expires") }),
-  };
-}
-
-/** The properties of an element besides its key: timeout, counter and comment. */
-function propertiesOf(item: unknown, isOfMap: boolean): JsonObject {
-  const { key } = splitElement(item, isOfMap);
-  return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};
 }

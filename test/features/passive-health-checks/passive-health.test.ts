@@ -40,7 +40,6 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     return { [ATTEMPTS]: known.attempts, [ANSWERS]: known.answers, [RESETS]: known.resets }[set] ?? 0;
   };
   const tables: TableReader = {
-    isExact: true,
     listTable: async () => undefined,
     elements: async function* (family, spec) {
       const keys = renderer.state.families[family]?.table.sets.get(spec.name)?.elements.keys() ?? [];

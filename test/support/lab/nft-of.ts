@@ -1,7 +1,7 @@
 import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
 import type { Lab } from "./lab.ts";
 
-/** Runs the nft of a lab's node as if it were this process's own. Streams come in two pieces. */
+/** Runs the nft of a lab's node as if it were this process's own. */
 export function nftOf(lab: Lab): Nft {
   return new NftProgram({
     path: "nft",
@@ -16,11 +16,6 @@ export function nftOf(lab: Lab): Nft {
         durationMs: 0,
       };
       return { exitCode, stdout, stderr, ...ended };
-    },
-    stream: async function* (path, args) {
-      const text = await lab.mustRun("node", [path, ...args]);
-      yield text.slice(0, 100);
-      yield text.slice(100);
     },
   });
 }

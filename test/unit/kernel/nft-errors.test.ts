@@ -3,7 +3,6 @@ import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
 import { NftRefusedError } from "../../../src/kernel/nft-errors.ts";
 import { listTable } from "../../../src/kernel/nft-listings.ts";
 import type { ProgramEnd } from "../../../src/kernel/process.ts";
-import { ProgramError } from "../../../src/kernel/stream-lines.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 
 const ENDED: ProgramEnd = {
@@ -23,17 +22,7 @@ function ending(end: Partial<ProgramEnd>, stdout = ""): Nft {
   return new NftProgram({
     path: "nft",
     run: async () => ({ ...result, stdout, durationMs: 1 }),
-    async *stream(path, args) {
-      yield stdout;
-      if (result.exitCode !== 0) throw new ProgramError([path, ...args], result);
-    },
   });
-}
-
-async function streamed(nft: Nft): Promise<string> {
-  let text = "";
-  for await (const piece of nft.stream(["-j", "list", "map", "ip", "nft-proxy", "endpoints"])) text += piece;
-  return text;
 }
 
 const killed = (signal: string): Partial<ProgramEnd> => ({ exitCode: undefined, signal });
@@ -133,7 +122,6 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     await expect(nft.apply(TRANSACTION)).rejects.toMatchObject(expected);
     await expect(nft.check(TRANSACTION)).rejects.toMatchObject(expected);
     await expect(listTable(nft, "ip")).rejects.toMatchObject(expected);
-    await expect(streamed(nft)).rejects.toMatchObject(expected);
   },
 );
 
@@ -151,5 +139,4 @@ test.each([
 ])("what is not there is no failure: %j", async (stderr) => {
   const nft = ending({ stderr });
   expect(await listTable(nft, "ip")).toBeUndefined();
-  expect(await streamed(nft)).toBe("");
 });

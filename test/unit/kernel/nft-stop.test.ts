@@ -21,14 +21,9 @@ describe("Nft.stopReading", () => {
   });
   afterAll(() => rmSync(directory, { recursive: true }));
 
-  async function firstPiece(pieces: AsyncIterable<string>): Promise<string | undefined> {
-    for await (const piece of pieces) return piece;
-    return undefined;
-  }
-
   test("ends running listings and checks, and lets a running transaction finish", async () => {
     const nft = new NftProgram({ path });
-    const reading = [nft.list(TABLES), nft.check(NOTHING), firstPiece(nft.stream(TABLES))];
+    const reading = [nft.list(TABLES), nft.check(NOTHING)];
     const applied = nft.apply(NOTHING);
     const results = Promise.allSettled(reading);
     nft.stopReading();
@@ -42,7 +37,6 @@ describe("Nft.stopReading", () => {
     const nft = new NftProgram({ path });
     nft.stopReading();
     await expect(nft.list(TABLES)).rejects.toThrow(NftStoppedError);
-    await expect(firstPiece(nft.stream(TABLES))).rejects.toThrow(NftStoppedError);
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
   });
 
@@ -54,10 +48,7 @@ describe("Nft.stopReading", () => {
       return made[0] as AbortSignal;
     });
     const nft = new NftProgram({ path: "true" });
-    for (let n = 0; n < 3; n++) {
-      await nft.list(TABLES, new AbortController().signal);
-      await firstPiece(nft.stream(TABLES, new AbortController().signal));
-    }
+    for (let n = 0; n < 6; n++) await nft.list(TABLES, new AbortController().signal);
     any.mockRestore();
     expect(signals).toHaveLength(12);
     expect(new Set(signals).size, "one that is combined again and again keeps a trace of each time").toBe(12);

@@ -62,7 +62,6 @@ describe("compareKernel", () => {
     const asked: string[] = [];
     const reader: TableReader = {
       ...fake.tables,
-      isExact: false,
       async *elements(family, spec, signal) {
         for await (const batch of fake.tables.elements(family, spec, signal))
           yield batch.filter(({ key }) => family !== "ip" || spec.name !== "lists" || key !== missed);

@@ -39,8 +39,8 @@ describe("streamText", () => {
       "cannot start /etc/passwd (EACCES)",
     ],
   ])("%s", async (_what, path, args, message) => {
-    const limits = { timeoutMs: path === "sleep" ? 50 : 10_000 };
-    await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });
+    const timeout = path === "sleep" ? 50 : 10_000;
+    await expect(collect(path, args, timeout)).rejects.toMatchObject({ code: "HOST", message });
   });
 
   test("says what to do if a program lacks a right", async () => {
@@ -49,16 +49,9 @@ describe("streamText", () => {
     await expect(collect("sh", ["-c", "exit 1"])).rejects.toMatchObject({ hint: undefined });
   });
 
-  test("kills a program when its signal is aborted", async () => {
-    const stop = new AbortController();
-    const text = collect("sleep", ["60"], { timeoutMs: 10_000, signal: stop.signal });
-    setImmediate(() => stop.abort());
-    await expect(text).rejects.toMatchObject({ end: { signal: "SIGKILL", aborted: true, timedOut: false } });
-  });
-
   test("kills a program whose output is no longer read", async () => {
     const pieces = streamText("sh", ["-c", "echo $$; exec sleep 60"])[Symbol.asyncIterator]();
-    const pid = Number.parseInt((await pieces.next()).value, 10);
+    const pid = Number.parseInt(String((await pieces.next()).value), 10);
     await pieces.return?.();
     await expect.poll(() => isRunning(pid)).toBe(false);
   });

@@ -255,7 +255,6 @@ describe("readRefusals", () => {
     set: { family: "ip", table: "nft-proxy", name: "refused", type: spec.key, flags: ["timeout", "dynamic"] },
   };
   const tables = (elements: readonly ListedElement[]): Parameters<typeof readRefusals>[0] => ({
-    isExact: true,
     listTable: async (family) =>
       family === "ip"
         ? JSON.stringify({ nftables: [{ table: { family: "ip", name: "nft-proxy" } }, set] })

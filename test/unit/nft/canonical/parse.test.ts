@@ -2,13 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
-import type { SetSpec } from "../../../../src/nft/ast/ruleset.ts";
-import {
-  flowtableDevices,
-  parseListedElement,
-  parseListing,
-  readListing,
-} from "../../../../src/nft/canonical/parse.ts";
+import { flowtableDevices, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../../support/apply-transaction.ts";
 
 const fixture = (name: string): string =>
@@ -205,43 +199,4 @@ describe("parseListing", () => {
 test("elements that packets add are no part of the ruleset", () => {
   const elem = [[{ elem: { val: { concat: ["9.9.9.9", "none"] }, timeout: 600, expires: 599 } }, "8000:1"]];
   expect(parse(map({ flags: ["timeout", "dynamic"], elem }))?.sets.get("m")?.elements.size).toBe(0);
-});
-
-describe("parseListedElement", () => {
-  const spec: SetSpec = {
-    name: "m",
-    key: ["ipv4_addr", "classid"],
-    value: ["classid"],
-    dynamic: true,
-    counter: false,
-  };
-  const listed = { key: "9.9.9.9 . 0", value: "2147483649" };
-  const read = (beside: object) =>
-    parseListedElement(spec, [{ elem: { val: { concat: ["9.9.9.9", "none"] }, ...beside } }, "8000:1"]);
-
-  test("gives key and value, and no more of an element without counter and times", () => {
-    expect(parseListedElement(spec, [{ concat: ["9.9.9.9", "none"] }, "8000:1"])).toEqual(listed);
-    expect(read({ comment: "x" })).toEqual(listed);
-  });
-
-  test("gives the times in milliseconds, and the packets", () => {
-    expect(read({ timeout: 600, expires: 599 })).toEqual({
-      ...listed,
-      timeoutMs: 600_000,
-      expiresMs: 599_000,
-    });
-    expect(read({ counter: { packets: 3, bytes: 180 } })).toEqual({ ...listed, packets: 3 });
-  });
-
-  test("gives the remaining time of an element with the timeout of its set, which nft does not repeat", () => {
-    const { value, ...set } = spec;
-    const item = { elem: { val: { concat: ["9.9.9.9", "none"] }, expires: 599 } };
-    expect(parseListedElement(set, item)).toMatchObject({ key: listed.key, value: "", expiresMs: 599_000 });
-  });
-
-  test("refuses what nft never prints", () => {
-    for (const beside of [{ counter: { bytes: 1 } }, { timeout: "10m" }]) {
-      expect(() => read(beside)).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
-    }
-  });
 });
