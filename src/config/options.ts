@@ -439,16 +439,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  /** Answer echo requests to addresses of Services with endpoints. */
-  answerPing: boolean({
-    path: "nftProxy.answerPing",
-    preset: false,
-    flag: own(
-      "answer-ping",
-      "Answer pings (ICMP and ICMPv6 echo requests) to cluster IPs, external IPs and load-balancer IPs of Services that have endpoints",
-    ),
-    reload: "restart",
-  }),
   resetVanished: boolean({
     path: "nftProxy.resetVanished",
     preset: false,

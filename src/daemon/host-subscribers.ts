@@ -1,16 +1,14 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
-import { FAMILY_NAMES, type Family } from "../base/family.ts";
+import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import { listText } from "../base/text.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts, UdpFrontends } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { silentFamilies } from "../ruleset/answer-ping.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -150,7 +148,6 @@ export function hostServices(
       serviceHealthSubscriber(cache, health),
       staleFlowSubscriber(frontends, cleaner, draining, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
-      silentPingLog(state, logger),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
     ],
     close: () => Promise.all([health.close(), loopback.close()]),
@@ -193,24 +190,6 @@ export function loopbackNodePorts(
       const state = desired();
       // A new node context also changes the revision, as it renders all NodePorts.
       if (isChanged(state)) void loopback.sync(wantedNodePorts(state, nodeContext));
-    },
-  };
-}
-
-/** Logs when pings to Services get no answer because the node has no address of a family. */
-export function silentPingLog(desired: () => RulesetState, logger: Logger): SyncSubscriber {
-  let known = "";
-  return {
-    synced({ nodeContext }) {
-      const silent = listText(silentFamilies(nodeContext, desired().ruleset).map((one) => FAMILY_NAMES[one]));
-      if (silent !== known && silent !== "") {
-        const hint = "add an InternalIP of the family to the Node, or set --bind-address";
-        logger.warn(
-          { families: silent, hint },
-          "--answer-ping: no address of this node to answer pings with",
-        );
-      }
-      known = silent;
     },
   };
 }

@@ -1,6 +1,7 @@
 import { clientLimits } from "./client-limits/feature.ts";
 import { connectionLife } from "./connection-life/feature.ts";
 import { connectionTimeouts } from "./connection-timeouts/feature.ts";
+import { echoReplies } from "./echo-replies/feature.ts";
 import { passiveHealthChecks } from "./passive-health-checks/feature.ts";
 import { portRanges } from "./port-ranges/feature.ts";
 import { schedulers } from "./schedulers/feature.ts";
@@ -11,6 +12,7 @@ export const FEATURES: readonly Feature[] = [
   clientLimits,
   connectionLife,
   connectionTimeouts,
+  echoReplies,
   passiveHealthChecks,
   portRanges,
   schedulers,

@@ -1,9 +1,10 @@
+import type { Family } from "../base/family.ts";
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
-import type { FamilyContext, NodeContext } from "./node-context.ts";
+import type { AddressCounts, FamilyContext, NodeContext } from "./node-context.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 import { mostElements } from "./source-ranges.ts";
 
@@ -45,12 +46,12 @@ export function elementCount(
     if (!hasFamily(service, family) || service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
     const counted = countedSlices(slices, context);
-    if (context.answerPing) count += 1 + addresses.external;
-    for (const { budget } of context.features) {
-      const amount = budget.amountOf({ service, slices }, context);
-      if (amount > 0) count += budget.elements ? budget.elements * amount : service.ports.length;
+    for (const { budget, mostElements: ofAddresses } of context.features) {
+      const amount = budget?.amountOf({ service, slices }, context) ?? 0;
+      if (amount > 0) count += budget?.elements ? budget.elements * amount : service.ports.length;
+      if (ofAddresses !== undefined) count += ofAddresses(addresses);
     }
-    count += 1 + (addresses.guarded > 0 ? guardElements(service, addresses.guarded, context) : 0);
+    count += 1 + rangeElements(service, addresses.guarded, family);
     for (const spec of service.ports) {
       const port = { family, service, spec };
       count += frontendElements(port, addresses) + listElements(port, endpointsNamed(counted, spec), context);
@@ -59,16 +60,12 @@ export function elementCount(
   return count;
 }
 
-/** Counts source ranges, and what leads from addresses to them for echo replies. */
-function guardElements(service: Service, guarded: number, { family, answerPing }: FamilyContext): number {
-  const ranges = mostElements(family, service.loadBalancerSourceRanges[family]) + guarded;
-  return answerPing ? ranges + 2 * guarded : ranges;
+/** Counts source ranges, and what leads to them from guarded addresses. */
+function rangeElements(service: Service, guarded: number, family: Family): number {
+  return guarded === 0 ? 0 : mostElements(family, service.loadBalancerSourceRanges[family]) + guarded;
 }
 
-interface FrontendAddresses {
-  readonly external: number;
-  /** Number of addresses that are restricted to source ranges. */
-  readonly guarded: number;
+interface FrontendAddresses extends AddressCounts {
   /** Whether a port of the Service has ranges. */
   readonly areRanged: boolean;
 }

@@ -5,7 +5,6 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import { PingAnswers } from "./answer-ping.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
@@ -15,9 +14,15 @@ import { flowtableOf } from "./fast-path.ts";
 import { ANY_ADDRESS, frontendKey, idOfKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
-import type { DesiredElement, FamilyContext, RulesetPart } from "./node-context.ts";
+import {
+  type DesiredElement,
+  type FamilyContext,
+  type FrontendElements,
+  isInTable,
+  type RulesetPart,
+} from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
-import { type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
+import { clientsOf, type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import {
   kindOf,
   NO_ENDPOINTS,
@@ -62,8 +67,8 @@ export class FamilyState {
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
   readonly #sourceRanges: SourceRangeLists;
-  /** Undefined if no echo request is answered. */
-  readonly #pings: PingAnswers | undefined;
+  /** The elements of features for frontends. */
+  readonly #ofFeatures: readonly FrontendElements[];
   readonly #ranges = new PortRanges(
     () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
     this.#lost,
@@ -78,10 +83,13 @@ export class FamilyState {
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
     this.#sourceRanges = new SourceRangeLists(this.#tracker);
-    this.#pings = context.answerPing ? new PingAnswers(this.#tracker, this.#sourceRanges) : undefined;
+    const numberOf = (id: string) => this.#sourceRanges.numberOf(id);
+    this.#ofFeatures = context.features.flatMap(
+      ({ frontendElements }) => frontendElements?.({ table: this.#tracker, numberOf }) ?? [],
+    );
     this.#context = context;
-    const parts = [...PARTS_OF_SERVICES, ...context.features.map(({ name }) => name)];
-    this.#users = new Map(parts.map((part) => [part, new Set()]));
+    const ofPorts = context.features.filter(({ isAlways }) => !isAlways).map(({ name }) => name);
+    this.#users = new Map([...PARTS_OF_SERVICES, ...ofPorts].map((part) => [part, new Set()]));
     this.setContext(context);
   }
 
@@ -172,8 +180,8 @@ export class FamilyState {
   }
 
   /** Whether the table has what a feature adds to it. */
-  hasPart(feature: string): boolean {
-    return this.#parts.has(feature);
+  hasPart(feature: RulesetPart): boolean {
+    return isInTable(feature, this.#parts);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -331,7 +339,7 @@ export class FamilyState {
     for (const [frontend, rules] of this.#candidates.owners)
       this.#putSourceRangeList(frontendOf(rules, frontend));
     for (const { rules } of this.#ranges.pieces()) this.#putSourceRangeList(rules);
-    this.#pings?.rewrite();
+    for (const elements of this.#ofFeatures) elements.renumbered();
   }
 
   #putSourceRangeList(rules: FrontendRules): void {
@@ -413,7 +421,8 @@ export class FamilyState {
       this.#tracker.deleteElement(kind.lists, key);
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
-    if (kind === PORTS) this.#pings?.replace(from, to);
+    if (kind === PORTS)
+      for (const elements of this.#ofFeatures) elements.replace(from && clientsOf(from), to && clientsOf(to));
     if (from?.guard !== undefined) this.#sourceRanges.remove(from.guard);
   }
 
@@ -455,7 +464,7 @@ export class FamilyState {
     if (feature !== undefined)
       return { specs: feature.specs(context), chains: feature.chains(context).map(({ name }) => name) };
     const { specs, chains } = TABLE_PARTS[part as TablePart];
-    return { specs: specs(context), chains };
+    return { specs: specs(context), chains: chains(context) };
   }
 
   /** Replaces the keys of a set; does nothing without the set. */

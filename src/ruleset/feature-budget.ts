@@ -5,7 +5,7 @@ import { hasFamily, type Service, withoutFeature } from "../model/service.ts";
 import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { rangeCount } from "./element-count.ts";
-import { contextOf, type FeatureBudgetParts, type NodeContext, type RulesetPart } from "./node-context.ts";
+import { contextOf, type FeatureBudgetParts, type NodeContext, type OwnBudget } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
 /** Budgets of what every node has. A Service is served without it if older Services leave too little. */
@@ -39,10 +39,11 @@ const MOST_SETTINGS = 64;
 
 /** These, and the budgets of the enabled features. */
 export function budgetsOf(nodeContext: NodeContext): readonly FeatureBudgetParts[] {
-  return [...BUDGETS, ...(nodeContext[0]?.features ?? []).map(budgetOf)];
+  const features = nodeContext[0]?.features ?? [];
+  return [...BUDGETS, ...features.flatMap(({ name, budget }) => (budget ? [budgetOf(name, budget)] : []))];
 }
 
-function budgetOf({ name, budget }: RulesetPart): FeatureBudgetParts {
+function budgetOf(name: string, budget: OwnBudget): FeatureBudgetParts {
   const { most = MOST_SETTINGS, without = (service) => withoutFeature(service, name), ...parts } = budget;
   return {
     ...parts,

@@ -6,6 +6,7 @@ import type { ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice, Place } from "../model/topology.ts";
 import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
+import type { DeltaTracker } from "./delta-tracker.ts";
 import { roundedAffinitySeconds } from "./setting-grids.ts";
 
 /** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
@@ -46,8 +47,6 @@ export interface FamilyContext {
   readonly maxAffinitySeconds: number;
   /** Maximum number of recorded refusals, by client and frontend; 0 records none. */
   readonly refusalLogSize: number;
-  /** Whether addresses of Services with endpoints answer echo requests. */
-  readonly answerPing: boolean;
   /** Whether tables always have the rules that reset clients; otherwise only while an endpoint needs them. */
   readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
@@ -84,16 +83,20 @@ export interface DesiredElement {
   readonly value: string;
 }
 
-/** What a feature adds to a table, while a service port wants it. */
-export interface RulesetPart {
+/** What a feature adds to a table. */
+export interface RulesetPart extends SetsAndChains {
   /** The name of the feature. */
   readonly name: string;
-  readonly specs: (context: FamilyContext) => readonly SetSpec[];
-  readonly chains: (context: FamilyContext) => readonly Chain[];
+  /** Whether a table always has these sets and chains, and not only while a service port wants them. */
+  readonly isAlways?: true;
+  /** What it adds beside them while a Service has source ranges. */
+  readonly besideSourceRanges?: SetsAndChains;
   /** Rules that begin the filter chains. Every packet of the node passes them. */
   readonly onFiltering?: readonly Rule[];
   /** Rules for the first packets of connections, when they have their endpoints' addresses. */
   readonly afterTranslation?: readonly Rule[];
+  /** Rules for packets that no frontend takes. */
+  readonly withoutFrontend?: (context: FamilyContext) => readonly Rule[];
   /** Rules for all packets with the id of a list or external way in the register. */
   readonly onArrival?: readonly Rule[];
   /** The same just before packets are balanced: source ranges allow them. */
@@ -110,6 +113,12 @@ export interface RulesetPart {
   ) => readonly DesiredElement[];
   /** For a feature that takes endpoints out of lists; see `ObjectCache.setEjected`. */
   readonly ejection?: EjectionPart;
+  /** Writes elements for the frontends of service ports, into sets of its own. */
+  readonly frontendElements?: (parts: FrontendElementsParts) => FrontendElements;
+  /** The sets whose keys begin with an address: such an element belongs to all service ports that have it. */
+  readonly addressSets?: readonly string[];
+  /** Maximum number of such elements for a Service. */
+  readonly mostElements?: (addresses: AddressCounts) => number;
   /**
    * The sets that packets fill with clients by service port id, with words for the status page. Nobody else
    * gets such an id while the kernel has clients of it.
@@ -117,7 +126,7 @@ export interface RulesetPart {
   readonly clientSets?: Readonly<Record<string, string>>;
   /** Whether it refuses some connections of clients that are served otherwise. */
   readonly refusesClients?: true;
-  readonly budget: OwnBudget;
+  readonly budget?: OwnBudget;
   /** Absent if it needs nothing that our other rules do not need, too. */
   readonly needs?: FeatureNeeds;
 }
@@ -139,6 +148,50 @@ export interface EjectionPart {
 export interface FeatureElements {
   readonly part: RulesetPart;
   readonly elements: readonly DesiredElement[];
+}
+
+/** Sets and maps, and chains. */
+interface SetsAndChains {
+  readonly specs: (context: FamilyContext) => readonly SetSpec[];
+  readonly chains: (context: FamilyContext) => readonly Chain[];
+}
+
+/** Whether a table has what a feature adds to it. @param parts the names of the features that ports want */
+export function isInTable({ name, isAlways }: RulesetPart, parts: ReadonlySet<string>): boolean {
+  return isAlways === true || parts.has(name);
+}
+
+/** Writes a feature's elements for frontends. */
+export interface FrontendElements {
+  /** Replaces the clients of a frontend; undefined for none. Called for ports, not for port ranges. */
+  replace(before: FrontendClients | undefined, after: FrontendClients | undefined): void;
+  /** Writes everything again that has the number of a list of source ranges: these have changed. */
+  renumbered(): void;
+}
+
+/** Parts of {@link FrontendElements}. */
+export interface FrontendElementsParts {
+  readonly table: Pick<DeltaTracker, "table" | "setElement">;
+  /** The number of a list of source ranges that a frontend uses, as the value of an element. */
+  readonly numberOf: (id: string) => string | undefined;
+}
+
+/** Which clients a frontend serves. */
+export interface FrontendClients {
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  readonly key: string;
+  /** Whether it serves only pods and the node itself. */
+  readonly isInside: boolean;
+  /** The id of the list of source ranges that they must be in; undefined for none. */
+  readonly ranges: string | undefined;
+}
+
+/** The number of addresses of a Service in a family. */
+export interface AddressCounts {
+  /** External and load-balancer addresses. */
+  readonly external: number;
+  /** The load-balancer addresses that are restricted to source ranges. */
+  readonly guarded: number;
 }
 
 /**

@@ -8,7 +8,7 @@ import { type Conflict, FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
-import { AFFINITY_IDS, ENDPOINTS, PING_IPS, PING_SOURCE_RANGE_LISTS, SOURCE_RANGES } from "./sets.ts";
+import { AFFINITY_IDS, ENDPOINTS, SOURCE_RANGES } from "./sets.ts";
 import { SharedBudgets } from "./shared-budgets.ts";
 
 /** How a state adopts the kernel's: see {@link RulesetState.adopt}. */
@@ -167,14 +167,15 @@ export interface ElementOwners {
 export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const parts = new Map<string, ServicePort[]>();
-  const pings = state.table.sets.get(PING_IPS)?.elements;
+  const addressSets = new Set(state.features.flatMap(({ addressSets: sets = [] }) => sets));
+  const addresses = new Map<string, ServicePort[]>();
   const ranges = new Map<string, ServicePort[]>();
   for (const { port, frontends, lists, shared: elements } of state.allServicePortRules()) {
     for (const { chain } of lists.parts ?? []) addOwner(parts, chain.name, port);
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
     for (const { key, guard } of frontends) {
       const { address = "" } = parseFrontendKey(key);
-      if (pings?.has(address)) addOwner(shared, `${PING_IPS} ${address}`, port);
+      if (addressSets.size > 0) addOwner(addresses, address, port);
       if (guard === undefined) continue;
       addOwner(ranges, state.sourceRangeListOf({ key, guard }) ?? "", port);
     }
@@ -182,7 +183,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   return {
     ofElement: (set, key) => {
       if (set === SOURCE_RANGES) return ranges.get(splitParts(key)[1] ?? "") ?? [];
-      if (set === PING_SOURCE_RANGE_LISTS) return shared.get(`${PING_IPS} ${splitParts(key)[0]}`) ?? [];
+      if (addressSets.has(set)) return addresses.get(splitParts(key)[0] ?? "") ?? [];
       const owner = state.ownerOfElement(key);
       return owner === undefined ? (shared.get(`${set} ${key}`) ?? parts.get(set) ?? []) : [owner];
     },

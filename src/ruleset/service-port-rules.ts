@@ -17,6 +17,7 @@ import {
   type DesiredElement,
   type FamilyContext,
   type FeatureElements,
+  type FrontendClients,
 } from "./node-context.ts";
 import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
@@ -94,6 +95,14 @@ export function renderServicePort(
     noLocalEndpoints: noLocalEndpoints(port, choice),
     ...(ofFeatures.length > 0 && { ofFeatures }),
   };
+}
+
+/** Tells which clients a frontend serves; undefined if it serves none. */
+export function clientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
+  // Without a local endpoint, the policy "Local" serves only pods and the node itself.
+  const isInside = way === "external-local" && refusal === "dropped";
+  if (way === undefined || (refusal !== undefined && !isInside)) return undefined;
+  return { key, isInside, ranges: guard?.id };
 }
 
 /** Describes the limit that the rules of a service port exceed; undefined if they exceed none. */

@@ -1,6 +1,6 @@
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
 import { BALANCING, EXTERNAL, EXTERNAL_LOCAL, SOURCE_RANGES_CHECK } from "./chain-names.ts";
-import type { FamilyContext } from "./node-context.ts";
+import { type FamilyContext, isInTable } from "./node-context.ts";
 
 /**
  * The sets and maps of a table. A frontend is an address, protocol and port (see keys.ts). A list id is a
@@ -26,12 +26,8 @@ export const NO_ENDPOINTS = "no-endpoint-services";
 export const SOURCE_RANGE_LISTS = "source-range-lists";
 /** Prefixes of sources that a list allows: address, number of the list and length. */
 export const SOURCE_RANGES = "source-ranges";
-/** Address of a Service, and 0 to 15, to the number of a list of sources that get an answer to pings. */
-export const PING_SOURCE_RANGE_LISTS = "ping-source-range-lists";
 /** The protocols that have ports: constant. */
 export const PORT_PROTOCOLS = "port-protocols";
-/** Address of a Service with endpoints to the chain that answers echo requests; only if enabled. */
-export const PING_IPS = "ping-ips";
 /** Every cluster IP. */
 export const CLUSTER_IPS = "cluster-ips";
 /** The node's addresses that serve NodePorts. */
@@ -64,8 +60,6 @@ export type SetName =
   | typeof NO_ENDPOINTS
   | typeof SOURCE_RANGE_LISTS
   | typeof SOURCE_RANGES
-  | typeof PING_IPS
-  | typeof PING_SOURCE_RANGE_LISTS
   | typeof PORT_PROTOCOLS
   | typeof CLUSTER_IPS
   | typeof NODEPORT_IPS
@@ -167,15 +161,11 @@ export interface NamedSetSpec extends SetSpec {
 
 const PLAIN = { dynamic: false, counter: false } as const;
 
+const NO_PARTS: ReadonlySet<string> = new Set();
+
 /** The sets and maps of one family that do not depend on Services. */
-export function setSpecs({
-  family,
-  affinityMapSize,
-  counters,
-  refusalLogSize,
-  resetVanished,
-  answerPing,
-}: FamilyContext): NamedSetSpec[] {
+export function setSpecs(context: FamilyContext): SetSpec[] {
+  const { family, affinityMapSize, counters, refusalLogSize, resetVanished } = context;
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
@@ -185,7 +175,7 @@ export function setSpecs({
     { ...PLAIN, name: NODEPORT_IPS, key: [address] },
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
-    ...(answerPing ? [{ ...PLAIN, name: PING_IPS, key: [address], value: "verdict" } as const] : []),
+    ...context.features.flatMap((part) => (isInTable(part, NO_PARTS) ? part.specs(context) : [])),
     ...(refusalLogSize === 0
       ? []
       : [
@@ -245,25 +235,14 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
 }
 
 /** The sets and maps of one family that exist while a Service has source ranges. */
-export function sourceRangesSpecs({
-  family,
-  answerPing,
-}: Pick<FamilyContext, "family" | "answerPing">): NamedSetSpec[] {
+export function sourceRangesSpecs(context: FamilyContext): SetSpec[] {
+  const { family, features } = context;
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   return [
     { ...PLAIN, name: SOURCE_RANGES, key: [address, "classid", "integer"] },
     { ...PLAIN, name: SOURCE_RANGE_LISTS, key: frontend, value: ["classid"] },
-    ...(answerPing
-      ? [
-          {
-            ...PLAIN,
-            name: PING_SOURCE_RANGE_LISTS,
-            key: [address, "integer"] as DataType[],
-            value: ["classid"] as DataType[],
-          } as const,
-        ]
-      : []),
+    ...features.flatMap(({ besideSourceRanges }) => besideSourceRanges?.specs(context) ?? []),
   ];
 }
 

@@ -12,6 +12,7 @@ import type { Service } from "../model/service.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { assign, concat, lookup, masked, matches, randomNumber } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
 import { REGISTER } from "./balancers.ts";
 import { digest, type StaticChain } from "./chain-names.ts";
@@ -196,7 +197,7 @@ export function sourceRangesAllowed({ family }: FamilyContext, { chains, lists }
  * A chain that goes to another one if a list allows the packet's source; the register has its number, or
  * {@link ALLOWS_ALL}.
  */
-export function allowedChain(family: Family, name: StaticChain["name"], target: string): StaticChain {
+export function allowedChain(family: Family, name: string, target: string): Chain {
   const end: Statement = { goto: { target } };
   return { name, rules: [[matches(REGISTER, ALLOWS_ALL), end], ...allowedRules(family, end)] };
 }

@@ -10,8 +10,7 @@ import {
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
-import { PING_CHECKS, pingChains, pingChecks, pingRules } from "./answer-ping.ts";
+import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import {
@@ -34,13 +33,12 @@ import {
   sourceAddress,
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
-import type { FamilyContext } from "./node-context.ts";
+import { type FamilyContext, isInTable, type RulesetPart } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
 import {
   CLUSTER_IPS,
   FRONTEND_KINDS,
   type FrontendKind,
-  type NamedSetSpec,
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORTS,
@@ -59,19 +57,22 @@ import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts
 export const TABLE_PARTS = {
   sourceRanges: {
     specs: sourceRangesSpecs,
-    chains: [
+    chains: (context: FamilyContext) => [
       ...FRONTEND_KINDS.map(({ chains }) => chains.sourceRangesCheck),
       // That of port ranges stays as long as their map: nft cannot replace a map that a stale chain uses.
       PORTS.chains.sourceRangesAllowed,
-      ...PING_CHECKS,
+      ...besideSourceRanges(context).map(({ name }) => name),
     ],
   },
-  ranges: { specs: rangeSpecs, chains: Object.values(RANGES.chains) },
-  resets: { specs: vanishedSpecs, chains: RESET_CHAINS },
+  ranges: { specs: rangeSpecs, chains: () => Object.values(RANGES.chains) },
+  resets: { specs: vanishedSpecs, chains: () => RESET_CHAINS },
 } as const satisfies Readonly<
   Record<
     string,
-    { readonly specs: (context: FamilyContext) => NamedSetSpec[]; readonly chains: readonly string[] }
+    {
+      readonly specs: (context: FamilyContext) => readonly SetSpec[];
+      readonly chains: (context: FamilyContext) => readonly string[];
+    }
   >
 >;
 
@@ -87,14 +88,13 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
   const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];
   const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
-  const features = context.features.filter(({ name }) => parts.has(name));
+  const features = featuresIn(context, parts);
   return [
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
     ...features.flatMap((feature) => feature.chains(context)),
-    ...pingChains(context),
-    ...(parts.has("sourceRanges") ? pingChecks(context) : []),
+    ...(parts.has("sourceRanges") ? besideSourceRanges(context) : []),
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), ...refuse()],
@@ -112,10 +112,20 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
   ];
 }
 
+/** The features that a table has parts of. */
+function featuresIn({ features }: FamilyContext, parts: ReadonlySet<string>): readonly RulesetPart[] {
+  return features.filter((feature) => isInTable(feature, parts));
+}
+
+/** What features add while a Service has source ranges. */
+function besideSourceRanges(context: FamilyContext): readonly Chain[] {
+  return context.features.flatMap((feature) => feature.besideSourceRanges?.chains(context) ?? []);
+}
+
 /** The chains through which a packet reaches an endpoint. */
 function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): StaticChain[] {
   const { balancing, external, externalLocal } = kind.chains;
-  const features = context.features.filter(({ name }) => parts.has(name));
+  const features = featuresIn(context, parts);
   const ofFeatures = features.flatMap(({ beforeBalancing = [] }) => beforeBalancing);
   const areGuarded = parts.has("sourceRanges");
   const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...ofFeatures];
@@ -202,7 +212,7 @@ function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): 
     ...masqueradeClusterTraffic(context),
     ...kinds.flatMap((kind) => lookupRules(context, kind)),
     // Last, so that connections to Services do not pay for it.
-    ...pingRules(context),
+    ...context.features.flatMap(({ withoutFrontend }) => withoutFrontend?.(context) ?? []),
   ];
 }
 

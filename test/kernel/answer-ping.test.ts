@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.close());
 
-const ON = testNodeContext({ answerPing: true });
+const ON = testNodeContext({ settings: { answerPing: true } });
 const ENDPOINTS = [{ endpoints: ["10.244.2.11"] }, { endpoints: ["fd00:244:2::11"] }] as const;
 const [NODE, NODE6, SECOND] = ["192.0.2.2", "fd00:c0::2", "198.51.100.2"] as const;
 
@@ -180,7 +180,7 @@ packetTable(
   () => node,
   "with --answer-ping and no address of the node",
   OBJECTS,
-  testNodeContext({ answerPing: true, nodeAddress: "" }),
+  testNodeContext({ settings: { answerPing: true }, nodeAddress: "" }),
   rows("a cluster IP refuses", ["pod1", "node", "ext"], ["10.96.3.1", "fd00:10:96::301"], refused),
 );
 

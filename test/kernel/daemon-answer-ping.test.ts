@@ -7,7 +7,7 @@ import { townList } from "../support/stub-api/town.ts";
 
 // The option of a daemon that is restarted with it and without it, over the same rules in the kernel.
 
-const ON = { answerPing: true } as const;
+const ON = { settings: { answerPing: true } } as const;
 const [VIP, FENCED] = ["203.0.113.40", "203.0.113.41"] as const;
 
 let lab: DaemonLab;

@@ -68,7 +68,7 @@ const CLUSTERS: readonly SmallCluster[] = [
     ...cluster("answer-ping", { ...balanced, sourceRanges: ["192.0.2.0/24"], external: "Local" }, [
       elsewhere,
     ]),
-    context: { answerPing: true },
+    context: { settings: { answerPing: true } },
   },
   { name: "pods-by-bridge", objects: {}, context: { localTraffic: { kind: "interface", pattern: "cni0" } } },
   {

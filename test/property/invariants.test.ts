@@ -20,7 +20,6 @@ import {
   ENDPOINTS,
   kindOf,
   LISTS,
-  PING_SOURCE_RANGE_LISTS,
   RANGES,
   SOURCE_RANGE_LISTS,
   SOURCE_RANGES,
@@ -102,7 +101,7 @@ function checkEndpoints(table: Table): void {
 
 /** The numbers of lists of source ranges that frontends and addresses lead to. */
 function usedSourceRanges({ sets }: Table): string[] {
-  return [SOURCE_RANGE_LISTS, RANGES.sourceRangeLists, PING_SOURCE_RANGE_LISTS].flatMap((map) => [
+  return [SOURCE_RANGE_LISTS, RANGES.sourceRangeLists, "ping-source-range-lists"].flatMap((map) => [
     ...(sets.get(map)?.elements.values() ?? []),
   ]);
 }
@@ -123,10 +122,12 @@ test("without the option, timeouts of Services leave the bytes of the same Servi
   );
 });
 
-/** Chains that features have while a Service port wants them. */
+/** The chains of features. */
 const OF_FEATURES: ReadonlySet<string> = new Set(
-  testNodeContext().flatMap((context) =>
-    context.features.flatMap((feature) => feature.chains(context).map(({ name }) => name)),
+  testNodeContext({ settings: { answerPing: true } }).flatMap((context) =>
+    context.features
+      .flatMap((feature) => [feature, feature.besideSourceRanges ?? []].flat())
+      .flatMap(({ chains }) => chains(context).map(({ name }) => name)),
   ),
 );
 

@@ -15,7 +15,7 @@ import {
   type ServicePortSpec,
 } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
-import { ECHO_PROTOCOLS } from "../../src/ruleset/answer-ping.ts";
+import { ECHO_PROTOCOLS } from "../../src/nft/ast/expression.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
 import { familyContext, HERE, type Objects, service, slice, testNodeContext } from "./build.ts";
@@ -217,9 +217,11 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
     withServiceCIDRs: fc.boolean(),
-    answerPing: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-    settings: fc.constantFrom({}, {}, { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }),
+    settings: fc.record({
+      answerPing: fc.boolean(),
+      passiveHealthCheck: fc.constantFrom("off", "off", DEFAULT_PASSIVE_HEALTH_CHECK),
+    }),
     apiServers: fc.record({
       ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
       ip6: some(["fd00:1b::1 . tcp . 450"]),

@@ -3,6 +3,7 @@ import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import type { PassiveHealthSetting } from "../../src/features/passive-health-checks/check.ts";
 import { FEATURES } from "../../src/features/registry.ts";
+import { ALL_FEATURES, isEnabled } from "../../src/features/selection.ts";
 import type { OnRemoved } from "../../src/model/connection-life.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
@@ -194,6 +195,7 @@ export type ContextOptions = Partial<Omit<FamilyContext, "family">>;
 
 /** Returns the context of one family. The defaults are those of the recorded town. */
 export function familyContext(family: Family, options: ContextOptions = {}): FamilyContext {
+  const settings = { maxLimitedClients: 65_536, ...options.settings };
   return {
     family,
     place: HERE,
@@ -210,7 +212,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
-    answerPing: false,
     resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",
@@ -218,10 +219,12 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     ...SHARED_BUDGET,
     maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
-    features: FEATURES.flatMap(({ ruleset }) => ruleset ?? []),
+    features: FEATURES.filter((feature) => isEnabled(feature, { features: ALL_FEATURES, settings })).flatMap(
+      ({ ruleset }) => ruleset ?? [],
+    ),
     lacking: [],
-    settings: { maxLimitedClients: 65_536 },
     ...options,
+    settings,
   };
 }
 

@@ -128,7 +128,7 @@ export function everyRule(): Ruleset {
       localTraffic: { kind: "interface", pattern: "veth*" },
       nodePorts: { kind: "all" },
       loopbackNodePorts: true,
-      answerPing: true,
+      settings: { answerPing: true },
       resetVanished: true,
       counters: "endpoints",
     }),

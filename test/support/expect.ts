@@ -1,6 +1,6 @@
 import { familyOf } from "../../src/model/ip.ts";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
-import { ECHO_PROTOCOLS } from "../../src/ruleset/answer-ping.ts";
+import { ECHO_PROTOCOLS } from "../../src/nft/ast/expression.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Outcome } from "../../src/trace/outcome.ts";
 import { familyOfPacket, type Host, isEcho, type Packet } from "../../src/trace/packet.ts";

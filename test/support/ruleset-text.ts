@@ -11,7 +11,6 @@ import {
   ENDPOINTS,
   FRONTEND_KINDS,
   LISTS,
-  PING_SOURCE_RANGE_LISTS,
   RANGES,
   SOURCE_RANGES,
 } from "../../src/ruleset/sets.ts";
@@ -64,7 +63,7 @@ const VERDICTS_OF_LISTS: readonly string[] = [
 /** Maps to the number of a list of source ranges. */
 const TO_SOURCE_RANGES: readonly string[] = [
   ...FRONTEND_KINDS.map(({ sourceRangeLists }) => sourceRangeLists),
-  PING_SOURCE_RANGE_LISTS,
+  "ping-source-range-lists",
 ];
 
 /** Sets whose elements are written without ids and numbers. */

@@ -60,7 +60,7 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
 }
 
 /** An echo request is answered by the node if a connection of the client to some port would be served. */
-function byPing(arrival: Arrival, { answerPing, nodeAddress }: FamilyContext): Meaning {
+function byPing(arrival: Arrival, { settings, nodeAddress }: FamilyContext): Meaning {
   const { packet, candidates } = arrival;
   const isServed = candidates.some(({ port: { spec } }) => {
     const asked = { ...packet, port: spec.port, protocol: spec.protocol };
@@ -70,7 +70,7 @@ function byPing(arrival: Arrival, { answerPing, nodeAddress }: FamilyContext): M
     );
     return winner !== undefined && Array.isArray(byAddress({ ...arrival, packet: asked }, winner));
   });
-  const isAnswered = answerPing && nodeAddress !== "" && isServed;
+  const isAnswered = settings.answerPing === true && nodeAddress !== "" && isServed;
   return isAnswered ? [`${nodeAddress} ${packet.port} kept`] : unserved(arrival);
 }
 

@@ -60,7 +60,7 @@ const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", remo
 
 function partLine({ family, kind, name, change, service }: PartChange): string {
   const feature = FEATURES.find(({ ruleset }) => ruleset?.isChainOfPort?.(name));
-  const of = feature?.ruleset?.budget.topic;
+  const of = feature?.ruleset?.budget?.topic;
   return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined || of === undefined ? "" : `: its ${of}`}`;
 }
 

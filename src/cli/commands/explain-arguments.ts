@@ -4,7 +4,7 @@ import type { GivenClient, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
-import { ECHO_PROTOCOLS } from "../../ruleset/answer-ping.ts";
+import { ECHO_PROTOCOLS } from "../../nft/ast/expression.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
 

@@ -5,10 +5,8 @@ import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
 import { targetText } from "../../nft/elements.ts";
-import { silentFamilies } from "../../ruleset/answer-ping.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import { PING_IPS } from "../../ruleset/sets.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
@@ -31,7 +29,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}${pingCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -136,18 +134,6 @@ function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
   const value = counted(fastPathInterfaces, "interface");
   return card("Fast path", fastPathInterfaces === 0 ? "idle" : "good", value, [
     "counters and other software's rules do not see the connections between them once they are established",
-  ]);
-}
-
-/** Empty if no ping is answered. */
-function pingCard({ nodeContext, state }: DaemonStatus): Html | undefined {
-  if (!nodeContext.some(({ answerPing }) => answerPing)) return undefined;
-  const silent = silentFamilies(nodeContext, state.ruleset);
-  const tables = Object.values(state.ruleset).filter(({ family }) => !silent.includes(family));
-  const count = tables.reduce((sum, { sets }) => sum + (sets.get(PING_IPS)?.elements.size ?? 0), 0);
-  return card("Answered pings", silent.length === 0 ? "good" : "bad", String(count), [
-    "addresses of Services answer",
-    ...silent.map((family) => `this node has no ${FAMILY_NAMES[family]} address to answer with`),
   ]);
 }
 

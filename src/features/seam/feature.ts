@@ -4,6 +4,7 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
+import type { FrontendOutcome } from "../../ruleset/service-view.ts";
 import type { DaemonPart } from "./daemon-part.ts";
 
 /**
@@ -31,6 +32,11 @@ export interface Feature {
   readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
   readonly kernelFault?: KernelFault;
+  /**
+   * What clients miss without it after a migration from kube-proxy's mode ipvs: `doctor` warns of it, unless
+   * the feature is enabled.
+   */
+  readonly missedFromIpvs?: MissedFromIpvs;
   readonly words?: FeatureWords;
 }
 
@@ -48,6 +54,15 @@ export interface KernelFault {
   /** `7.1` */
   readonly before: string;
   /** What these kernels do: the predicate of a sentence. */
+  readonly means: string;
+  readonly action: string;
+}
+
+/** A warning of `doctor` about a migration. */
+export interface MissedFromIpvs {
+  /** The name of the check: `migration-pings`. */
+  readonly check: string;
+  readonly found: string;
   readonly means: string;
   readonly action: string;
 }
@@ -105,11 +120,15 @@ export interface FeatureWords {
   /** What `explain` notes about connections to a service port. */
   readonly note?: (port: ServicePort, of: NotedConnection) => string | undefined;
   /** What `check` warns of, for a valid Service. */
-  readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
+  readonly warnings?: (service: Service, of: CheckedService) => readonly FeatureWarning[];
   /** What the status page shows beside the name of a Service. */
   readonly badge?: (service: Service) => string | undefined;
-  /** What `explain` says of an element that a rule found, by the name of the map. */
-  readonly found?: Readonly<Record<string, string>>;
+  /** What `explain` says of an element that a rule found, by the name of the map; perhaps by its value. */
+  readonly found?: Readonly<Record<string, string | ((value: string) => string)>>;
+  /** What it says of a rule that translates the destination, by the name of the chain. */
+  readonly translations?: Readonly<Record<string, string>>;
+  /** Why a packet that no Service port is for has its outcome; undefined if the feature does not matter. */
+  readonly reason?: (packet: ExplainedPacket) => FeatureReason | undefined;
   /** What it says of a connection beyond the limit of an element, by the name of the set. */
   readonly beyond?: Readonly<Record<string, (most: number) => string>>;
   /** Why a chain refuses a connection, by its name. */
@@ -135,9 +154,44 @@ export interface NotedConnection extends NotedNode {
   readonly hasEffect: (kind: string) => boolean;
 }
 
-/** A warning of `check` about an annotation. */
+/** A Service in files, and the node that `check` makes rules for. */
+export interface CheckedService extends NotedNode {
+  /** The first family's; undefined if no family is programmed. */
+  readonly context: FamilyContext | undefined;
+  /** Its external and load-balancer addresses that are also addresses of Nodes: a clause, and the field. */
+  readonly addressesOfNodes: () => readonly { readonly text: string; readonly path: string }[];
+}
+
+/** A packet that no Service port is for, such as an echo request. */
+export interface ExplainedPacket {
+  /** The addresses. */
+  readonly from: string;
+  readonly to: string;
+  /** By nft's name. */
+  readonly protocol: string;
+  /** Whether it is answered. */
+  readonly isServed: boolean;
+  /** The context of its family; undefined if it is not programmed. */
+  readonly context: FamilyContext | undefined;
+  /** The Services that have its destination. */
+  readonly services: readonly Service[];
+  /** The outcomes of connections from outside to the ports that a Service serves there. */
+  readonly outcomesOf: (service: Service) => readonly FrontendOutcome[];
+}
+
+/** Why a packet has its outcome, and what to do about it. */
+export interface FeatureReason {
+  /** A stable word for scripts. */
+  readonly cause: string;
+  readonly message: string;
+  readonly action: string;
+}
+
+/** A warning of `check` about an annotation or a field. */
 export interface FeatureWarning {
-  readonly annotation: string;
+  readonly annotation?: string;
+  /** The field, if it is not about an annotation. */
+  readonly path?: string;
   /** One of `DIAGNOSTIC_CODES`. */
   readonly code: string;
   /** The predicate of a sentence. */

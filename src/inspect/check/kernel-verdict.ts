@@ -42,7 +42,7 @@ export async function askKernel(
       await probeFeatures(nft, fastPathFeatures());
     }
     for (const part of nodeContext[0]?.features ?? [])
-      if (part.needs && Object.values(state.families).some((family) => family.hasPart(part.name)))
+      if (part.needs && Object.values(state.families).some((family) => family.hasPart(part)))
         await probeFeatures(nft, partFeatures(part, part.needs));
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {

@@ -179,8 +179,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...addressWarnings(subject, service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
     ...portRangeWarnings(service, written, context),
-    ...pingWarnings(written, context),
-    ...featureWarnings(service, nodeContext),
+    ...featureWarnings(service, written, context),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
@@ -349,15 +348,6 @@ function portRangeWarnings(
   );
 }
 
-/** Returns warnings about addresses of Nodes at which each node answers pings in the place of that Node. */
-function pingWarnings(written: RawService, { nodeContext, nodes }: WarningContext): FieldDiagnostic[] {
-  if (!nodeContext[0]?.answerPing) return [];
-  const effect = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
-  return addressesOfNodes(written, nodes).map(({ text, path }) =>
-    fieldWarning("ping-on-node", path, `${text}: ${effect}`),
-  );
-}
-
 /** The external and load-balancer addresses of a Service that are also addresses of Nodes, as text. */
 function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): LocatedText[] {
   return [...externalIPsOf(written), ...ingressAddresses(written)].flatMap(({ text, path }) => {
@@ -368,11 +358,19 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
 }
 
 /** Returns the warnings of features. */
-function featureWarnings(service: Service, nodeContext: NodeContext): FieldDiagnostic[] {
-  const node = { hasFastPath: hasFastPath(nodeContext) };
-  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, node) ?? []);
-  return found.map(({ annotation, code, reason }) =>
-    fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
+function featureWarnings(
+  service: Service,
+  written: RawService,
+  { nodeContext, nodes }: WarningContext,
+): FieldDiagnostic[] {
+  const of = {
+    hasFastPath: hasFastPath(nodeContext),
+    context: nodeContext[0],
+    addressesOfNodes: () => addressesOfNodes(written, nodes),
+  };
+  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, of) ?? []);
+  return found.map(({ annotation = "", path, code, reason }) =>
+    fieldWarning(code as DiagnosticCode, path ?? joinPath("metadata.annotations", annotation), reason),
   );
 }
 

@@ -35,17 +35,16 @@ export type CheckName =
   | "migration-scheduler"
   | "migration-cluster-ips"
   | "migration-strict-arp"
-  | "migration-pings"
   | "migration-affinity"
   | "migration-port-ranges"
   | "migration-conflict";
 
-/** The name of a feature. */
+/** The name of a feature, or of a check of its own. */
 export type FeatureCheck = Branded<"FeatureCheck">;
 
 /** The result of a check. */
 export interface HostFinding {
-  /** The name of a feature if nft or the kernel lacks what it needs. */
+  /** The name of a feature if nft or the kernel lacks what it needs, or one that a feature gives. */
   readonly check: CheckName | FeatureCheck;
   readonly level: Level;
   /** The fact, at most one sentence, without a full stop. */

@@ -1,10 +1,11 @@
 import { alternatives, counted, listText } from "../../base/text.ts";
 import { sameScheduler } from "../../config/other-modes.ts";
+import { FEATURES } from "../../features/registry.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
 import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import { type HostFinding, judge, type Row } from "./finding.ts";
+import { type FeatureCheck, type HostFinding, judge, type Row } from "./finding.ts";
 import { type NodePortFacts, nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
 import { ARP_SETTINGS, settingName } from "./settings-check.ts";
@@ -30,7 +31,9 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   ].sort();
   const general = [
     ...judge(MODE_ROWS, modes),
-    ...(modes.includes("ipvs") ? [...schedulerChanges(facts), ...judge(IPVS_ROWS, facts)] : []),
+    ...(modes.includes("ipvs")
+      ? [...schedulerChanges(facts), ...judge(IPVS_ROWS, facts), ...missedFromIpvs(facts)]
+      : []),
     ...Object.keys(PROGRAMS).flatMap((table) => judge(FORWARD_ROWS, { table, facts })),
   ];
   if ("problem" in objects) return [...general, ...judge(UNKNOWN_ROWS, objects)];
@@ -163,15 +166,19 @@ const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
       "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
     action: "set them to 0 once kube-proxy is gone, unless other software needs them",
   },
-  {
-    check: "migration-pings",
-    level: "warning",
-    when: ({ objects }) => !("problem" in objects) && objects.nodeContext[0]?.answerPing === false,
-    found: "addresses of Services will no longer answer pings",
-    means: "with ipvs they do, whether or not a Service has endpoints",
-    action: "set --answer-ping (nftProxy.answerPing) if something pings them",
-  },
 ];
+
+/** Warnings about features that ipvs has, and this node does not. */
+function missedFromIpvs({ objects }: MigrationFacts): HostFinding[] {
+  const [context] = "problem" in objects ? [] : objects.nodeContext;
+  if (context === undefined) return [];
+  const enabled = new Set(context.features.map(({ name }) => name));
+  return FEATURES.flatMap(({ name, missedFromIpvs: missed }): HostFinding[] =>
+    missed === undefined || enabled.has(name)
+      ? []
+      : [{ ...missed, check: missed.check as FeatureCheck, level: "warning" }],
+  );
+}
 
 function arpSettings({ settings }: MigrationFacts): string[] {
   return ARP_SETTINGS.filter((path) => (settings.get(path) ?? 0) !== 0);

@@ -29,8 +29,6 @@ export type Cause =
   | "not-served"
   /** The port is in a range of a Service, but ranges are not served at this address. */
   | "port-ranges"
-  /** The node answers no echo requests for Services, or none of this family. */
-  | "no-pings"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
   /** The Service exceeds its budget and therefore has no rules. */

@@ -211,7 +211,7 @@ function featureNotes(
   return FEATURES.flatMap(({ name, ruleset, words }): Note[] => {
     const hasElements = rules.ofFeatures?.some(({ part }) => part === ruleset) ?? false;
     const message = words?.note?.(rules.port, { ...of, hasElements });
-    return message === undefined ? [] : [{ topic: ruleset?.budget.topic ?? name, message }];
+    return message === undefined ? [] : [{ topic: ruleset?.budget?.topic ?? name, message }];
   });
 }
 

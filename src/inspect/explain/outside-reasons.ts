@@ -11,6 +11,7 @@ import { contextOf } from "../../ruleset/node-context.ts";
 import { isEcho, isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
+import { featureReason } from "./feature-reason.ts";
 import {
   endpointsAt,
   nodePortAt,
@@ -19,7 +20,6 @@ import {
   servicesAt,
   servicesWithNodePort,
 } from "./match.ts";
-import { unansweredPing } from "./ping-reasons.ts";
 import type { Reason } from "./service-reasons.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -30,7 +30,8 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     missingFamily(connection, input) ??
     loadBalancer(connection, input) ??
     overBudget(connection, input) ??
-    unansweredPing(connection, input) ??
+    ownEcho(connection, input) ??
+    featureReason(connection, false, input) ??
     unservedRange(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
@@ -122,6 +123,16 @@ function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Re
     };
   }
   return undefined;
+}
+
+/** An echo request to an address of this node. */
+function ownEcho({ to, protocol }: Connection, { host }: ExplainInput): Reason | undefined {
+  if (!isEcho(protocol) || !isLocal(host, to)) return undefined;
+  return {
+    cause: "not-a-service",
+    message: `${to} is an address of this node, which answers pings without nft-proxy`,
+    action: "if it does not, check the host's firewall and its settings of ICMP",
+  };
 }
 
 /** The reason for a port that is in a Service's range. */

@@ -8,7 +8,6 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import { ANSWER_INSIDE, ANSWER_PING } from "../../ruleset/answer-ping.ts";
 import {
   CLUSTER_IPS_CHECK,
   EXTERNAL,
@@ -24,7 +23,6 @@ import {
   CLUSTER_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
-  PING_IPS,
   PORT_PROTOCOLS,
   portEquivalent,
   REFUSED,
@@ -200,9 +198,7 @@ function effectWords(
     case "hash":
       return `slot ${effect.value} of ${effect.choices}, by the hash of the client's address`;
     case "dnat":
-      return step.chain === ANSWER_PING
-        ? "this node answers with its own address, which becomes the Service's in the answer"
-        : "the destination becomes the endpoint";
+      return TRANSLATIONS[step.chain] ?? "the destination becomes the endpoint";
     case "masquerade":
       return "the source becomes this node's address";
     case "timeouts":
@@ -229,13 +225,16 @@ function effectWords(
 }
 
 /** Words of all features, by the names of their sets and chains. */
-function wordsOf<Kind extends "found" | "beyond" | "refusals">(kind: Kind): NonNullable<FeatureWords[Kind]> {
+function wordsOf<Kind extends "found" | "beyond" | "refusals" | "translations">(
+  kind: Kind,
+): NonNullable<FeatureWords[Kind]> {
   return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
 }
 
 const FOUND = wordsOf("found");
 const BEYOND = wordsOf("beyond");
 const REFUSALS = wordsOf("refusals");
+const TRANSLATIONS = wordsOf("translations");
 
 function resetWords({ chain }: RuleEffects): string {
   const reason = REFUSALS[chain];
@@ -288,26 +287,14 @@ function foundWords(
       return "the client already has an endpoint";
     case SOURCE_RANGE_LISTS:
       return "guarded by source ranges";
-    case PING_IPS:
-      return pingWords(value);
     case CLUSTER_IPS:
       return clusterIPWords(step);
     case HAIRPIN_CONNECTIONS:
       return "the endpoint is the client itself";
-    default:
-      return FOUND[set];
-  }
-}
-
-/** Describes the clients that get an answer to echo requests. */
-function pingWords(verdict: string): string {
-  switch (verdictTarget(verdict)) {
-    case ANSWER_PING:
-      return "an address of a Service with endpoints";
-    case ANSWER_INSIDE:
-      return "an address that, without an endpoint on this node, answers only pods and this node";
-    default:
-      return "an address that answers some clients, such as those in source ranges";
+    default: {
+      const words = FOUND[set];
+      return typeof words === "function" ? words(value) : words;
+    }
   }
 }
 

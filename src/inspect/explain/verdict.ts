@@ -5,13 +5,12 @@ import { CLUSTER_IPS_CHECK, SOURCE_RANGES_CHECK } from "../../ruleset/chain-name
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { portEquivalent } from "../../ruleset/sets.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
-import { isEcho } from "../../trace/packet.ts";
 import { type OwnResult, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
+import { featureReason } from "./feature-reason.ts";
 import type { Match } from "./match.ts";
 import { outsideReason } from "./outside-reasons.ts";
-import { answeredPing } from "./ping-reasons.ts";
 import {
   balancedReason,
   dependsOnClient,
@@ -47,8 +46,10 @@ function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): R
     return unknownReason(result, evidence);
   switch (result) {
     case "served":
-      if (isEcho(connection.protocol)) return answeredPing(connection, input);
-      return balancedReason(connection, match, endpoints, input.cache);
+      return (
+        (match === undefined ? featureReason(connection, true, input) : undefined) ??
+        balancedReason(connection, match, endpoints, input.cache)
+      );
     case "varies":
       return variesReason(evidence);
     case "not-handled":

@@ -1,4 +1,4 @@
-import type { Family } from "../../base/family.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
 import type { Expression, Statement } from "./json.ts";
 
 /** A field of the packet: `ip daddr`, `th dport`. */
@@ -99,4 +99,12 @@ export function dnatTo(family: Family, addr: Expression): Statement {
 /** Changes the destination's address and keeps its port. nft then lists no family (1.1.3 and 1.1.7). */
 export function dnatToAddress(addr: Expression): Statement {
   return { dnat: { addr } };
+}
+
+/** The protocols of echo requests, by nft's names. */
+export const ECHO_PROTOCOLS = { ip: "icmp", ip6: "icmpv6" } as const satisfies ByFamily<string>;
+
+/** Matches echo requests of a family, but not ICMP errors or neighbour discovery. */
+export function echoRequest(family: Family): Statement {
+  return matches(payload(ECHO_PROTOCOLS[family], "type"), "echo-request");
 }

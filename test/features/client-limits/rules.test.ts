@@ -4,6 +4,7 @@ import { chainName, rules } from "../../../src/features/client-limits/rules.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
+import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import { cacheOf, named, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
@@ -182,7 +183,7 @@ describe("a client in the evaluator", () => {
 test("chains of service ports are recognised by their names", () => {
   const rate = { amount: 20, per: "minute", burst: 40 } as const;
   for (const limits of [{ connections: 7 }, { rate }, { connections: 7, rate }])
-    expect(rules.isChainOfPort(chainName(limits))).toBe(true);
+    expect(rules.isChainOfPort?.(chainName(limits))).toBe(true);
   for (const name of [
     "client-limit",
     "client-limit-",
@@ -191,7 +192,7 @@ test("chains of service ports are recognised by their names", () => {
     "client-limit-7-day-8",
     "client-limit-refusal",
   ])
-    expect(rules.isChainOfPort(name)).toBe(false);
+    expect(rules.isChainOfPort?.(name)).toBe(false);
 });
 
 test("beyond the budget of different limits, newer Services are served without, unless they share one", () => {
@@ -203,7 +204,7 @@ test("beyond the budget of different limits, newer Services are served without, 
     limited({ connections: 4 }, "third/two", "10.96.0.15", 5),
   ];
   const slices = services.map(({ name }) => slice({ service: name, name, endpoints: ["10.244.1.1"] }));
-  const few = { ...rules, budget: { ...rules.budget, most: 2 } };
+  const few = { ...rules, budget: { ...(rules.budget as OwnBudget), most: 2 } };
   const renderer = renderAll({ services, slices }, testNodeContext({ features: [few] }));
   expect(elementsIn(renderer, "client-limits")).toHaveLength(3);
   expect(Object.fromEntries(renderer.state.budgets.without("client-limits"))).toEqual({

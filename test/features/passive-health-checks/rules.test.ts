@@ -4,6 +4,7 @@ import { rules } from "../../../src/features/passive-health-checks/rules.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
+import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
   cacheOf,
@@ -112,7 +113,7 @@ test("beyond the budget of watched endpoints the newest Service is served withou
   };
   const renderer = renderAll(
     objects,
-    testNodeContext({ features: [{ ...rules, budget: { ...rules.budget, most: 6 } }] }),
+    testNodeContext({ features: [{ ...rules, budget: { ...(rules.budget as OwnBudget), most: 6 } }] }),
   );
   expect(elementsOf(renderer, "endpoint-attempts")).toHaveLength(2);
   expect([...renderer.state.budgets.without("passive-health-checks").values()]).toEqual([

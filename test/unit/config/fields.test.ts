@@ -79,7 +79,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.portRanges", "all", { portRanges: "all" }],
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
-  ["nftProxy.answerPing", "true", { answerPing: true }],
+  ["nftProxy.answerPing", "true", { settings: { ...SETTINGS, answerPing: true } }],
   ["nftProxy.resetVanished", "true", { resetVanished: true }],
   ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
   ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],

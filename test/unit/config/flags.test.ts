@@ -25,7 +25,7 @@ const { conntrack: CONNTRACK, settings: SETTINGS } = DEFAULTS;
 const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["accept-empty-lists", "", { acceptEmptyLists: true }],
   ["affinity-map-size", "7", { affinityMapSize: 7 }],
-  ["answer-ping", "", { answerPing: true }],
+  ["answer-ping", "", { settings: { ...SETTINGS, answerPing: true } }],
   ["bind-address", "192.0.2.1", { bindAddress: "192.0.2.1" }],
   ["bind-address-hard-fail", "", { bindAddressHardFail: true }],
   ["cluster-cidr", "10.1.0.0/16,fd01::/32", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: ["fd01::/32"] } }],

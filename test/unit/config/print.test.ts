@@ -70,7 +70,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
   acceptEmptyLists: fc.boolean(),
-  answerPing: fc.boolean(),
   resetVanished: fc.boolean(),
   features: fc.constantFrom<EnabledFeatures>(
     {},
@@ -87,6 +86,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   settings: fc.record({
+    answerPing: fc.boolean(),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(
       fc.constant("off" as const),

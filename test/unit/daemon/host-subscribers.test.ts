@@ -1,20 +1,9 @@
 import { expect, test } from "vitest";
 import { staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import { loopbackNodePorts, silentPingLog } from "../../../src/daemon/host-subscribers.ts";
+import { loopbackNodePorts } from "../../../src/daemon/host-subscribers.ts";
 import type { LoopbackNodePort } from "../../../src/daemon/loopback/loopback-proxy.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import {
-  type ContextOptions,
-  cacheOf,
-  endpoint,
-  named,
-  port,
-  renderAll,
-  service,
-  slice,
-  testNodeContext,
-} from "../../support/build.ts";
-import { memoryLogger } from "../../support/memory-logger.ts";
+import { cacheOf, endpoint, named, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { syncReport } from "../../support/sync-report.ts";
 import { UdpNode } from "../../support/udp-node.ts";
 
@@ -70,24 +59,6 @@ test("the loopback proxy is only notified when a NodePort, its owner or its endp
   expect(endpoints("new", "10.244.2.3"), "it has lost the NodePort").toEqual([]);
   expect(after(() => cache.deleteService(named("old")))).toEqual([["30080 default/new"]]);
   expect(endpoints("new")).toEqual([[]]);
-});
-
-test("--answer-ping warns once if the node lacks an address of a family in which Services would answer", () => {
-  const context = { answerPing: true, nodeAddress: "" };
-  const { state } = renderAll(
-    { services: [service()], slices: [slice({ endpoints: ["10.244.2.1"] })] },
-    testNodeContext(context),
-  );
-  const logger = memoryLogger();
-  const log = silentPingLog(() => state, logger);
-  const synced = (given: ContextOptions) => log.synced(syncReport({ nodeContext: testNodeContext(given) }));
-  for (const given of [context, context, { answerPing: true }, context]) synced(given);
-  const message = "--answer-ping: no address of this node to answer pings with";
-  const lines = logger.lines.map((line) => [line.level, line.message, line.fields.families]);
-  expect(lines).toEqual([
-    ["warn", message, "IPv4"],
-    ["warn", message, "IPv4"],
-  ]);
 });
 
 function nodePortService(name: string, createdAt: number, number: number) {

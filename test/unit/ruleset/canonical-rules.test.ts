@@ -16,7 +16,7 @@ const NODE_CONTEXTS: readonly (readonly [string, ContextOptions])[] = [
   ["where little is known", { localTraffic: { kind: "unknown" }, serviceCIDRs: [] }],
   ["where pods are told by their interface", { localTraffic: { kind: "interface", pattern: "veth*" } }],
   ["where all is masqueraded", { masqueradeAll: true, nodePorts: { kind: "all" } }],
-  ["where pings are answered", { answerPing: true }],
+  ["where pings are answered", { settings: { answerPing: true } }],
 ];
 
 const guarded = service({

@@ -4,6 +4,7 @@ import { rules } from "../../../src/features/passive-health-checks/rules.ts";
 import type { Service } from "../../../src/model/service.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
+import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { LISTS, RANGES } from "../../../src/ruleset/sets.ts";
 import {
@@ -132,7 +133,7 @@ test.each([
   ["session affinity", { maxStickyPorts: 1 }, { affinitySeconds: 60 }],
   [
     "passive health checks",
-    { features: [{ ...rules, budget: { ...rules.budget, most: 1 } }] },
+    { features: [{ ...rules, budget: { ...(rules.budget as OwnBudget), most: 1 } }] },
     { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK },
   ],
   [

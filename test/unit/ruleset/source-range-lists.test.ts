@@ -9,6 +9,8 @@ import {
   sourceRangeKey,
 } from "../../../src/ruleset/source-ranges.ts";
 
+import { familyContext } from "../../support/build.ts";
+
 /** Maximum number of stale elements that are deleted at a time. */
 const PORTION = 4000;
 
@@ -34,7 +36,7 @@ const elementsOf = (number: number, { prefixes }: SourceRanges) =>
 const all = (...lists: readonly (readonly [number, SourceRanges])[]) =>
   new Set(lists.flatMap(([number, one]) => elementsOf(number, one)));
 
-const SPECS = sourceRangesSpecs({ family: "ip", answerPing: false });
+const SPECS = sourceRangesSpecs(familyContext("ip"));
 
 /** Lists of source ranges that frontends use, in a table that has nothing else. */
 function create(...used: readonly SourceRanges[]) {

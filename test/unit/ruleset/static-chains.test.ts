@@ -261,7 +261,11 @@ test("a family has 13 sets and maps, whatever its Services are, one of them for 
 });
 
 test("no rule has a set of protocols of its own: each would be another set of the table", () => {
-  const context = familyContext("ip", { resetVanished: true, answerPing: true, fastPathAfter: 20 });
+  const context = familyContext("ip", {
+    resetVanished: true,
+    settings: { answerPing: true },
+    fastPathAfter: 20,
+  });
   const text = JSON.stringify(staticChains(context, new Set(PARTS)));
   expect(text).toContain('"left":{"meta":{"key":"l4proto"}},"right":"@port-protocols"');
   expect(text).not.toMatch(/"sctp"/);
@@ -269,17 +273,19 @@ test("no rule has a set of protocols of its own: each would be another set of th
 
 interface Part {
   readonly specs: (context: FamilyContext) => readonly SetSpec[];
-  readonly chains: readonly string[];
+  readonly chains: (context: FamilyContext) => readonly string[];
 }
 
 /** The parts of the table, and those of features. */
 const ALL_PARTS: Readonly<Record<string, Part>> = {
   ...TABLE_PARTS,
   ...Object.fromEntries(
-    familyContext("ip").features.map(({ name, specs, chains }) => [
-      name,
-      { specs, chains: chains(familyContext("ip")).map((chain) => chain.name) },
-    ]),
+    familyContext("ip")
+      .features.filter(({ isAlways }) => !isAlways)
+      .map(({ name, specs, chains }) => [
+        name,
+        { specs, chains: (context: FamilyContext) => chains(context).map((chain) => chain.name) },
+      ]),
   ),
 };
 const PARTS = Object.keys(ALL_PARTS);
@@ -290,13 +296,13 @@ describe("the parts that a table has only while Services need them", () => {
     { length: 1 << PARTS.length },
     (_, bits) => new Set(PARTS.filter((_part, index) => bits & (1 << index))),
   );
-  const context = familyContext("ip", { answerPing: true });
+  const context = familyContext("ip", { settings: { answerPing: true } });
   const namesOf = (parts: ReadonlySet<string>) => staticChains(context, parts).map(({ name }) => name);
 
   test.each(PARTS)(
     "%s: all chains that it adds are those that are deleted with it, in any combination",
     (part) => {
-      const chains = ALL_PARTS[part]?.chains ?? [];
+      const chains = ALL_PARTS[part]?.chains(context) ?? [];
       const others = combinations.filter((parts) => !parts.has(part));
       for (const parts of others) {
         const without = namesOf(parts);
@@ -307,7 +313,7 @@ describe("the parts that a table has only while Services need them", () => {
 
       /** Whether another part, which stays, has the chain, too. */
       function isOfOther(name: string, parts: ReadonlySet<string>): boolean {
-        return [...parts].some((other) => ALL_PARTS[other]?.chains.includes(name));
+        return [...parts].some((other) => ALL_PARTS[other]?.chains(context).includes(name));
       }
     },
   );
@@ -333,7 +339,7 @@ describe("the parts that a table has only while Services need them", () => {
   test("for source ranges are a set of all lists without intervals, and a map from frontends to their numbers", () => {
     const describeSets = (answerPing: boolean) =>
       TABLE_PARTS.sourceRanges
-        .specs({ ...context, answerPing })
+        .specs(familyContext("ip", { settings: { answerPing } }))
         .map(({ name, key, value, interval }) => [name, key.join(" . "), value, interval]);
     const always = [
       ["source-ranges", "ipv4_addr . classid . integer", undefined, undefined],

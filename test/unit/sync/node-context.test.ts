@@ -11,7 +11,7 @@ import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts"
 import type { SupportedOptions } from "../../../src/sync/supported-options.ts";
 import { HERE, node, serviceCIDR } from "../../support/build.ts";
 
-const PARTS = FEATURES.flatMap(({ ruleset }) => ruleset ?? []);
+const PARTS = FEATURES.flatMap(({ ruleset, annotations }) => (annotations ? (ruleset ?? []) : []));
 
 const host: HostView = {
   families: ["ip", "ip6"],
@@ -47,7 +47,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       affinityMapSize: 7,
       maxAffinityTimeoutMs: 1999,
       refusalLogSize: 8,
-      answerPing: true,
       resetVanished: true,
       fastPath: true,
       fastPathAfter: 9,
@@ -73,7 +72,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     affinityMapSize: 7,
     maxAffinitySeconds: 1,
     refusalLogSize: 8,
-    answerPing: true,
     resetVanished: true,
     fastPathAfter: 9,
     counters: "services",

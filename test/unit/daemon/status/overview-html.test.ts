@@ -5,15 +5,7 @@ import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { fullSyncText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import {
-  type ContextOptions,
-  cacheOf,
-  named,
-  renderAll,
-  service,
-  slice,
-  testNodeContext,
-} from "../../../support/build.ts";
+import { cacheOf, named, service, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
 
 /** The page's text, without markup. */
@@ -212,27 +204,5 @@ describe("the table Limits", () => {
     expect(shown).not.toContain("Recorded refusals");
     expect(shown).not.toContain("Connections that the kernel tracks");
     expect(text({ dryRun: true })).not.toContain("Clients with session affinity");
-  });
-});
-
-describe("the card Answered pings", () => {
-  const card = (options: ContextOptions) => {
-    const nodeContext = testNodeContext(options);
-    const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.1"] })] };
-    const status = daemonStatus(objects, { nodeContext, state: renderAll(objects, nodeContext).state });
-    return statusPage(status, new URLSearchParams()).body;
-  };
-
-  test("counts the addresses that answer, and is absent without the option", () => {
-    expect(card({ answerPing: true })).toContain(
-      '<div class="card good"><h2>Answered pings</h2><p class="value">1</p><p>addresses of Services answer</p>',
-    );
-    expect(card({})).not.toContain("Answered pings");
-  });
-
-  test("names the family in which the node has no address to answer with", () => {
-    expect(card({ answerPing: true, nodeAddress: "" })).toContain(
-      '<div class="card bad"><h2>Answered pings</h2><p class="value">0</p><p>addresses of Services answer</p><p>this node has no IPv4 address to answer with</p>',
-    );
   });
 });

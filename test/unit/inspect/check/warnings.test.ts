@@ -318,7 +318,7 @@ test("check does not warn of a Node's addresses without port ranges", async () =
 test("check warns of a Node's addresses with --answer-ping: pings no longer reach that Node", async () => {
   const text = RANGED.replace(/, annotations: .*?\}/, "");
   const effect = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
-  expect(await warningsOf(text, { answerPing: true })).toEqual([
+  expect(await warningsOf(text, { settings: { answerPing: true } })).toEqual([
     `13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: ${effect}`,
     `14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: ${effect}`,
   ]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CheckName, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
+import type { FeatureCheck, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
 import {
   judgeMigration,
   type MigratingServices,
@@ -46,7 +46,7 @@ function judge({
 }
 
 /** Returns the level and text of a check's only diagnostic. */
-function only(diagnostics: readonly HostFinding[], check: CheckName): string {
+function only(diagnostics: readonly HostFinding[], check: HostFinding["check"]): string {
   const found = diagnostics.filter((diagnostic) => diagnostic.check === check);
   expect(found).toHaveLength(1);
   return `${found[0]?.level}: ${found[0]?.found}`;
@@ -112,8 +112,10 @@ test("after ipvs mode, each scheduler is named with its counterpart, and strictA
     "ok: net.ipv4.conf.all.arp_ignore is 1 and net.ipv4.conf.all.arp_announce is 2",
   );
   expect(only(found, "migration-nodeport-addresses")).toMatch(/will not answer on 198\.51\.100\.1$/);
-  expect(only(found, "migration-pings")).toBe("warning: addresses of Services will no longer answer pings");
-  const objects = { ...SERVICES, nodeContext: [familyContext("ip", { answerPing: true })] };
+  expect(only(found, "migration-pings" as FeatureCheck)).toBe(
+    "warning: addresses of Services will no longer answer pings",
+  );
+  const objects = { ...SERVICES, nodeContext: [familyContext("ip", { settings: { answerPing: true } })] };
   expect(checksOf(judge({ traces: IPVS, objects }))).not.toContain("migration-pings");
 });
 

@@ -42,7 +42,10 @@ test("the schema of the output contains every check", () => {
   const text = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
   const union = /type CheckName =([^;]*);/.exec(text("src/inspect/doctor/finding.ts"))?.[1] ?? "";
   const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
-  const ofFeatures = FEATURES.flatMap(({ name, ruleset }) => (ruleset?.needs === undefined ? [] : [name]));
+  const ofFeatures = FEATURES.flatMap(({ name, ruleset, missedFromIpvs }) => [
+    ...(ruleset?.needs === undefined ? [] : [name]),
+    ...(missedFromIpvs === undefined ? [] : [missedFromIpvs.check]),
+  ]);
   const names = [...union.matchAll(/"(.*?)"/g)].map(([, name]) => name);
   expect(properties.check.enum.toSorted()).toEqual([...names, ...ofFeatures].sort());
 });

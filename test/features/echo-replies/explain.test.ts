@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { explain } from "../../../../src/inspect/explain/explain.ts";
-import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
-import { connectionOf, type Question } from "../../../../src/inspect/explain/packet.ts";
-import { familyOf } from "../../../../src/model/ip.ts";
-import { ECHO_PROTOCOLS } from "../../../../src/ruleset/answer-ping.ts";
+import { explain } from "../../../src/inspect/explain/explain.ts";
+import { type ExplainInput, hostOf } from "../../../src/inspect/explain/explain-input.ts";
+import { connectionOf, type Question } from "../../../src/inspect/explain/packet.ts";
+import { familyOf } from "../../../src/model/ip.ts";
+import { ECHO_PROTOCOLS } from "../../../src/nft/ast/expression.ts";
 import {
   type ContextOptions,
   cacheOf,
@@ -11,8 +11,8 @@ import {
   service,
   slice,
   testNodeContext,
-} from "../../../support/build.ts";
-import { schemaErrors } from "../../../support/output-schema.ts";
+} from "../../support/build.ts";
+import { schemaErrors } from "../../support/output-schema.ts";
 
 const OBJECTS = {
   services: [
@@ -41,7 +41,7 @@ const OBJECTS = {
 };
 
 function explained(to: string, context: ContextOptions = {}, from: Partial<Question> = {}) {
-  const nodeContext = testNodeContext({ answerPing: true, ...context });
+  const nodeContext = testNodeContext({ settings: { answerPing: true }, ...context });
   const input: ExplainInput = {
     cache: cacheOf(OBJECTS),
     nodeContext,
@@ -103,7 +103,7 @@ test.each<[string, Parameters<typeof verdictOf>, string]>([
   ],
   [
     "without the option, the cause is the option",
-    ["10.96.0.7", { answerPing: false }],
+    ["10.96.0.7", { settings: { answerPing: false } }],
     "refused, no-pings: 10.96.0.7 belongs to Service shop/cart, but this node does not answer pings to Services (--answer-ping is off)",
   ],
   [

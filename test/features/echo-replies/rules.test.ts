@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
-import { silentFamilies } from "../../../src/ruleset/answer-ping.ts";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
@@ -19,7 +18,7 @@ import {
   testNodeContext,
 } from "../../support/build.ts";
 
-const ON = testNodeContext({ answerPing: true });
+const ON = testNodeContext({ settings: { answerPing: true } });
 const SHARED = "203.0.113.20";
 const WITH_RANGES: ServiceOptions = {
   name: "guarded",
@@ -78,7 +77,7 @@ describe("the rules that answer pings", () => {
       return [...(state.ruleset.ip?.chains.keys() ?? []), ...(state.ruleset.ip?.sets.keys() ?? [])];
     };
     const without = parts({});
-    expect(parts({ answerPing: true }).filter((name) => !without.includes(name))).toEqual([
+    expect(parts({ settings: { answerPing: true } }).filter((name) => !without.includes(name))).toEqual([
       "answer-ping",
       "answer-ping-inside",
       "ping-ips",
@@ -103,11 +102,9 @@ describe("the rules that answer pings", () => {
   });
 
   test("answer nothing in a family of which the node has no address", () => {
-    const context = testNodeContext({ answerPing: true, nodeAddress: "" });
+    const context = testNodeContext({ settings: { answerPing: true }, nodeAddress: "" });
     const { state } = renderAll({ services: [service()], slices: [sliceOf("web")] }, context);
     expect(state.ruleset.ip?.chains.get("answer-ping")?.rules).toEqual([]);
-    expect(silentFamilies(context, state.ruleset)).toEqual(["ip"]);
-    expect(silentFamilies(ON, state.ruleset)).toEqual([]);
   });
 
   test("count as elements of the Service, one for each address and two more for one with source ranges", () => {

@@ -1,0 +1,62 @@
+import { boolean, own } from "../../base/option.ts";
+import { verdictTarget } from "../../nft/elements.ts";
+import type { Feature } from "../seam/feature.ts";
+import { ANSWER_INSIDE, ANSWER_PING, PING_IPS } from "./answers.ts";
+import { daemonPart } from "./daemon-part.ts";
+import { reasonOf } from "./reasons.ts";
+import { answersPing, FEATURE, rules } from "./rules.ts";
+
+/** The values of the feature's options. */
+interface EchoRepliesSettings {
+  readonly answerPing?: boolean;
+}
+
+export const echoReplies: Feature = {
+  name: FEATURE,
+  isEnabled: (settings) => (settings as EchoRepliesSettings).answerPing === true,
+  options: {
+    answerPing: boolean({
+      path: "nftProxy.answerPing",
+      preset: false,
+      flag: own(
+        "answer-ping",
+        "Answer pings (ICMP and ICMPv6 echo requests) to cluster IPs, external IPs and load-balancer IPs of Services that have endpoints",
+      ),
+      reload: "restart",
+    }),
+  },
+  ruleset: rules,
+  daemon: daemonPart,
+  missedFromIpvs: {
+    check: "migration-pings",
+    found: "addresses of Services will no longer answer pings",
+    means: "with ipvs they do, whether or not a Service has endpoints",
+    action: "set --answer-ping (nftProxy.answerPing) if something pings them",
+  },
+  words: {
+    found: { [PING_IPS]: foundWords },
+    translations: {
+      [ANSWER_PING]: "this node answers with its own address, which becomes the Service's in the answer",
+    },
+    reason: reasonOf,
+    warnings: (_, { context, addressesOfNodes }) => {
+      if (context === undefined || !answersPing(context)) return [];
+      const effect = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
+      return addressesOfNodes().map(({ text, path }) => ({
+        ...{ path, code: "ping-on-node", reason: `${text}: ${effect}` },
+      }));
+    },
+  },
+};
+
+/** Describes the clients that get an answer to echo requests. */
+function foundWords(verdict: string): string {
+  switch (verdictTarget(verdict)) {
+    case ANSWER_PING:
+      return "an address of a Service with endpoints";
+    case ANSWER_INSIDE:
+      return "an address that, without an endpoint on this node, answers only pods and this node";
+    default:
+      return "an address that answers some clients, such as those in source ranges";
+  }
+}
