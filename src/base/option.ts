@@ -195,6 +195,9 @@ export function choice<Word extends string>(row: Row & { readonly words: readonl
   });
 }
 
+/** Maximum of unsigned numbers in the kernel. */
+export const MOST_32_BITS = 2 ** 32 - 1;
+
 /** An integer within bounds; 0 is a value. */
 export function integer(
   row: Row & { readonly between: readonly [least: number, most: number] },

@@ -7,6 +7,7 @@ import {
   duration,
   type Field,
   integer,
+  MOST_32_BITS,
   type Option,
   optionOf,
   overriding,
@@ -20,7 +21,6 @@ import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selectio
 import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
-import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import {
   type NodePortSelection,
@@ -32,7 +32,6 @@ import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } f
 import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.ts";
 
 const MOST_31_BITS = 2 ** 31 - 1;
-const MOST_32_BITS = 2 ** 32 - 1;
 /**
  * Maximum of the element budgets: a Service port with a list has at least three elements, and each family has
  * 4,194,303 ids of lists.
@@ -307,17 +306,6 @@ export const OPTIONS = {
       print: featureItems,
     },
   ),
-  /** The addresses at which port ranges are served. */
-  portRanges: choice({
-    path: "nftProxy.portRanges",
-    words: PORT_RANGE_ADDRESSES,
-    preset: "virtual",
-    flag: own(
-      "port-ranges",
-      "Addresses at which port ranges are served: virtual (all but this node's own), or all",
-    ),
-    reload: "now",
-  }),
   acceptEmptyLists: boolean({
     path: "nftProxy.acceptEmptyLists",
     preset: false,
@@ -418,26 +406,6 @@ export const OPTIONS = {
       "Maximum number of external and load balancer addresses of one Service; beyond it, the Service gets no rules",
     ),
     reload: "restart",
-  }),
-  maxServicePortRanges: integer({
-    path: "nftProxy.maxServicePortRanges",
-    between: [1, MOST_32_BITS],
-    preset: SERVICE_BUDGET.maxServicePortRanges,
-    flag: own(
-      "max-service-port-ranges",
-      "Maximum number of port ranges of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
-    ),
-    reload: "now",
-  }),
-  maxPortRanges: integer({
-    path: "nftProxy.maxPortRanges",
-    between: [1, MOST_32_BITS],
-    preset: SHARED_BUDGET.maxPortRanges,
-    flag: own(
-      "max-port-ranges",
-      "Maximum number of port ranges of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
-    ),
-    reload: "now",
   }),
   resetVanished: boolean({
     path: "nftProxy.resetVanished",

@@ -154,8 +154,8 @@ export class StaleFlowCleaner {
   async #deleteStale(removed: ReadonlySet<string>): Promise<ByFamily<number>> {
     const { table, frontends, nodePortHosts, localAddresses, logger } = this.#parts;
     const serving = await nodePortHosts();
-    const withoutRanges = new Set(frontends.hasVirtualRanges ? await localAddresses() : []);
-    const hosts = { serving, withoutRanges, former: this.#formerHosts };
+    const withoutIntervals = new Set(frontends.hasVirtualIntervals ? await localAddresses() : []);
+    const hosts = { serving, withoutIntervals, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
     const judgement = { removed, hosts };
     const ids = new Set<number>();

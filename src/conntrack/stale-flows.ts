@@ -8,16 +8,13 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import {
-  MOST_RANGES_OF_ADDRESS,
-  type PortRange,
-  type PortRangeAddresses,
-  type Service,
-} from "../model/service.ts";
+import type { Service } from "../model/service.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
-import { frontendKey, nodePortKey, parseFrontendKey, rangeKey } from "../ruleset/keys.ts";
+import type { FamilyState } from "../ruleset/family-state.ts";
+import type { PortInterval } from "../ruleset/interval-frontends.ts";
+import { frontendKey, intervalKey, nodePortKey, parseFrontendKey } from "../ruleset/keys.ts";
+import type { IntervalFrontends } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { kindOf, RANGES } from "../ruleset/sets.ts";
 
 /** Whether an endpoint of a Service has terminated for longer than the Service allows. */
 type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
@@ -27,7 +24,6 @@ export interface UdpFrontendsParts {
   readonly cache: ObjectCache;
   /** Returns the desired state, never older than the rules in the kernel. */
   readonly state: () => Pick<RulesetState, "families">;
-  readonly portRanges: () => PortRangeAddresses;
   /** Returns a function that finds endpoints that have terminated for too long. */
   readonly drained: () => IsDrained;
 }
@@ -36,8 +32,8 @@ export interface UdpFrontendsParts {
 export interface NodeAddresses {
   /** Addresses that serve NodePorts. */
   readonly serving: ReadonlySet<string>;
-  /** Addresses that do not serve port ranges. Flows to ranges there are the host's own. */
-  readonly withoutRanges: ReadonlySet<string>;
+  /** Addresses that do not serve intervals. Flows to intervals there are the host's own. */
+  readonly withoutIntervals: ReadonlySet<string>;
   /** Addresses that served NodePorts before. */
   readonly former: ReadonlySet<string>;
 }
@@ -54,6 +50,9 @@ const MOST_REMOVED = 100_000;
  */
 const MOST_VERDICTS = 10_000;
 
+/** Maximum number of removed intervals of one address: each flow to the address is compared with them. */
+const MOST_INTERVALS = 2000;
+
 type Translation = Pick<Flow, "destination" | "replySource">;
 
 /**
@@ -63,9 +62,9 @@ type Translation = Pick<Flow, "destination" | "replySource">;
  */
 export class UdpFrontends {
   readonly #parts: UdpFrontendsParts;
-  /** The Services with UDP ports, and those of them with port ranges. */
+  /** The Services with UDP ports, and those of them with intervals of ports. */
   readonly #services = new Map<ServiceName, Service>();
-  readonly #ranged = new Set<ServiceName>();
+  readonly #withIntervals = new Set<ServiceName>();
   /** The keys of removed frontends, as in rules. */
   #removed = new Set<string>();
 
@@ -78,9 +77,9 @@ export class UdpFrontends {
     return this.#services.size === 0 && this.#removed.size === 0;
   }
 
-  /** Whether any frontends are port ranges that are not served at addresses of this node. */
-  get hasVirtualRanges(): boolean {
-    return this.#ranged.size > 0 && this.#parts.portRanges() === "virtual";
+  /** Whether any frontends are intervals that are not served at addresses of this node. */
+  get hasVirtualIntervals(): boolean {
+    return this.#withIntervals.size > 0 && this.#families().some((family) => family.areIntervalsVirtual);
   }
 
   /** Reads these Services after a sync. Returns true if one of them has or had a UDP port. */
@@ -98,13 +97,21 @@ export class UdpFrontends {
   }
 
   #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
-    const wanted = new Set(after && keysOf(after));
-    if (before !== undefined) this.#remember([...keysOf(before)].filter((key) => !wanted.has(key)));
+    const further = this.#families()[0]?.intervals;
+    const wanted = new Set(after && keysOf(after, further));
+    if (before !== undefined) this.#remember([...keysOf(before, further)].filter((key) => !wanted.has(key)));
     if (after === undefined) this.#services.delete(name);
     else this.#services.set(name, after);
-    if (after?.ports.some(({ protocol, ranges }) => protocol === "udp" && ranges !== undefined))
-      this.#ranged.add(name);
-    else this.#ranged.delete(name);
+    const hasIntervals = (service: Service) =>
+      service.ports.some(
+        (spec) => spec.protocol === "udp" && further?.intervalsOf({ service, spec }) !== undefined,
+      );
+    if (after !== undefined && hasIntervals(after)) this.#withIntervals.add(name);
+    else this.#withIntervals.delete(name);
+  }
+
+  #families(): readonly FamilyState[] {
+    return Object.values(this.#parts.state().families);
   }
 
   /** Returns the keys of removed frontends, and forgets them. */
@@ -144,7 +151,7 @@ export class UdpFrontends {
    */
   judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {
     const isDrained = this.#parts.drained();
-    const removedRanges = rangesIn(removed);
+    const removedIntervals = intervalsIn(removed);
     const bySlice = new Map<EndpointSlice, ReadonlyMap<string, readonly SliceEndpoint[]>>();
     const endpointsAt = (address: string, port: ServicePort) => {
       const slices = this.#slicesOf(port).flatMap((slice) => {
@@ -168,11 +175,11 @@ export class UdpFrontends {
         replySource.address !== destination.address || replySource.port !== destination.port;
       const frontend = this.#frontendAt(destination, hosts);
       // Without endpoints, an untranslated flow is kept: its address may now belong to a host.
-      if (frontend === undefined) return isTranslated && isIn(destination, hosts, removed, removedRanges);
+      if (frontend === undefined) return isTranslated && isIn(destination, hosts, removed, removedIntervals);
       if (!frontend.isServed) return isTranslated;
-      const { port, isRange } = frontend;
+      const { port, isInterval } = frontend;
       const isAnswered = endpointsAt(replySource.address, port).some(
-        (endpoint) => replySource.port === (isRange ? destination.port : endpoint.port),
+        (endpoint) => replySource.port === (isInterval ? destination.port : endpoint.port),
       );
       return !isAnswered && (isTranslated || hasServing(port));
     };
@@ -203,10 +210,13 @@ export class UdpFrontends {
     const family = this.#parts.state().families[familyOf(address)];
     const frontend = family?.frontendAt(address, "udp", port, hasOrHadNodePorts(address, hosts));
     if (frontend === undefined) return undefined;
-    const isRange = kindOf(frontend.key) === RANGES;
-    const isNodePort = parseFrontendKey(frontend.key).address === undefined;
-    const isServed = isRange ? !hosts.withoutRanges.has(address) : !isNodePort || hosts.serving.has(address);
-    return { port: frontend.port, isRange, isServed };
+    const { address: fixed, lastPort } = parseFrontendKey(frontend.key);
+    const isInterval = lastPort !== undefined;
+    const isNodePort = fixed === undefined;
+    const isServed = isInterval
+      ? !hosts.withoutIntervals.has(address)
+      : !isNodePort || hosts.serving.has(address);
+    return { port: frontend.port, isInterval, isServed };
   }
 }
 
@@ -215,40 +225,40 @@ function hasOrHadNodePorts(address: string, { serving, former }: NodeAddresses):
 }
 
 /** The keys of the UDP frontends that a Service wants. */
-function* keysOf(service: Service): Generator<string> {
+function* keysOf(service: Service, further: IntervalFrontends | undefined): Generator<string> {
   for (const { family, spec } of servicePortsOf(service)) {
     if (spec.protocol !== "udp") continue;
     const { clusterIPs, externalIPs, loadBalancerIPs } = service;
     for (const address of [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]]) {
       const key = frontendKey(address, spec.protocol, spec.port);
       yield key;
-      for (const range of spec.ranges ?? []) yield rangeKey(key, range);
+      for (const interval of further?.intervalsOf({ service, spec }) ?? []) yield intervalKey(key, interval);
     }
     if (spec.nodePort !== 0) yield nodePortKey(family, spec.protocol, spec.nodePort);
   }
 }
 
-/** The ranges among the keys of frontends, by address. */
-function rangesIn(keys: Iterable<string>): ReadonlyMap<string, readonly PortRange[]> {
-  const found = new Map<string, PortRange[]>();
+/** The intervals among the keys of frontends, by address. */
+function intervalsIn(keys: Iterable<string>): ReadonlyMap<string, readonly PortInterval[]> {
+  const found = new Map<string, PortInterval[]>();
   for (const key of keys) {
     const { address = "", port: first, lastPort: last } = parseFrontendKey(key);
-    if (last !== undefined && (found.get(address)?.length ?? 0) < MOST_RANGES_OF_ADDRESS)
+    if (last !== undefined && (found.get(address)?.length ?? 0) < MOST_INTERVALS)
       addToGroup(found, address, { first, last });
   }
   return found;
 }
 
-/** Whether frontends, given by their keys and ranges, contain a destination. */
+/** Whether frontends, given by their keys and intervals, contain a destination. */
 function isIn(
   { address, port }: FlowEnd,
   hosts: NodeAddresses,
   keys: ReadonlySet<string>,
-  ranges: ReadonlyMap<string, readonly PortRange[]>,
+  intervals: ReadonlyMap<string, readonly PortInterval[]>,
 ): boolean {
   if (keys.has(frontendKey(address, "udp", port))) return true;
   if (hasOrHadNodePorts(address, hosts) && keys.has(nodePortKey(familyOf(address), "udp", port))) return true;
-  return ranges.get(address)?.some(({ first, last }) => first <= port && port <= last) === true;
+  return intervals.get(address)?.some(({ first, last }) => first <= port && port <= last) === true;
 }
 
 /**

@@ -122,6 +122,7 @@ function runningFeatures(
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),
     requestSync: () => loop.request(),
+    localAddresses: system.localAddresses,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };
   return FEATURES.flatMap(({ daemon }) => {

@@ -17,7 +17,7 @@ import { createReports, daemonState, daemonStatus, type Reports, stateSnapshot }
 import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
-import { annotationEvents, syncEvents, unservedRangeEvents } from "./events/sync-events.ts";
+import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes, type SyncProgress } from "./health/health-routes.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
@@ -159,7 +159,7 @@ function reporters(
   metrics: SyncSubscriber,
   events: EventRecorder,
 ): readonly SyncSubscriber[] {
-  const { clock, localAddresses } = system;
+  const { clock } = system;
   return [
     timeline,
     health,
@@ -168,7 +168,6 @@ function reporters(
     new ServiceChangeLog(cache, clock, logger),
     syncEvents(cache, events),
     annotationEvents(cache, events),
-    unservedRangeEvents(cache, events, localAddresses),
     history,
   ];
 }

@@ -124,7 +124,7 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, nodeContext, vanished } = proxier;
+  const { cache, reconciler, vanished } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -138,8 +138,6 @@ export function hostServices(
   const frontends = new UdpFrontends({
     cache,
     state,
-    // The option is the same for both families.
-    portRanges: () => nodeContext.current()[0]?.portRanges ?? "virtual",
     drained: () => draining.drainedBy(state()),
   });
   const cleaner = staleFlowCleaner(frontends, proxier, metrics, system, logger);

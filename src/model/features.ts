@@ -1,6 +1,3 @@
-/** The annotation of a Service that gives its ports ranges: `rtp=10000-10999,sip=5070-5079`. */
-export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
-
 /** The namespaces whose annotations drive a feature, by name: all, or some, sorted. Absent ones are off. */
 export type EnabledFeatures = Readonly<Partial<Record<string, "all" | readonly string[]>>>;
 

@@ -9,22 +9,18 @@ export interface ServiceBudget {
   readonly maxServiceSourceRanges: number;
   /** Entries of `spec.externalIPs` and of `status.loadBalancer.ingress`. */
   readonly maxServiceAddresses: number;
-  /** Port ranges of the annotation, times the addresses that have them. */
-  readonly maxServicePortRanges: number;
 }
 
 /**
  * The defaults. 150,000 elements are enough for two ports with slot tables of the largest size, or 5,000
  * endpoints at 30 ports. nft takes 2 to 4 s for them, in transactions that take 24 MB each. 20,000 source
  * ranges are read in 100 ms, and are more than the prefixes of most countries. 2,000 addresses are more than
- * any known load balancer gives to a Service. The kernel copies all ranges of a family for each change of
- * one: 2,000 take 30 ms (6.18).
+ * any known load balancer gives to a Service.
  */
 export const SERVICE_BUDGET: ServiceBudget = {
   maxServiceElements: 150_000,
   maxServiceSourceRanges: 20_000,
   maxServiceAddresses: 2_000,
-  maxServicePortRanges: 2_000,
 };
 
 /** The shared budgets of all Services, by the names of the options. The newest Services lose first. */
@@ -33,8 +29,6 @@ export interface SharedBudget {
   readonly maxElements: number;
   /** The same for the Services of one namespace. */
   readonly maxNamespaceElements: number;
-  /** Port ranges at addresses, of one family; half of it is for the Services of one namespace. */
-  readonly maxPortRanges: number;
 }
 
 /**
@@ -43,35 +37,37 @@ export interface SharedBudget {
  * as slot tables, 130 MB as endpoints of long lists, 220 MB as addresses, 340 MB as addresses without
  * endpoints, and at most 440 MB, as ports of one endpoint. The peak of all processes together is 415 MB with
  * 890,000 elements of slot tables, and 1,265 MB with 1,000,000 of ports of one endpoint, half of it for nft
- * to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all port ranges of a family for each
- * change of one: 20,000 take 0.3 s (6.18).
+ * to list them; the DaemonSet's limit is 1,342 MB.
  */
 export const SHARED_BUDGET: SharedBudget = {
   maxElements: 1_000_000,
   maxNamespaceElements: 500_000,
-  maxPortRanges: 10_000,
 };
+
+type Budget = keyof ServiceBudget | keyof SharedBudget;
+
+/** What a limit counts, the flag that raises it, and whose limit it is: `a Service` if absent. */
+export type LimitWords = readonly [what: string, flag: string, whose?: string];
 
 /** A budget that a Service exceeds. */
 export interface Excess {
-  readonly of: keyof ServiceBudget | Exclude<keyof SharedBudget, "maxPortRanges">;
+  readonly of: Budget | LimitWords;
   readonly count: number;
   readonly budget: number;
   /** The amount that older Services leave of a shared budget. */
   readonly left?: number;
 }
 
-const WORDS: Readonly<Record<Excess["of"], readonly [what: string, flag: string, whose?: string]>> = {
+const WORDS: Readonly<Record<Budget, LimitWords>> = {
   maxElements: ["elements in the kernel", "--max-elements", "all Services together"],
   maxNamespaceElements: ["elements in the kernel", "--max-namespace-elements", "the Services of a namespace"],
   maxServiceElements: ["elements in the kernel", "--max-service-elements"],
   maxServiceSourceRanges: ["source ranges", "--max-service-source-ranges"],
   maxServiceAddresses: ["external and load balancer addresses", "--max-service-addresses"],
-  maxServicePortRanges: ["port ranges at all of its addresses", "--max-service-port-ranges"],
 };
 
 /** Returns the budget that a count exceeds; undefined if it does not. */
-export function excessOf(of: keyof ServiceBudget, count: number, budget: number): Excess | undefined {
+export function excessOf(of: Excess["of"], count: number, budget: number): Excess | undefined {
   return count > budget ? { of, count, budget } : undefined;
 }
 
@@ -81,7 +77,7 @@ export function excessOf(of: keyof ServiceBudget, count: number, budget: number)
  * leave`.
  */
 export function excessText({ of, count, budget, left }: Excess): string {
-  const [what, flag, whose = "a Service"] = WORDS[of];
+  const [what, flag, whose = "a Service"] = typeof of === "string" ? WORDS[of] : of;
   const more = left === undefined ? "" : `, ${count - left} more than older ones leave`;
   return `${whose} can have ${budget} ${what} (${flag}), and this one has ${count}${more}`;
 }

@@ -13,30 +13,7 @@ export interface ServicePortSpec {
   readonly port: number;
   /** 1..65535, or 0 for none. */
   readonly nodePort: number;
-  /** From the annotation: ports that lead to the same port of an endpoint. Ascending, without overlaps. */
-  readonly ranges?: readonly PortRange[];
 }
-
-/** Ports from the first to the last, inclusive: 1..65535. */
-export interface PortRange {
-  readonly first: number;
-  readonly last: number;
-}
-
-/**
- * Maximum number of ranges served at one address and protocol, by precedence: dividing so many takes 0.1 s.
- * Many tenants may name one address, and more ranges would delay everybody's changes.
- */
-export const MOST_RANGES_OF_ADDRESS = 2000;
-
-/**
- * The Service addresses that serve port ranges. `virtual`: those that are not the node's own, so that its
- * programs keep their ports.
- */
-export const PORT_RANGE_ADDRESSES = ["virtual", "all"] as const;
-
-/** One of {@link PORT_RANGE_ADDRESSES}. */
-export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 
 /** The reason of the Event about an annotation of a feature that is off. */
 export const FEATURE_NOT_ENABLED = "FeatureNotEnabled";
@@ -100,11 +77,6 @@ export function hasFamily({ clusterIPs }: Pick<Service, "clusterIPs">, family: F
 export function withoutFeature({ features, ...service }: Service, name: string): Service {
   const { [name]: _, ...others } = features ?? {};
   return Object.keys(others).length === 0 ? service : { ...service, features: others };
-}
-
-/** Whether a port of a Service has port ranges. */
-export function hasPortRanges({ ports }: Pick<Service, "ports">): boolean {
-  return ports.some(({ ranges }) => ranges !== undefined);
 }
 
 /** The addresses of a Service of any kind, and "" for a family that it does not have. */

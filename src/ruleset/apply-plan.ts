@@ -10,9 +10,10 @@ import {
 } from "../nft/delta.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { onlyElements, removalTransaction, toTransaction } from "../nft/transaction.ts";
+import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
 import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
 import { parseId } from "./list-ids.ts";
-import { AFFINITY_IDS, LISTS, RANGES, SOURCE_RANGES } from "./sets.ts";
+import { AFFINITY_IDS, LISTS, SOURCE_RANGES } from "./sets.ts";
 
 /**
  * The possible steps of a plan, in order. docs/dev/design.md ("The order of commands") has the reason and the
@@ -32,8 +33,8 @@ export const STEP_NAMES = [
   "new elements",
   "new entries",
   "other values",
-  "port ranges",
-  "values kept for ranges",
+  "intervals",
+  "values kept for intervals",
   "removed entries",
   "removed elements",
   "removed chains",
@@ -68,6 +69,8 @@ export interface PlanOptions {
    * Deletions of chains that are not sent yet. These chains still exist, so they are not new if needed again.
    */
   readonly stale?: readonly TableDelta[];
+  /** The kinds of frontends that tables may have; ports alone if absent. */
+  readonly kinds?: readonly FrontendKind[];
 }
 
 /**
@@ -76,16 +79,13 @@ export interface PlanOptions {
  */
 export const CHUNK_SIZE = 7000;
 
-/** The sets that packets look up first. A port gets its own list before it leaves the range around it. */
-const ENTRIES = [LISTS, RANGES.explicitPorts];
-
 /**
  * Decides in which steps to send deltas: as few as packets in flight, nft's memory and the kernel allow.
  * Missing tables are created first, each as a whole.
  */
 export function applyPlan(
   deltas: readonly TableDelta[],
-  { chunkSize = CHUNK_SIZE, stale = [] }: PlanOptions = {},
+  { chunkSize = CHUNK_SIZE, stale = [], kinds = PORTS_ALONE }: PlanOptions = {},
 ): readonly Step[] {
   const missing = deltas.filter(({ mode }) => mode === "create");
   const { first, others } = newFirst(
@@ -98,7 +98,7 @@ export function applyPlan(
     ...creation(missing, chunkSize),
     ...first,
     { name: "second maps", deltas: begin },
-    ...changes(main, chunkSize),
+    ...changes(main, chunkSize, kinds),
     { name: "removed second maps", deltas: end },
   ];
   return steps.filter((step) => !step.deltas.every(isEmptyDelta));
@@ -120,13 +120,17 @@ export function* transactionsOf(
  * Writes changes as transactions that can be checked one by one: each has at most `size` elements and
  * everything that these need.
  */
-export function* trialTransactions(deltas: readonly TableDelta[], size = CHUNK_SIZE): Generator<Transaction> {
+export function* trialTransactions(
+  deltas: readonly TableDelta[],
+  kinds: readonly FrontendKind[],
+  size = CHUNK_SIZE,
+): Generator<Transaction> {
   if (deltaSize(deltas).elements <= size) {
     yield toTransaction(deltas);
     return;
   }
   const declarations = toTransaction(deltas.map(withoutElements)).nftables;
-  for (const step of elementSteps(deltas)) {
+  for (const step of elementSteps(deltas, kinds)) {
     for (const { nftables } of transactionsOf(step, size)) yield { nftables: [...declarations, ...nftables] };
   }
 }
@@ -264,15 +268,15 @@ function hasChanges({ added, deleted }: ElementsDelta): boolean {
  * Steps for changes whose new chains exist: one by one if there are many or frontends get other lists, else
  * all at once.
  */
-function changes(all: readonly TableDelta[], size: number): Step[] {
+function changes(all: readonly TableDelta[], size: number, kinds: readonly FrontendKind[]): Step[] {
   const { deltas, ranges } = withoutRemovedRanges(all);
   const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
   const lastRanges: Step = { name: "removed source ranges", deltas: ranges, divided: "in order" };
   const last: Step = { name: "removed chains", deltas: deletions };
   const isLarge = deltaSize(deltas).elements > size;
-  if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
+  if ((isLarge || deltas.some((delta) => leadsElsewhere(delta, kinds))) && deltas.every(canChangeInSteps)) {
     const declarations = main.map(withoutElements).filter((delta) => !isEmptyDelta(delta));
-    return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas), last, lastRanges];
+    return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas, kinds), last, lastRanges];
   }
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
@@ -322,19 +326,24 @@ function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): 
  * Whether frontends get other lists, as when a Service becomes sticky: packets in flight still need the old
  * lists.
  */
-function leadsElsewhere({ elements }: TableDelta): boolean {
+function leadsElsewhere({ elements }: TableDelta, kinds: readonly FrontendKind[]): boolean {
   return elements.some(({ spec, deleted, added }) => {
-    if (spec.name === RANGES.lists) return deleted.length > 0 && added.length > 0;
+    if (isIntervalMap(spec.name, kinds)) return deleted.length > 0 && added.length > 0;
     const gone = new Set(spec.name === LISTS ? deleted : []);
     return added.some(({ key }) => gone.has(key));
   });
+}
+
+/** Whether a map leads from intervals to lists. */
+function isIntervalMap(name: string, kinds: readonly FrontendKind[]): boolean {
+  return kinds.some(({ kind, lists }) => kind === "interval" && lists === name);
 }
 
 /**
  * Steps for elements, each of which leaves a consistent state: first additions, with entries last; then new
  * values; then deletions, with entries first.
  */
-function elementSteps(deltas: readonly TableDelta[]): Step[] {
+function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKind[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
   // Verdicts are added last and deleted first: they lead packets to the chains that look into the other sets,
   // such as source ranges.
@@ -345,7 +354,9 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
       ),
     )
     .sort((a, b) => Number(isVerdict(a.added)) - Number(isVerdict(b.added)));
-  const entries = ENTRIES.flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
+  // The sets that packets look up first. A port gets its own list before it leaves the interval around it.
+  const explicit = kinds.flatMap((kind) => (kind.kind === "interval" ? kind.explicitPorts : []));
+  const entries = [LISTS, ...explicit].flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
   const others = parts.filter((part) => !entries.includes(part));
   const isLimited = ({ added }: (typeof parts)[number]) => added.spec.size !== undefined;
   const step = (name: Step["name"], of: typeof parts, change: keyof DividedElements): Step => ({
@@ -353,9 +364,10 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
     deltas: of.map((part) => onlyElements(part.delta, [part[change]])),
     divided: "in order",
   });
-  const rangesOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervals(spec));
-  const ranges = deltas.map((delta) => onlyElements(delta, rangesOf(delta)));
-  const isNeeded = neededByRanges(ranges.flatMap(({ elements }) => elements));
+  const intervalsOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervals(spec));
+  const intervals = deltas.map((delta) => onlyElements(delta, intervalsOf(delta)));
+  const leading = intervals.flatMap(({ elements }) => elements);
+  const isNeeded = neededByIntervals(leading.filter(({ spec }) => isIntervalMap(spec.name, kinds)));
   const values = (name: Step["name"], areNeeded: boolean): Step => ({
     name,
     deltas: parts.map(({ delta, replaced }) =>
@@ -371,22 +383,21 @@ function elementSteps(deltas: readonly TableDelta[]): Step[] {
     step("new elements", others, "added"),
     step("new entries", entries, "added"),
     values("other values", false),
-    { name: "port ranges", deltas: ranges },
-    values("values kept for ranges", true),
+    { name: "intervals", deltas: intervals },
+    values("values kept for intervals", true),
     step("removed entries", entries.toReversed(), "deleted"),
     step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
   ];
 }
 
 /**
- * Returns a function that tells whether ranges need the earlier value of an element until they have moved.
- * The numbers of sticky endpoints lead connections of ports and of ranges to the same ids, but the new ids of
- * a service port without ranges lead those of ranges nowhere.
- * @param ranges the changes of all maps of intervals
+ * Returns a function that tells whether intervals need the earlier value of an element until they have moved.
+ * The numbers of sticky endpoints lead connections of ports and of intervals to the same ids, but the new ids
+ * of a service port without intervals lead those of intervals nowhere.
+ * @param lists the changes of maps that lead from intervals to lists
  */
-function neededByRanges(ranges: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
+function neededByIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
   const idOf = (text: string) => parseId(Number.parseInt(text, 10))?.servicePort;
-  const lists = ranges.filter(({ spec }) => spec.name === RANGES.lists);
   const areMoved = lists.some(({ deleted }) => deleted.length > 0);
   const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
   return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));

@@ -19,25 +19,20 @@ import {
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName, chooserName, type Draw, rememberName } from "./chain-names.ts";
+import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
 import { sourceAddress } from "./keys.ts";
 import { type ListName, LOCAL_BIT, MEMBERSHIP, STICKY_MASK, TO_CLUSTER_LIST } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
-import {
-  AFFINITY,
-  AFFINITY_CHOOSERS,
-  AFFINITY_IDS,
-  AFFINITY_TIMEOUTS,
-  ENDPOINTS,
-  type FrontendKind,
-  RANGES,
-} from "./sets.ts";
+import { AFFINITY, AFFINITY_CHOOSERS, AFFINITY_IDS, AFFINITY_TIMEOUTS } from "./sets.ts";
 import { drawsOf } from "./setting-grids.ts";
 
 /** The chain of a balancer. Packets enter it with the id of a list in `meta priority`. */
-export function balancerChain(family: Family, balancer: Balancer): Chain {
+export function balancerChain(family: Family, balancer: Balancer, kind = PORTS): Chain {
   const rules =
-    balancer.affinitySeconds === 0 ? drawRules(family, balancer) : affinityRules(family, balancer);
-  return { name: balancerName(balancer), rules };
+    balancer.affinitySeconds === 0
+      ? drawRules(family, balancer, kind)
+      : affinityRules(family, balancer, kind);
+  return { name: balancerName(balancer, kind), rules };
 }
 
 /** Holds an id for one packet: `meta priority` is as wide as an id. */
@@ -74,13 +69,10 @@ export function hasBit(bit: number): Statement {
  * Packets in flight when their list shrank may find nothing either: lookups see the newest elements even in
  * older rules. All chains share the one with the first number, which exists as long as the list.
  */
-function drawRules(family: Family, balancer: Balancer): Rule[] {
+function drawRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   // nft requires a match of the transport protocol in rules that translate the port.
-  const rules = numbersOf(family, balancer).map((number) => [
-    HAS_PORTS,
-    toEndpoint(family, balancer, number),
-  ]);
-  return balancer.count === 1 ? rules : [...rules, gotoChain(balancerName({ ...balancer, ...FIRST }))];
+  const rules = numbersOf(family, balancer).map((number) => [HAS_PORTS, toEndpoint(family, kind, number)]);
+  return balancer.count === 1 ? rules : [...rules, gotoChain(balancerName({ ...balancer, ...FIRST }, kind))];
 }
 
 /** Draws the first endpoint of any list. */
@@ -91,13 +83,9 @@ function gotoChain(target: string): Rule {
 }
 
 /** @param number the endpoint's number in the list; with session affinity, the list that it is in */
-function toEndpoint(
-  family: Family,
-  { keepsPort }: Pick<Balancer, "keepsPort">,
-  number: Expression,
-): Statement {
-  const key = concat(REGISTER, number);
-  return keepsPort ? dnatToAddress(lookup(key, RANGES.endpoints)) : dnatTo(family, lookup(key, ENDPOINTS));
+function toEndpoint(family: Family, { kind, endpoints }: FrontendKind, number: Expression): Statement {
+  const endpoint = lookup(concat(REGISTER, number), endpoints);
+  return kind === "interval" ? dnatToAddress(endpoint) : dnatTo(family, endpoint);
 }
 
 /**
@@ -141,7 +129,7 @@ export function rememberChain(family: Family, seconds: number, isLocal: boolean)
  * - The client gets this endpoint if it is in the list.
  * - Otherwise, deletes the entry of the first of these rules.
  */
-function affinityRules(family: Family, balancer: Balancer): Rule[] {
+function affinityRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   const list = balancer.local ? "local" : "cluster";
   const own = balancer.both ? list : "cluster";
   const find = (client: Expression) => assign(REGISTER, lookup(client, AFFINITY));
@@ -149,7 +137,7 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const forget: Rule = [
     { map: { op: "delete", elem: clientKey(family, own), data: 0, map: `@${AFFINITY}` } },
   ];
-  const translate: Rule = [HAS_PORTS, toEndpoint(family, balancer, randomNumber(1, MEMBERSHIP[list]))];
+  const translate: Rule = [HAS_PORTS, toEndpoint(family, kind, randomNumber(1, MEMBERSHIP[list]))];
   const first = lookup(concat(listOf(list), randomNumber(1, 0)), AFFINITY_IDS);
   const other = clientKey(family, balancer.local ? "cluster" : "local");
   return [

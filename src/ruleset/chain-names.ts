@@ -19,11 +19,6 @@ export const STATIC_CHAINS = [
   "external-local",
   "source-ranges-check",
   "source-ranges-allowed",
-  "range-balancing",
-  "range-external",
-  "range-external-local",
-  "range-source-ranges-check",
-  "range-source-ranges-allowed",
   "reject-chain",
   "drop-chain",
   "service-endpoints-check",
@@ -98,8 +93,6 @@ export interface Balancer extends Draw {
   readonly local: boolean;
   /** With affinity: both lists of the Service port are used, and a client has an entry for each. */
   readonly both?: true;
-  /** Serves a port range: connections keep their port. */
-  readonly keepsPort?: true;
 }
 
 /** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
@@ -115,15 +108,14 @@ function drawText({ scheduler, slots, count }: Draw): string {
 }
 
 /**
- * The name of the chain that verdicts of lists lead to: `balance-2`, `slots-251`, `range-round-robin-3`. With
+ * The name of the chain that verdicts of lists lead to: `balance-2`, `slots-251`, `round-robin-3`. With
  * session affinity, it depends on neither the number of endpoints nor the timeout: `affinity`,
- * `range-affinity-both-local`.
+ * `affinity-both-local`. Those for frontends of another kind than ports have its prefix.
  */
-export function balancerName(balancer: Balancer): BalancerName {
-  const { affinitySeconds, local, both, keepsPort } = balancer;
-  const range = keepsPort ? "range-" : "";
-  if (affinitySeconds === 0) return `${range}${drawText(balancer)}` as BalancerName;
-  return `${range}affinity${both ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
+export function balancerName(balancer: Balancer, { prefix }: { readonly prefix: string }): BalancerName {
+  const { affinitySeconds, local, both } = balancer;
+  if (affinitySeconds === 0) return `${prefix}${drawText(balancer)}` as BalancerName;
+  return `${prefix}affinity${both ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
 }
 
 /** The name of the chain that draws an endpoint for session affinity: `choose-balance-2`. */

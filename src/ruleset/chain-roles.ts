@@ -12,6 +12,7 @@ import {
   type StaticChainName,
 } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
 import { AFFINITY_SECONDS, DRAW_COUNTS } from "./setting-grids.ts";
 import { SLOT_TABLE_SIZES } from "./slot-table.ts";
 
@@ -30,42 +31,52 @@ interface KeptChain {
   readonly chain: (family: Family) => Chain;
 }
 
-/** All chains of this kind, by name: some 1,300. Made on demand. */
-let kept: ReadonlyMap<string, KeptChain> | undefined;
+/** All such chains, some 1,300 by name, and those of balancers for other kinds. Made on demand. */
+const kept = new Map<FrontendKind, ReadonlyMap<string, KeptChain>>();
 
 /**
  * Adds a chain that a table keeps once it has it, with the one that it leads to: the kernel walks the maps
  * that a new chain looks into (nf_tables_bind_set), so such chains do not come and go with Services.
  * @param tracker the writer of the table
  * @param name other names have no effect
+ * @param kind of the frontends of a balancer
  */
-export function keepChain(tracker: DeltaTracker, name: string): void {
+export function keepChain(tracker: DeltaTracker, name: string, kind = PORTS): void {
   if (tracker.table.chains.has(name)) return;
-  kept ??= keptChains();
-  const chain = kept.get(name)?.chain(tracker.table.family);
+  const chain = keptChains(kind).get(name)?.chain(tracker.table.family);
   if (chain === undefined) return;
   for (const rule of chain.rules)
-    for (const statement of rule) if ("goto" in statement) keepChain(tracker, statement.goto.target);
+    for (const statement of rule) if ("goto" in statement) keepChain(tracker, statement.goto.target, kind);
   tracker.putChain(chain);
 }
 
-/** The purpose of a chain by its name; undefined for a name that is not ours. */
+/**
+ * The purpose of a chain by its name; undefined for a name that is not ours. Chains for other frontends than
+ * ports have that of their equivalent.
+ */
 export function chainRole(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
-  kept ??= keptChains();
-  return kept.get(name)?.role;
+  return keptChains(PORTS).get(name)?.role;
 }
 
-function keptChains(): ReadonlyMap<string, KeptChain> {
+function keptChains(kind: FrontendKind): ReadonlyMap<string, KeptChain> {
+  const known = kept.get(kind);
+  if (known !== undefined) return known;
   const chains = new Map<string, KeptChain>();
   const add = (name: string, role: KeptRole, chain: KeptChain["chain"]) => chains.set(name, { role, chain });
   for (const draw of draws()) {
-    for (const balancer of [draw, { ...draw, keepsPort: true as const }].map(withoutAffinity))
-      add(balancerName(balancer), { kind: "draw", draw }, (family) => balancerChain(family, balancer));
-    add(chooserName(draw), { kind: "choose", draw }, (family) => chooserChain(family, draw));
+    const balancer = withoutAffinity(draw);
+    const chain = (family: Family) => balancerChain(family, balancer, kind);
+    add(balancerName(balancer, kind), { kind: "draw", draw }, chain);
+    if (kind === PORTS)
+      add(chooserName(draw), { kind: "choose", draw }, (family) => chooserChain(family, draw));
   }
   for (const balancer of affinityBalancers())
-    add(balancerName(balancer), { kind: "affinity" }, (family) => balancerChain(family, balancer));
+    add(balancerName(balancer, kind), { kind: "affinity" }, (family) =>
+      balancerChain(family, balancer, kind),
+    );
+  kept.set(kind, chains);
+  if (kind !== PORTS) return chains;
   for (const seconds of AFFINITY_SECONDS) {
     for (const isLocal of [false, true]) {
       const chain = (family: Family) => rememberChain(family, seconds, isLocal);
@@ -93,8 +104,7 @@ function withoutAffinity<D extends Draw>(draw: D): D & Pick<Balancer, "affinityS
 function affinityBalancers(): readonly Balancer[] {
   const any: Balancer = { scheduler: "random", slots: false, count: 1, affinitySeconds: 1, local: false };
   const both: readonly Balancer[] = [any, { ...any, both: true }];
-  const local = both.flatMap((balancer) => [balancer, { ...balancer, local: true }]);
-  return local.flatMap((balancer) => [balancer, { ...balancer, keepsPort: true as const }]);
+  return both.flatMap((balancer) => [balancer, { ...balancer, local: true }]);
 }
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);

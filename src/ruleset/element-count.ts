@@ -1,10 +1,16 @@
 import type { Family } from "../base/family.ts";
 import { portsNamed } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import { hasFamily, hasPortRanges, type Service, type ServicePortSpec } from "../model/service.ts";
+import { hasFamily, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
-import type { AddressCounts, FamilyContext, NodeContext } from "./node-context.ts";
+import {
+  type AddressCounts,
+  type FamilyContext,
+  hasIntervals,
+  intervalsIn,
+  type NodeContext,
+} from "./node-context.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 import { mostElements } from "./source-ranges.ts";
 
@@ -19,15 +25,22 @@ interface Endpoints extends Weights {
  * The per-Service budget that a Service exceeds; undefined if it exceeds none.
  * @param count its {@link elementCount}
  */
-export function ownExcess(service: Service, count: number, nodeContext: NodeContext): Excess | undefined {
-  const { maxServiceElements = Number.POSITIVE_INFINITY, maxServicePortRanges = Number.POSITIVE_INFINITY } =
-    nodeContext[0] ?? {};
-  const ranges = nodeContext.reduce((sum, context) => sum + rangeCount(service, context), 0);
-  return (
-    service.excess ??
-    excessOf("maxServicePortRanges", ranges, maxServicePortRanges) ??
-    excessOf("maxServiceElements", count, maxServiceElements)
-  );
+export function ownExcess(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  count: number,
+  nodeContext: NodeContext,
+): Excess | undefined {
+  const [context] = nodeContext;
+  if (service.excess !== undefined || context === undefined) return service.excess;
+  for (const { budget } of context.features) {
+    if (budget?.ofService === undefined) continue;
+    const { limitOf, words } = budget.ofService;
+    const amount = nodeContext.reduce((sum, one) => sum + budget.amountOf({ service, slices }, one), 0);
+    const excess = excessOf(words, amount, limitOf(context));
+    if (excess !== undefined) return excess;
+  }
+  return excessOf("maxServiceElements", count, context.maxServiceElements);
 }
 
 /**
@@ -48,13 +61,16 @@ export function elementCount(
     const counted = countedSlices(slices, context);
     for (const { budget, mostElements: ofAddresses } of context.features) {
       const amount = budget?.amountOf({ service, slices }, context) ?? 0;
-      if (amount > 0) count += budget?.elements ? budget.elements * amount : service.ports.length;
+      if (amount > 0)
+        count += budget?.elements === undefined ? service.ports.length : budget.elements * amount;
       if (ofAddresses !== undefined) count += ofAddresses(addresses);
     }
     count += 1 + rangeElements(service, addresses.guarded, family);
     for (const spec of service.ports) {
       const port = { family, service, spec };
-      count += frontendElements(port, addresses) + listElements(port, endpointsNamed(counted, spec), context);
+      count +=
+        frontendElements(port, addresses, context) +
+        listElements(port, endpointsNamed(counted, spec), context);
     }
   }
   return count;
@@ -66,40 +82,51 @@ function rangeElements(service: Service, guarded: number, family: Family): numbe
 }
 
 interface FrontendAddresses extends AddressCounts {
-  /** Whether a port of the Service has ranges. */
-  readonly areRanged: boolean;
+  /** Whether a port of the Service has intervals. */
+  readonly areExplicit: boolean;
 }
 
-function frontendAddresses(service: Service, { family }: FamilyContext): FrontendAddresses {
+function frontendAddresses(service: Service, context: FamilyContext): FrontendAddresses {
+  const { family } = context;
   const balanced = service.loadBalancerIPs[family];
   const addresses = [...service.externalIPs[family], ...balanced];
   const external = addresses.length < 2 ? addresses.length : new Set(addresses).size;
   const guarded = service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length;
-  return { external, guarded, areRanged: hasPortRanges(service) };
+  return {
+    external,
+    guarded,
+    areExplicit: service.ports.some((spec) => hasIntervals({ service, spec }, context)),
+  };
 }
 
 /** Counts elements in `lists`, refusals by policy, and checks of source ranges. */
 function frontendElements(
   { service, spec }: PortOfService,
-  { external, guarded, areRanged }: FrontendAddresses,
+  { external, guarded, areExplicit }: FrontendAddresses,
+  context: FamilyContext,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
   const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
-  if (!areRanged) return ofPort;
-  // Explicit ports have one more element. Each dividing range may split a range in two; two lists may be
+  if (!areExplicit) return ofPort;
+  // Explicit ports have one more element. Each dividing interval may split one in two; two lists may be
   // empty.
-  const ranges = spec.ranges?.length ?? 0;
-  return ofPort + 1 + external + (ranges === 0 ? 0 : 2 * ranges * (1 + external + guarded) + 2);
+  const intervals = countOf({ service, spec }, context);
+  return ofPort + 1 + external + (intervals === 0 ? 0 : 2 * intervals * (1 + external + guarded) + 2);
+}
+
+/** Number of intervals of a service port. */
+function countOf(port: Pick<PortOfService, "service" | "spec">, context: FamilyContext): number {
+  return intervalsIn(context)?.intervalsOf(port)?.length ?? 0;
 }
 
 /**
- * The number of ranges of a Service at all of its addresses of a family. The kernel has as many intervals,
- * and up to twice as many if older ranges of other Services divide them.
+ * The number of intervals of a Service at all of its addresses of a family. The kernel has as many, and up to
+ * twice as many if older intervals of other Services divide them.
  */
-export function rangeCount(service: Service, context: FamilyContext): number {
+export function intervalCount(service: Service, context: FamilyContext): number {
   if (!hasFamily(service, context.family)) return 0;
-  const ranges = service.ports.reduce((sum, spec) => sum + (spec.ranges?.length ?? 0), 0);
-  return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
+  const count = service.ports.reduce((sum, spec) => sum + countOf({ service, spec }, context), 0);
+  return count === 0 ? 0 : count * (1 + frontendAddresses(service, context).external);
 }
 
 /** The number of endpoints of some ports of a Service, counted at each port. */
@@ -115,25 +142,25 @@ export function endpointCount(
 
 function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
-  const isRanged = port.spec.ranges !== undefined;
-  let count = isRanged ? 2 * endpoints.local : endpoints.local;
-  if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isRanged, context);
+  const isDoubled = hasIntervals(port, context);
+  let count = isDoubled ? 2 * endpoints.local : endpoints.local;
+  if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isDoubled, context);
   if (usesLocalEndpoints(port) && endpoints.local > 0)
-    count += ofList(port, { ...endpoints, count: endpoints.local }, isRanged, context);
+    count += ofList(port, { ...endpoints, count: endpoints.local }, isDoubled, context);
   return count;
 }
 
-/** Ranges need the same number again, except for the numbers of endpoints with session affinity. */
+/** Intervals need the same number again, except for the numbers of endpoints with session affinity. */
 function ofList(
   { service }: PortOfService,
   list: Endpoints,
-  isRanged: boolean,
+  isDoubled: boolean,
   context: FamilyContext,
 ): number {
   const numbers = 1 + numbersOf(service, list, context);
-  if (service.affinitySeconds === 0) return isRanged ? 2 * numbers : numbers;
+  if (service.affinitySeconds === 0) return isDoubled ? 2 * numbers : numbers;
   // One element for how to choose, and one for how long to remember.
-  return numbers + 2 + list.count + (isRanged ? 1 + list.count : 0);
+  return numbers + 2 + list.count + (isDoubled ? 1 + list.count : 0);
 }
 
 /** Number of elements that lead to the endpoints of a list: its slots, or one for each endpoint. */

@@ -21,7 +21,7 @@ export interface ServicePortLists {
   readonly cluster?: EndpointList;
   readonly local?: EndpointList;
   readonly isSticky: boolean;
-  /** Only with port ranges: the ways of connections that lead to no endpoint. */
+  /** Only with intervals of ports: the ways of connections that lead to no endpoint. */
   readonly empty?: readonly EmptyList[];
   /** What it wants of features; absent for nothing. */
   readonly parts?: readonly PortPart[];

@@ -2,7 +2,7 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
-import { type Balancer, balancerName, chooserName, REFUSALS, rememberName } from "./chain-names.ts";
+import { balancerName, chooserName, REFUSALS, rememberName } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import {
@@ -13,6 +13,7 @@ import {
   type ServicePortLists,
 } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
+import { type FrontendKind, PORTS, PORTS_ALONE } from "./frontend-kinds.ts";
 import {
   CLIENTS_OF,
   LIST_NAMES,
@@ -27,14 +28,7 @@ import {
 } from "./list-ids.ts";
 import type { PortPart } from "./node-context.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
-import {
-  AFFINITY_CHOOSERS,
-  AFFINITY_TIMEOUTS,
-  FRONTEND_KINDS,
-  type FrontendKind,
-  PORTS,
-  RANGES,
-} from "./sets.ts";
+import { AFFINITY_CHOOSERS, AFFINITY_TIMEOUTS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that at least one frontend leads to. */
@@ -45,13 +39,13 @@ interface KnownPort {
   wanted: ServicePortLists;
   /** Number of frontends for each way, in the order of WAYS. */
   readonly users: number[];
-  /** Number of frontends that are port ranges. */
-  rangeUsers: number;
+  /** Number of frontends that are intervals. */
+  intervalUsers: number;
   /** The lists that the table has. */
   programmed: ServicePortLists;
   /** The kinds of frontends for which the table has these lists. */
   kinds: readonly FrontendKind[];
-  /** The ways without endpoints that the table has for ranges. */
+  /** The ways without endpoints that the table has for intervals. */
   empty: readonly EmptyList[];
   /** What the table has of features for it. */
   parts: readonly PortPart[];
@@ -85,12 +79,17 @@ export class EndpointLists {
   readonly #shared: SharedObjects;
   readonly #ports = new Map<ServicePortKey, KnownPort>();
   readonly #byId = new Map<number, ServicePortKey>();
+  readonly #kinds: readonly FrontendKind[];
 
-  /** @param tracker the writer of the same table as `shared` */
-  constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds) {
+  /**
+   * @param tracker the writer of the same table as `shared`
+   * @param kinds the kinds of frontends that the table may have
+   */
+  constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds, kinds: readonly FrontendKind[]) {
     this.#tracker = tracker;
     this.#shared = shared;
     this.ids = ids;
+    this.#kinds = kinds;
   }
 
   /** The service port that the id of a list or endpoint belongs to. */
@@ -143,7 +142,7 @@ export class EndpointLists {
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): readonly ServicePortKey[] {
-    const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual));
+    const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual, this.#kinds));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
     // Clear all before writing any: one may get the former id of another.
     for (const port of ports) this.#clear(port);
@@ -177,7 +176,7 @@ export class EndpointLists {
     for (const [key, keys] of frontends) {
       const isSticky = this.#ports.get(key)?.wanted.isSticky;
       for (const frontend of keys) {
-        const id = listIdOf(actual, frontend);
+        const id = listIdOf(actual, frontend, this.#kinds);
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
         wanted.set(key, id.servicePort);
         claimed.add(id.servicePort);
@@ -193,7 +192,7 @@ export class EndpointLists {
       id: 0,
       wanted,
       users: [0, 0, 0, 0],
-      rangeUsers: 0,
+      intervalUsers: 0,
       programmed: NOT_STICKY,
       kinds: PORTS_ALONE,
       empty: NONE_EMPTY,
@@ -217,9 +216,9 @@ export class EndpointLists {
     const index = WAYS.indexOf(way);
     const users = (port.users[index] ?? 0) + change;
     port.users[index] = users;
-    if (kind === "range") port.rangeUsers += change;
+    if (kind === "interval") port.intervalUsers += change;
     const isOther = users === 0 || (users === 1 && change === 1);
-    if (isOther || usedKinds(port) !== port.kinds) this.#program(port);
+    if (isOther || this.#usedKinds(port) !== port.kinds) this.#program(port);
   }
 
   /** Removes all elements of a service port from the table. */
@@ -237,8 +236,8 @@ export class EndpointLists {
     const lists = usedLists(port);
     port.programmed = lists;
     port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
-    port.kinds = usedKinds(port);
-    this.#writeEmptyLists(port, port.kinds.includes(RANGES) ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
+    port.kinds = this.#usedKinds(port);
+    this.#writeEmptyLists(port, port.intervalUsers > 0 ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     const isUsed = port.users.some((users) => users > 0);
     this.#writeParts(port, isUsed ? (port.wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
     if (lists.isSticky) this.#writeAffinity(port.id, before.lists, lists);
@@ -261,11 +260,16 @@ export class EndpointLists {
     }
   }
 
+  /** The kinds of frontends for which to write lists: always for ports, even with intervals alone. */
+  #usedKinds({ intervalUsers }: KnownPort): readonly FrontendKind[] {
+    return intervalUsers > 0 ? this.#kinds : PORTS_ALONE;
+  }
+
   #writeList(port: KnownPort, written: WrittenList, kind: FrontendKind): void {
     const { from, to, fromOrder, toOrder, fromIds, name } = written;
     const { isSticky } = port.programmed;
     this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), to && this.#toBalancer(to, kind));
-    // With session affinity, numbers lead to ids of endpoints, which ports and ranges share.
+    // With session affinity, numbers lead to ids of endpoints, which all kinds share.
     if (!isSticky || kind.kind === "port") {
       const numbers = [
         from === undefined ? [] : valuesOf(port.id, from, fromOrder, fromIds),
@@ -278,8 +282,8 @@ export class EndpointLists {
 
   /** The verdict that leads to the chain of a list's balancer, which the table then has. */
   #toBalancer(list: EndpointList, kind: FrontendKind): string {
-    const name = balancerName(balancerOf(list, kind));
-    keepChain(this.#tracker, name);
+    const name = balancerName(list.balancer, kind);
+    keepChain(this.#tracker, name, kind);
     return verdicts.share(name, `goto ${name}`);
   }
 
@@ -298,9 +302,12 @@ export class EndpointLists {
     if (empty.length + port.empty.length === 0) return;
     const key = ({ way }: EmptyList) => String(listId(port.id, way));
     const wanted = new Set(empty.map(key));
-    for (const one of port.empty)
-      if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGES.refusals, key(one));
-    for (const one of empty) this.#tracker.putElement(RANGES.refusals, key(one), REFUSALS[one.refusal]);
+    for (const { kind, refusals } of this.#kinds) {
+      if (kind !== "interval") continue;
+      for (const one of port.empty)
+        if (!wanted.has(key(one))) this.#tracker.deleteElement(refusals, key(one));
+      for (const one of empty) this.#tracker.putElement(refusals, key(one), REFUSALS[one.refusal]);
+    }
     port.empty = empty;
   }
 
@@ -366,13 +373,6 @@ interface WrittenList {
   readonly fromIds: EndpointIds;
 }
 
-const PORTS_ALONE: readonly FrontendKind[] = [PORTS];
-
-/** The kinds of frontends for which to write lists: always for ports, even with ranges alone. */
-function usedKinds({ rangeUsers }: KnownPort): readonly FrontendKind[] {
-  return rangeUsers > 0 ? FRONTEND_KINDS : PORTS_ALONE;
-}
-
 /** The elements of a service port with session affinity for each list, and the chains that they lead to. */
 function affinityElements(id: number, lists: ServicePortLists) {
   return LIST_NAMES.flatMap((name) => {
@@ -389,13 +389,9 @@ function affinityElements(id: number, lists: ServicePortLists) {
   });
 }
 
-function balancerOf({ balancer }: EndpointList, { keepsPort }: FrontendKind): Balancer {
-  return keepsPort ? { ...balancer, keepsPort } : balancer;
-}
-
 /** The value of an element for an endpoint, given as `address . port`. */
-function endpointValue(target: string, { keepsPort }: FrontendKind): string {
-  return keepsPort ? (splitParts(target)[0] ?? "") : target;
+function endpointValue(target: string, { kind }: FrontendKind): string {
+  return kind === "interval" ? (splitParts(target)[0] ?? "") : target;
 }
 
 /** The lists that at least one frontend leads to. */

@@ -11,6 +11,9 @@ import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
+import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
+import type { FrontendRules } from "./frontend-rules.ts";
+import type { DividedIntervals, IntervalPiece } from "./interval-frontends.ts";
 import { ANY_ADDRESS, frontendKey, idOfKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
@@ -18,22 +21,14 @@ import {
   type DesiredElement,
   type FamilyContext,
   type FrontendElements,
+  type IntervalFrontends,
   isInTable,
+  kindsIn,
   type RulesetPart,
 } from "./node-context.ts";
-import { PortRanges, type RangePiece } from "./port-ranges.ts";
-import { clientsOf, type FrontendRules, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
-import {
-  kindOf,
-  NO_ENDPOINTS,
-  NODEPORT_IPS,
-  PORT_PROTOCOLS,
-  PORTS,
-  RANGES,
-  type SetName,
-  setSpecs,
-  VANISHED,
-} from "./sets.ts";
+import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
+import { setSpecs } from "./set-specs.ts";
+import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS, type SetName, VANISHED } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
 import { staticChains, TABLE_PARTS, type TablePart } from "./static-chains.ts";
@@ -69,10 +64,12 @@ export class FamilyState {
   readonly #sourceRanges: SourceRangeLists;
   /** The elements of features for frontends. */
   readonly #ofFeatures: readonly FrontendElements[];
-  readonly #ranges = new PortRanges(
-    () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
-    this.#lost,
-  );
+  /** The kinds of frontends, in the order in which rules look them up. */
+  readonly kinds: readonly FrontendKind[];
+  /** The feature that has further frontends, if any. */
+  readonly #further: RulesetPart | undefined;
+  /** Undefined without further frontends. */
+  readonly #intervals: DividedIntervals | undefined;
   #context: FamilyContext;
   /** The parts of the table, and the features that it has parts of. */
   readonly #parts = new Set<string>();
@@ -81,13 +78,19 @@ export class FamilyState {
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
-    this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
+    this.kinds = kindsIn(context);
+    this.#lists = new EndpointLists(this.#tracker, this.#shared, ids, this.kinds);
     this.#sourceRanges = new SourceRangeLists(this.#tracker);
     const numberOf = (id: string) => this.#sourceRanges.numberOf(id);
     this.#ofFeatures = context.features.flatMap(
       ({ frontendElements }) => frontendElements?.({ table: this.#tracker, numberOf }) ?? [],
     );
     this.#context = context;
+    this.#further = context.features.find(({ intervals }) => intervals !== undefined);
+    this.#intervals = this.#further?.intervals?.divide(
+      () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
+      this.#lost,
+    );
     const ofPorts = context.features.filter(({ isAlways }) => !isAlways).map(({ name }) => name);
     this.#users = new Map([...PARTS_OF_SERVICES, ...ofPorts].map((part) => [part, new Set()]));
     this.setContext(context);
@@ -126,13 +129,12 @@ export class FamilyState {
     if (isPart && targets.size === 0) this.#declare("resets", false);
   }
 
-  /** Replaces the rules of a service port. Call {@link FamilyState.cutRanges} afterwards. */
+  /** Replaces the rules of a service port. Call {@link FamilyState.cutIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
-    if (rules.ranges.length > 0) this.#declare("ranges", true);
     for (const [part, users] of this.#users) {
-      if (needs(rules, part)) users.add(key);
+      if (this.#needs(rules, part)) users.add(key);
       else users.delete(key);
       if (users.size > 0) this.#declare(part, true);
     }
@@ -142,10 +144,10 @@ export class FamilyState {
     this.#lists.replace(key, rules.lists);
     for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
     if (before !== undefined) this.#release(before, new Set(rules.frontends.map((frontend) => frontend.key)));
-    this.#ranges.replace(before, rules);
+    this.#intervals?.replace(before, rules);
   }
 
-  /** Removes a service port. Call {@link FamilyState.cutRanges} afterwards. */
+  /** Removes a service port. Call {@link FamilyState.cutIntervals} afterwards. */
   remove(key: ServicePortKey): void {
     const rules = this.#rules.get(key);
     if (rules === undefined) return;
@@ -153,19 +155,18 @@ export class FamilyState {
     this.#rules.delete(key);
     for (const users of this.#users.values()) users.delete(key);
     this.#release(rules, new Set());
-    this.#ranges.replace(rules, undefined);
+    this.#intervals?.replace(rules, undefined);
   }
 
   /**
-   * Divides ports among ranges again if ranges or explicit ports changed. Called after many changes.
-   * @returns whether any range changed
+   * Divides ports among intervals again if these or explicit ports changed. Called after many changes.
+   * @returns whether any interval changed
    */
-  cutRanges(): boolean {
-    const { pieces, addedPorts, deletedPorts } = this.#ranges.cut();
+  cutIntervals(): boolean {
+    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.cut() ?? {};
     for (const { before, after } of pieces) this.#replace(before, after);
-    for (const port of addedPorts) this.#tracker.putElement(RANGES.explicitPorts, port, "");
-    for (const port of deletedPorts) this.#tracker.deleteElement(RANGES.explicitPorts, port);
-    if (this.#ranges.isEmpty) this.#declare("ranges", false);
+    for (const port of addedPorts) this.#setExplicitPort(port, true);
+    for (const port of deletedPorts) this.#setExplicitPort(port, false);
     for (const [part, users] of this.#users) {
       // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
       const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
@@ -177,6 +178,16 @@ export class FamilyState {
   /** The enabled features that add something to tables. */
   get features(): readonly RulesetPart[] {
     return this.#context.features;
+  }
+
+  /** The intervals that service ports may have; undefined if no feature has them. */
+  get intervals(): IntervalFrontends | undefined {
+    return this.#further?.intervals;
+  }
+
+  /** Whether the node's own addresses do not serve intervals. */
+  get areIntervalsVirtual(): boolean {
+    return this.intervals?.areVirtual(this.#context) ?? false;
   }
 
   /** Whether the table has what a feature adds to it. */
@@ -193,13 +204,13 @@ export class FamilyState {
   ownerOf(frontend: string): ServicePort | undefined {
     const owner = this.#candidates.owners.get(frontend);
     if (owner !== undefined) return owner.port;
-    const piece = this.#ranges.piece(frontend)?.port.key;
+    const piece = this.#intervals?.piece(frontend)?.port.key;
     return piece && this.#rules.get(piece)?.port;
   }
 
   /**
-   * The frontend of a destination and the service port that has it; undefined if there is none. The key of a
-   * range is that of the piece with the port.
+   * The frontend of a destination and the service port that has it; undefined if there is none. The key of an
+   * interval is that of the piece with the port.
    * @param hasNodePorts whether NodePorts answer at the address
    */
   frontendAt(
@@ -214,13 +225,13 @@ export class FamilyState {
       if (owner !== undefined) return { key, port: owner };
     }
     if (this.#context.apiServers.includes(frontendKey(address, protocol, port))) return undefined;
-    const key = this.#ranges.pieceAt(frontendKey(address, protocol, port))?.rules.key;
+    const key = this.#intervals?.pieceAt(frontendKey(address, protocol, port))?.rules.key;
     const owner = key === undefined ? undefined : this.ownerOf(key);
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
   }
 
-  piecesOf(key: ServicePortKey, range: FrontendRules): readonly FrontendRules[] {
-    return this.#ranges.piecesOf(key, range);
+  piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[] {
+    return this.#intervals?.piecesOf(key, interval) ?? [];
   }
 
   /** The service port to which the id of a list or endpoint belongs. */
@@ -254,7 +265,7 @@ export class FamilyState {
     return this.#lost;
   }
 
-  /** The changes of conflicts since the last call. Call {@link FamilyState.cutRanges} before. */
+  /** The changes of conflicts since the last call. Call {@link FamilyState.cutIntervals} before. */
   takeConflictChanges(): ReturnType<LostFrontends["take"]> {
     return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
   }
@@ -266,20 +277,20 @@ export class FamilyState {
   conflicts(most = Number.POSITIVE_INFINITY): Conflict[] {
     const family = this.table.family;
     const explicit = firstSorted(this.#candidates.conflicts, most, ([frontend]) => frontend);
-    const ofRanges = firstSorted(this.#ranges.conflicts(), most, ({ frontend }) => frontend);
+    const ofIntervals = firstSorted(this.#intervals?.conflicts() ?? [], most, ({ frontend }) => frontend);
     const all = [
       ...explicit.map(([frontend, candidates]) => {
         const [winner, ...losers] = candidates.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
         return { family, frontend, winner, losers };
       }),
-      ...ofRanges.map(({ frontend, winner, loser }) => ({ family, frontend, winner, losers: [loser] })),
+      ...ofIntervals.map(({ frontend, winner, loser }) => ({ family, frontend, winner, losers: [loser] })),
     ];
     return firstSorted(all, most, ({ frontend }) => frontend);
   }
 
-  /** The service ports that want a frontend, or part of a range, but lost it, in the order of succession. */
+  /** The service ports that lost a frontend, or part of an interval, in the order of succession. */
   losersOf(frontend: string): readonly ServicePort[] {
-    if (kindOf(frontend).kind === "range") return this.#ranges.losersOf(frontend);
+    if (kindOf(frontend, this.kinds) !== PORTS) return this.#intervals?.losersOf(frontend) ?? [];
     return (this.#candidates.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
@@ -323,13 +334,13 @@ export class FamilyState {
    * lists of source ranges the numbers that it has for them.
    */
   adoptIds(actual: Table): void {
-    for (const name of actual.chains.keys())
-      if (this.#parts.has("ranges") || !isRangeBalancer(name)) keepChain(this.#tracker, name);
+    const kinds = this.kinds.filter((kind) => kind === PORTS || this.table.sets.has(kind.lists));
+    for (const name of actual.chains.keys()) for (const kind of kinds) keepChain(this.#tracker, name, kind);
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#candidates.owners) {
       if (frontendOf(rules, frontend).way !== undefined) addToGroup(frontends, rules.port.key, frontend);
     }
-    for (const { port, rules } of this.#ranges.pieces()) {
+    for (const { port, rules } of this.#intervals?.pieces() ?? []) {
       if (rules.way !== undefined) addToGroup(frontends, port.key, rules.key);
     }
     for (const key of this.#lists.adoptIds(actual, frontends)) {
@@ -338,13 +349,14 @@ export class FamilyState {
     if (!this.#sourceRanges.adopt(actual)) return;
     for (const [frontend, rules] of this.#candidates.owners)
       this.#putSourceRangeList(frontendOf(rules, frontend));
-    for (const { rules } of this.#ranges.pieces()) this.#putSourceRangeList(rules);
+    for (const { rules } of this.#intervals?.pieces() ?? []) this.#putSourceRangeList(rules);
     for (const elements of this.#ofFeatures) elements.renumbered();
   }
 
   #putSourceRangeList(rules: FrontendRules): void {
     const number = this.sourceRangeListOf(rules);
-    if (number !== undefined) this.#tracker.putElement(kindOf(rules.key).sourceRangeLists, rules.key, number);
+    if (number !== undefined)
+      this.#tracker.putElement(kindOf(rules.key, this.kinds).sourceRangeLists, rules.key, number);
   }
 
   /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
@@ -357,9 +369,9 @@ export class FamilyState {
     return this.#tracker.pending();
   }
 
-  /** As {@link DeltaTracker.work}, with one for each range that waits to be divided. */
+  /** As {@link DeltaTracker.work}, with one for each interval that waits to be divided. */
   get work(): number {
-    return this.#tracker.work + this.#ranges.changed;
+    return this.#tracker.work + (this.#intervals?.changed ?? 0);
   }
 
   /** Records that the kernel has the whole table. */
@@ -400,18 +412,22 @@ export class FamilyState {
     else this.#nodePorts.delete(key);
   }
 
-  /** Records that a frontend with precedence over ranges changed: an explicit port or an API server. */
+  /** Records that a frontend with precedence over intervals changed: an explicit port or an API server. */
   #setTaken(key: string): void {
     const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
-    if (!this.#ranges.setPort(key, isTaken)) return;
-    this.#tracker.setElement(RANGES.explicitPorts, key, isTaken ? "" : undefined);
+    if (this.#intervals?.setPort(key, isTaken)) this.#setExplicitPort(key, isTaken);
   }
 
-  /** Replaces the rules of a frontend, or of a piece of a range. */
+  #setExplicitPort(key: string, isTaken: boolean): void {
+    const set = this.intervals?.kind.explicitPorts;
+    if (set !== undefined) this.#tracker.setElement(set, key, isTaken ? "" : undefined);
+  }
+
+  /** Replaces the rules of a frontend, or of a piece of an interval. */
   #replace(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
-    const kind = kindOf(key);
+    const kind = kindOf(key, this.kinds);
     const guard = to?.guard && this.#sourceRanges.add(to.guard);
     this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
     if (guard !== undefined || from?.guard !== undefined)
@@ -427,13 +443,13 @@ export class FamilyState {
   }
 
   #putList(key: string, id: number): void {
-    this.#tracker.putElement(kindOf(key).lists, key, String(id));
+    this.#tracker.putElement(kindOf(key, this.kinds).lists, key, String(id));
   }
 
   /** Writes the id of a frontend's list again. */
   #putListOf(key: string): void {
     const owner = this.#candidates.owners.get(key);
-    const { port, rules } = this.#ranges.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
+    const { port, rules } = this.#intervals?.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
     const id = port && this.ids.of(port.key);
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
@@ -452,9 +468,17 @@ export class FamilyState {
     if (isNeeded) return;
     for (const name of chains) this.#tracker.deleteChain(name);
     // They look into the maps of this part.
-    if (part === "ranges")
-      for (const name of [...this.table.chains.keys()].filter(isRangeBalancer))
-        this.#tracker.deleteChain(name);
+    const prefix = part === this.#further?.name ? this.#further.intervals?.kind.prefix : undefined;
+    if (prefix === undefined) return;
+    for (const name of [...this.table.chains.keys()])
+      if (name.startsWith(prefix)) this.#tracker.deleteChain(name);
+  }
+
+  #needs({ lists, frontends, intervals, ofFeatures }: ServicePortRules, part: string): boolean {
+    if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
+    if (part === this.#further?.name) return intervals.length > 0;
+    const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
+    return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
   }
 
   /** The sets of a part of the table, and the names of its chains. */
@@ -464,7 +488,7 @@ export class FamilyState {
     if (feature !== undefined)
       return { specs: feature.specs(context), chains: feature.chains(context).map(({ name }) => name) };
     const { specs, chains } = TABLE_PARTS[part as TablePart];
-    return { specs: specs(context), chains: chains(context) };
+    return { specs: specs(context), chains: chains(context, this.kinds) };
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
@@ -480,21 +504,10 @@ export class FamilyState {
   }
 }
 
-/** Whether a chain balances over the endpoints of port ranges, or leads there. */
-function isRangeBalancer(chain: string): boolean {
-  return chain.startsWith("range-");
-}
-
 const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]);
 
 /** The parts of the table that single service ports need. */
 const PARTS_OF_SERVICES: readonly TablePart[] = ["sourceRanges"];
-
-function needs({ lists, frontends, ofFeatures }: ServicePortRules, part: string): boolean {
-  if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-  const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
-  return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
-}
 
 /** The elements of a service port that others may share, including those of features. */
 function* sharedElements({ shared, ofFeatures }: ServicePortRules): Generator<DesiredElement> {
@@ -502,8 +515,8 @@ function* sharedElements({ shared, ofFeatures }: ServicePortRules): Generator<De
   for (const { elements } of ofFeatures ?? []) yield* elements;
 }
 
-/** A frontend or piece of a range, and the service port that has it. */
-type OwnedFrontend = Pick<RangePiece, "port" | "rules">;
+/** A frontend or piece of an interval, and the service port that has it. */
+type OwnedFrontend = Pick<IntervalPiece, "port" | "rules">;
 
 function ownedFrontend(rules: ServicePortRules, key: string): OwnedFrontend {
   return { port: rules.port, rules: frontendOf(rules, key) };

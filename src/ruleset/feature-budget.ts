@@ -1,10 +1,8 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
-import { PORT_RANGES_ANNOTATION } from "../model/features.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { hasFamily, type Service, withoutFeature } from "../model/service.ts";
 import type { ServedObjects } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { rangeCount } from "./element-count.ts";
 import { contextOf, type FeatureBudgetParts, type NodeContext, type OwnBudget } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
@@ -21,17 +19,6 @@ const BUDGETS: readonly FeatureBudgetParts[] = [
     what: "ports with session affinity in a family",
     without: (service) => ({ ...service, affinitySeconds: 0 }),
   },
-  {
-    name: "ranges",
-    text: "its port ranges",
-    topic: "port ranges",
-    event: "PortRangesNotServed",
-    annotation: PORT_RANGES_ANNOTATION,
-    amountOf: ({ service }, context) => rangeCount(service, context),
-    limitOf: ({ maxPortRanges }) => maxPortRanges,
-    what: "port ranges at addresses of a family (--max-port-ranges)",
-    without: (service) => ({ ...service, ports: service.ports.map(({ ranges: _, ...port }) => port) }),
-  },
 ];
 
 /** How many different settings of a feature a family may have. Each has a chain. */
@@ -44,12 +31,12 @@ export function budgetsOf(nodeContext: NodeContext): readonly FeatureBudgetParts
 }
 
 function budgetOf(name: string, budget: OwnBudget): FeatureBudgetParts {
-  const { most = MOST_SETTINGS, without = (service) => withoutFeature(service, name), ...parts } = budget;
+  const { most = MOST_SETTINGS, limitOf = () => most, ...parts } = budget;
   return {
+    without: (service) => withoutFeature(service, name),
     ...parts,
     name,
-    limitOf: ({ lacking }) => (lacking.includes(name) ? 0 : most),
-    without,
+    limitOf: (context) => (context.lacking.includes(name) ? 0 : limitOf(context)),
   };
 }
 

@@ -1,11 +1,11 @@
 import { assertNever } from "../base/errors.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../base/family.ts";
 import { socketText } from "../base/text.ts";
-import type { PortRange } from "../model/service.ts";
 import { concat, masked, matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
 import { joinParts, splitParts } from "../nft/elements.ts";
+import type { PortInterval } from "./interval-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
 
 /** The packet's source and destination address. */
@@ -23,8 +23,8 @@ export function frontendKey(address: string, protocol: string, port: number): st
   return joinParts(address, protocol, port);
 }
 
-/** The key of a port range at the address of a frontend: `10.96.0.10 . tcp . 8000-8099`. */
-export function rangeKey(frontend: string, { first, last }: PortRange): string {
+/** The key of an interval of ports at the address of a frontend: `10.96.0.10 . tcp . 8000-8099`. */
+export function intervalKey(frontend: string, { first, last }: PortInterval): string {
   return joinParts(placeOfKey(frontend), `${first}-${last}`);
 }
 
@@ -43,9 +43,9 @@ export interface FrontendParts {
   /** Undefined for a NodePort. */
   readonly address: string | undefined;
   readonly protocol: string;
-  /** 1..65535; the first port of a range. */
+  /** 1..65535; the first port of an interval. */
   readonly port: number;
-  /** The last port of a range; absent for a single port. */
+  /** The last port of an interval; absent for a single port. */
   readonly lastPort?: number;
 }
 
@@ -58,7 +58,7 @@ export function parseFrontendKey(key: string): FrontendParts {
   return lastPort === undefined ? parts : { ...parts, lastPort };
 }
 
-/** Formats the port or port range of a frontend: `53`, `8000-8099`. */
+/** Formats the port or ports of a frontend: `53`, `8000-8099`. */
 export function portsText({ port, lastPort = port }: Pick<FrontendParts, "port" | "lastPort">): string {
   return lastPort === port ? String(port) : `${port}-${lastPort}`;
 }

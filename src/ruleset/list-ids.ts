@@ -1,6 +1,7 @@
 import type { ServicePortKey } from "../model/ids.ts";
 import { joinParts } from "../nft/elements.ts";
-import { AFFINITY_IDS, type FrontendKind } from "./sets.ts";
+import type { FrontendKind } from "./frontend-kinds.ts";
+import { AFFINITY_IDS } from "./sets.ts";
 
 /**
  * The numbers that represent the endpoints of a service port in `meta priority` and in maps. A list id is the
@@ -75,7 +76,7 @@ export function numberElement(
   number: number,
   isSticky: boolean,
   { endpoints }: Pick<FrontendKind, "endpoints">,
-): { readonly set: FrontendKind["endpoints"] | typeof AFFINITY_IDS; readonly key: string } {
+): { readonly set: string; readonly key: string } {
   const key = joinParts(listId(servicePortId, list), number);
   return { set: isSticky ? AFFINITY_IDS : endpoints, key };
 }

@@ -2,10 +2,11 @@ import type { ByFamily } from "../base/family.ts";
 import { assign, lookup, matches } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import { REGISTER, toBalancer, toList } from "./balancers.ts";
+import { PORTS } from "./frontend-kinds.ts";
 import { destinationAddress, packetNodePortKey } from "./keys.ts";
 import { TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { LISTS, PORTS } from "./sets.ts";
+import { LISTS } from "./sets.ts";
 
 /**
  * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has. Our rules

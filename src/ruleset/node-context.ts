@@ -1,12 +1,16 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
-import type { ServedObjects, ServicePort } from "../model/service-port.ts";
+import type { Service, ServiceCounters } from "../model/service.ts";
+import type { LimitWords } from "../model/service-budget.ts";
+import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice, Place } from "../model/topology.ts";
 import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import { type FrontendKind, type IntervalKind, PORTS_ALONE } from "./frontend-kinds.ts";
+import type { DividedIntervals, PortInterval } from "./interval-frontends.ts";
+import type { LostFrontends } from "./lost-frontends.ts";
 import { roundedAffinitySeconds } from "./setting-grids.ts";
 
 /** How to recognise traffic from this cluster's pods (kube-proxy's `--detect-local-mode`). */
@@ -34,11 +38,9 @@ export interface FamilyContext {
   readonly serviceCIDRs: readonly string[];
   /** The default for Services that name no scheduler. */
   readonly scheduler: Scheduler;
-  /** The addresses at which port ranges are served. */
-  readonly portRanges: PortRangeAddresses;
   /**
    * The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to, sorted.
-   * Ranges never include them.
+   * Intervals never include them.
    */
   readonly apiServers: readonly string[];
   /** Maximum number of clients in an affinity map. */
@@ -59,10 +61,6 @@ export interface FamilyContext {
   readonly maxNamespaceElements: number;
   /** Maximum number of sticky service ports in this family; one namespace may have half of them. */
   readonly maxStickyPorts: number;
-  /** Maximum number of port ranges of one Service in both families, counted at each address. */
-  readonly maxServicePortRanges: number;
-  /** The same for all Services in this family; one namespace may have half of them. */
-  readonly maxPortRanges: number;
   /** The enabled features that add something to tables. */
   readonly features: readonly RulesetPart[];
   /** The names of enabled features that nft or the kernel lacks. */
@@ -126,9 +124,24 @@ export interface RulesetPart extends SetsAndChains {
   readonly clientSets?: Readonly<Record<string, string>>;
   /** Whether it refuses some connections of clients that are served otherwise. */
   readonly refusesClients?: true;
+  /** Further frontends of service ports. At most one feature has some. */
+  readonly intervals?: IntervalFrontends;
   readonly budget?: OwnBudget;
   /** Absent if it needs nothing that our other rules do not need, too. */
   readonly needs?: FeatureNeeds;
+}
+
+/** Further frontends of service ports: intervals of ports, in sets and chains of their own. */
+export interface IntervalFrontends {
+  readonly kind: IntervalKind;
+  /** The intervals that a service port has, ascending and without overlaps; undefined for none. */
+  readonly intervalsOf: (
+    port: Pick<PortOfService, "service" | "spec">,
+  ) => readonly PortInterval[] | undefined;
+  /** Whether the node's own addresses do not serve them, so that its programs keep their ports. */
+  readonly areVirtual: (context: FamilyContext) => boolean;
+  /** Divides the ports of each address among the service ports that want them. */
+  readonly divide: (frontends: () => Iterable<string>, lost: LostFrontends) => DividedIntervals;
 }
 
 /** How a feature ejects endpoints from lists. */
@@ -249,6 +262,10 @@ export interface FeatureBudgetParts {
 export interface OwnBudget extends Omit<FeatureBudgetParts, "name" | "limitOf" | "without"> {
   /** How many different settings a family may have; 64 if absent. One namespace gets half of it. */
   readonly most?: number;
+  /** The limit, if it is not constant. */
+  readonly limitOf?: FeatureBudgetParts["limitOf"];
+  /** The limit of one Service in both families, beyond which it gets no rules. */
+  readonly ofService?: { readonly limitOf: FeatureBudgetParts["limitOf"]; readonly words: LimitWords };
   /** The elements of a Service for each that is counted; one for each of its ports if absent. */
   readonly elements?: number;
   /** The Service without the feature; `withoutFeature` if absent. */
@@ -272,6 +289,26 @@ export function affinitySecondsOf(
 /** The context of a family; undefined if it is not programmed. */
 export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {
   return nodeContext.find((context) => context.family === family);
+}
+
+/** The intervals of ports that a feature adds to the frontends of service ports; undefined for none. */
+export function intervalsIn({ features }: Pick<FamilyContext, "features">): IntervalFrontends | undefined {
+  for (const { intervals } of features) if (intervals !== undefined) return intervals;
+  return undefined;
+}
+
+/** Whether a service port has intervals of ports. */
+export function hasIntervals(
+  port: Pick<PortOfService, "service" | "spec">,
+  context: Pick<FamilyContext, "features">,
+): boolean {
+  return intervalsIn(context)?.intervalsOf(port) !== undefined;
+}
+
+/** The kinds of frontends, in the order in which rules look them up. */
+export function kindsIn(context: Pick<FamilyContext, "features">): readonly FrontendKind[] {
+  const further = intervalsIn(context);
+  return further === undefined ? PORTS_ALONE : [...PORTS_ALONE, further.kind];
 }
 
 /** Whether connections may take the fast path. */

@@ -4,6 +4,7 @@ import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { chooserName, type Draw, type Refusal, refusalOf } from "./chain-names.ts";
 import { chainRole } from "./chain-roles.ts";
+import { type FrontendKind, kindOf, portEquivalent } from "./frontend-kinds.ts";
 import { frontendKey, nodePortKey, parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
   CLIENTS_OF,
@@ -16,21 +17,14 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import {
-  AFFINITY_CHOOSERS,
-  AFFINITY_TIMEOUTS,
-  FRONTEND_KINDS,
-  type FrontendKind,
-  kindOf,
-  RANGES,
-} from "./sets.ts";
+import { AFFINITY_CHOOSERS, AFFINITY_TIMEOUTS } from "./sets.ts";
 
 /** A list of endpoints, read from a table. */
 export interface ProgrammedList {
   readonly draw: Draw;
   /** Time that a client keeps its endpoint, in seconds; 0 for no affinity. */
   readonly affinitySeconds: number;
-  /** Endpoints as `address . port`; for a range, only addresses. */
+  /** Endpoints as `address . port`; for an interval, only addresses. */
   readonly targets: ReadonlySet<string>;
 }
 
@@ -45,11 +39,18 @@ export interface ProgrammedFrontend {
   readonly isGuarded: boolean;
 }
 
-/** Reads how an actual or desired table handles connections to a frontend; undefined if it does not. */
-export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
-  const maps = kindOf(key);
-  const id = listIdOf({ sets }, key);
-  const refusal = refusalAt({ sets }, key);
+/**
+ * Reads how an actual or desired table handles connections to a frontend; undefined if it does not.
+ * @param kinds the kinds of frontends that it may have
+ */
+export function programmedFrontend(
+  { sets }: Table,
+  key: string,
+  kinds: readonly FrontendKind[],
+): ProgrammedFrontend | undefined {
+  const maps = kindOf(key, kinds);
+  const id = listIdOf({ sets }, key, kinds);
+  const refusal = refusalAt({ sets }, key, kinds);
   const isGuarded = sets.get(maps.sourceRangeLists)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
   const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
@@ -65,13 +66,17 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
 }
 
 /** How a table refuses connections to a frontend without endpoints; undefined if it does not. */
-export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal | undefined {
-  const kind = kindOf(key);
+export function refusalAt(
+  { sets }: Pick<Table, "sets">,
+  key: string,
+  kinds: readonly FrontendKind[],
+): Refusal | undefined {
+  const kind = kindOf(key, kinds);
   const refusals = sets.get(kind.refusals)?.elements;
   switch (kind.kind) {
     case "port":
       return refusalOf(refusals?.get(key));
-    case "range":
+    case "interval":
       return refusalOf(refusals?.get(sets.get(kind.lists)?.elements.get(key) ?? ""));
     default:
       return assertNever(kind);
@@ -79,14 +84,18 @@ export function refusalAt({ sets }: Pick<Table, "sets">, key: string): Refusal |
 }
 
 /** The list id of a frontend in a table; undefined for none. */
-export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId | undefined {
-  return parseId(Number(sets.get(kindOf(key).lists)?.elements.get(key) ?? 0));
+export function listIdOf(
+  { sets }: Pick<Table, "sets">,
+  key: string,
+  kinds: readonly FrontendKind[],
+): ParsedId | undefined {
+  return parseId(Number(sets.get(kindOf(key, kinds).lists)?.elements.get(key) ?? 0));
 }
 
 /** The ids of service ports that frontends of a table lead to. */
-export function servicePortIdsIn({ sets }: Table): ReadonlySet<number> {
+export function servicePortIdsIn({ sets }: Table, kinds: readonly FrontendKind[]): ReadonlySet<number> {
   const ids = new Set<number>();
-  for (const { lists } of FRONTEND_KINDS) {
+  for (const { lists } of kinds) {
     for (const value of sets.get(lists)?.elements.values() ?? []) {
       const parsed = parseId(Number(value));
       if (parsed !== undefined) ids.add(parsed.servicePort);
@@ -97,24 +106,32 @@ export function servicePortIdsIn({ sets }: Table): ReadonlySet<number> {
 
 /**
  * The keys under which tables of one family may serve a connection: its destination as an address and as a
- * NodePort, and the ranges with its port.
+ * NodePort, and the intervals with its port.
  */
 export function frontendsOf(
   tables: readonly Table[],
   to: string,
   protocol: string,
   port: number,
+  kinds: readonly FrontendKind[],
 ): readonly string[] {
   const own = frontendKey(to, protocol, port);
-  return [own, nodePortKey(familyOf(to), protocol, port), ...tables.flatMap((table) => rangesAt(table, own))];
+  return [
+    own,
+    nodePortKey(familyOf(to), protocol, port),
+    ...tables.flatMap((table) => intervalsAt(table, own, kinds)),
+  ];
 }
 
-/** The keys of a table's ranges that have the port of a frontend. */
-function rangesAt({ sets }: Table, frontend: string): readonly string[] {
+/** The keys of a table's intervals that have the port of a frontend. */
+function intervalsAt({ sets }: Table, frontend: string, kinds: readonly FrontendKind[]): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
   const found = new Set<string>();
-  for (const map of [RANGES.lists, RANGES.sourceRangeLists]) {
+  const maps = kinds.flatMap(({ kind, lists, sourceRangeLists }) =>
+    kind === "interval" ? [lists, sourceRangeLists] : [],
+  );
+  for (const map of maps) {
     for (const key of sets.get(map)?.elements.keys() ?? []) {
       if (!key.startsWith(place)) continue;
       const { port: first, lastPort: last = first } = parseFrontendKey(key);
@@ -157,7 +174,7 @@ function programmedList(
 ): ProgrammedList | undefined {
   const roleAt = (map: string, id: number) => {
     const verdict = sets.get(map)?.elements.get(String(id)) ?? "";
-    return chainRole(verdictTarget(verdict) ?? "");
+    return chainRole(portEquivalent(verdictTarget(verdict) ?? "", [maps]));
   };
   const list = listId(servicePort, name);
   const balancer = roleAt(maps.balancers, list);

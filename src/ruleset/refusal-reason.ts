@@ -8,8 +8,9 @@ import { lowerBound } from "../base/first-sorted.ts";
 import type { Branded } from "../base/text.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./family-state.ts";
+import { kindOf } from "./frontend-kinds.ts";
 import { refusalAt } from "./programmed-frontend.ts";
-import { CLUSTER_IPS, kindOf, NODEPORT_IPS } from "./sets.ts";
+import { CLUSTER_IPS, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` if they no longer do. */
 export type RefusalReason =
@@ -88,9 +89,9 @@ export function reasonAt(
   state: FamilyState,
   key: string,
 ): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
-  const refusal = refusalAt(state.table, key);
+  const refusal = refusalAt(state.table, key, state.kinds);
   if (refusal !== undefined) return refusal === "refused" ? "no-endpoints" : "no-local-endpoints";
-  return has(state, kindOf(key).sourceRangeLists, key) ? "source-ranges" : "served";
+  return has(state, kindOf(key, state.kinds).sourceRangeLists, key) ? "source-ranges" : "served";
 }
 
 /** If every address of the node serves NodePorts, any address but a cluster IP may be one. */

@@ -8,7 +8,7 @@ import { excessText } from "../model/service-budget.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { ejectionFor } from "./ejection.ts";
-import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { contextOf, type FamilyContext, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
@@ -52,10 +52,10 @@ export class Renderer {
   #rendered = new Set<ServiceName>();
   /** The changed Services without complete rules, with their progress. */
   readonly #waiting = new Map<ServiceName, Progress>();
-  /** Whether removed service ports with session affinity keep their list ids until ranges are cut. */
+  /** Whether removed service ports with session affinity keep their list ids until intervals are cut. */
   #holdsIds = false;
-  /** Whether the last update divided ports among ranges again: the next one then leaves room for others. */
-  #hasCutRanges = false;
+  /** Whether the last update divided intervals again: the next one then leaves room for others. */
+  #hasCut = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -126,7 +126,7 @@ export class Renderer {
     if (budgets.short !== this.#short)
       for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
     this.#short = budgets.short;
-    this.#cutRanges();
+    this.#cutIntervals();
   }
 
   /** The elements of a Service, with those of its source ranges. */
@@ -155,22 +155,22 @@ export class Renderer {
   *#renderAll(excluded: Excluded): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
     for (const name of names) if (this.#ports.has(name)) yield* this.#removeOld(name, excluded);
-    if (this.#holdsIds) this.#cutRanges();
+    if (this.#holdsIds) this.#cutIntervals();
     for (const name of names) yield* this.#renderService(name, excluded, Number.POSITIVE_INFINITY);
   }
 
   /**
    * Renders until there is work for `most` elements. Half of them are for the Services with the fewest
    * elements, so that they do not wait for large ones. The rest are for the Service that waits longest, so
-   * that it is completed. A change of port ranges may cost as much as all of them, so two such changes never
+   * that it is completed. A change of intervals may cost as much as all of them, so two such changes never
    * follow each other directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#hasCutRanges;
-    this.#hasCutRanges = false;
+    const isPause = this.#hasCut;
+    this.#hasCut = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
     const oldestFirst = [...this.#waiting.keys()].filter(
-      (name) => !(isPause && this.#changesRanges(name, excluded)),
+      (name) => !(isPause && this.#changesIntervals(name, excluded)),
     );
     const smallestFirst = oldestFirst.toSorted((a, b) => elementsOf(a) - elementsOf(b));
     for (const [names, limit] of [
@@ -185,24 +185,28 @@ export class Renderer {
     }
   }
 
-  /** Whether rendering a Service changes its port ranges, or may do so. */
-  #changesRanges(name: ServiceName, excluded: Excluded): boolean {
+  /** Whether rendering a Service changes its intervals of ports, or may do so. */
+  #changesIntervals(name: ServiceName, excluded: Excluded): boolean {
     const { ports } = this.#wanted(name, excluded);
     const knownOf = ({ family, key }: ServicePort) =>
       this.state.families[family]?.servicePortRules(key)?.port;
     const changes = (port: ServicePort) => {
       const known = knownOf(port);
-      return (port.spec.ranges ?? known?.spec.ranges) !== undefined && known?.service !== port.service;
+      return known?.service !== port.service && [port, known].some((one) => this.#hasIntervals(one));
     };
     return (
-      ports.some(changes) ||
-      this.#gonePorts(name, ports).some((port) => knownOf(port)?.spec.ranges !== undefined)
+      ports.some(changes) || this.#gonePorts(name, ports).some((port) => this.#hasIntervals(knownOf(port)))
     );
   }
 
-  #cutRanges(): void {
+  #hasIntervals(port: ServicePort | undefined): boolean {
+    const context = port && contextOf(this.#nodeContext, port.family);
+    return port !== undefined && context !== undefined && hasIntervals(port, context);
+  }
+
+  #cutIntervals(): void {
     this.#holdsIds = false;
-    if (this.state.cutRanges()) this.#hasCutRanges = true;
+    if (this.state.cutIntervals()) this.#hasCut = true;
   }
 
   #names(): ServiceName[] {
@@ -273,7 +277,7 @@ export class Renderer {
     const excess = excessOf(rules);
     if (excess === undefined) {
       const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
-      if (this.#holdsIds && !hasId()) this.#cutRanges();
+      if (this.#holdsIds && !hasId()) this.#cutIntervals();
       if (!hasId() || !state.prepareSourceRanges(rules, most - this.state.work)) return false;
       state.put(rules);
       return true;
@@ -290,7 +294,7 @@ export class Renderer {
     const known = state?.servicePortRules(key)?.port;
     if (known === undefined) return;
     state?.remove(key);
-    this.#holdsIds ||= known.service.affinitySeconds > 0 && known.spec.ranges !== undefined;
+    this.#holdsIds ||= known.service.affinitySeconds > 0 && this.#hasIntervals(known);
   }
 
   /** Whether a service port loses session affinity, and so needs another list id. */

@@ -7,9 +7,11 @@ import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
 import { flowtableOf } from "./fast-path.ts";
+import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
-import { LISTS, setSpecs, sourceRangesSpecs } from "./sets.ts";
+import { setSpecs, sourceRangesSpecs } from "./set-specs.ts";
+import { LISTS } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** A feature of nft and the kernel that our transactions need. */
@@ -42,7 +44,6 @@ const CONTEXT: FamilyContext = {
   loopbackNodePorts: false,
   serviceCIDRs: [],
   scheduler: "random",
-  portRanges: "virtual",
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
@@ -55,7 +56,6 @@ const CONTEXT: FamilyContext = {
   counters: "off",
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
   ...SHARED_BUDGET,
-  maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
   // Not required: see partFeatures.
   features: [],
@@ -73,11 +73,11 @@ const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: tru
 export function requiredFeatures(): RequiredFeatures {
   const table = sampleTable(CONTEXT);
   const parts: readonly (readonly [string, string, Table])[] = [
-    ["dnat to a map lookup by a random number", UPGRADE, chainsOf(table, balancerName(PLAIN))],
+    ["dnat to a map lookup by a random number", UPGRADE, chainsOf(table, balancerName(PLAIN, PORTS))],
     [
       "dynamic maps with timeouts that rules update and delete from",
       UPGRADE,
-      chainsOf(table, balancerName(STICKY)),
+      chainsOf(table, balancerName(STICKY, PORTS)),
     ],
     ["maps with counters", UPGRADE, countedMap(table)],
     [

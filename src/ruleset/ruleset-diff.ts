@@ -3,11 +3,12 @@ import { sortedEntries } from "../base/first-sorted.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
+import { type FrontendKind, isOfFrontends } from "./frontend-kinds.ts";
 import { idOfKey, parseFrontendKey } from "./keys.ts";
 import { parseId } from "./list-ids.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "./ruleset-state.ts";
-import { FRONTEND_KINDS, isOfFrontends, LISTS } from "./sets.ts";
+import { LISTS } from "./sets.ts";
 
 /** An element that is added (no `before`), deleted (no `after`) or changed. Values are "" in a set. */
 export interface ElementChange {
@@ -59,8 +60,15 @@ export interface OwnedRuleset {
   readonly state?: RulesetState;
 }
 
-/** Compares two rulesets by Service. Ignores families that `after` does not have. */
-export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): RulesetDiff {
+/**
+ * Compares two rulesets by Service. Ignores families that `after` does not have.
+ * @param kinds the kinds of frontends that they may have
+ */
+export function compareRulesets(
+  before: OwnedRuleset,
+  after: OwnedRuleset,
+  kinds: readonly FrontendKind[],
+): RulesetDiff {
   const deltas = diffRuleset(before.ruleset, after.ruleset);
   const owners = [ownersOf(after.state), ownersOf(before.state)];
   const parts = deltas.flatMap((delta) => partChanges(delta, before.ruleset, owners));
@@ -81,7 +89,7 @@ export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): Rule
     parts,
     frontends: FAMILIES.flatMap((family) => {
       const ofFamily = [...changed].filter((change) => change.family === family);
-      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners);
+      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners, kinds);
     }),
   };
 }
@@ -97,8 +105,9 @@ function frontendChanges(
   before: Table | undefined,
   after: Table | undefined,
   owners: readonly OwnersByFamily[],
+  kinds: readonly FrontendKind[],
 ): FrontendChange[] {
-  const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set) ? [key] : [])));
+  const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set, kinds) ? [key] : [])));
   const ids = new Set(
     changes.flatMap(({ key }) => {
       const id = idOfKey(key);
@@ -107,7 +116,7 @@ function frontendChanges(
   );
   if (ids.size > 0) {
     for (const table of [before, after]) {
-      for (const { lists } of FRONTEND_KINDS) {
+      for (const { lists } of kinds) {
         for (const [key, id] of table?.sets.get(lists)?.elements ?? []) {
           if (ids.has(parseId(Number(id))?.servicePort ?? 0)) keys.add(key);
         }
@@ -116,8 +125,8 @@ function frontendChanges(
   }
   return [...keys].sort(byFrontend).flatMap((key) => {
     const change = {
-      before: before && programmedFrontend(before, key),
-      after: after && programmedFrontend(after, key),
+      before: before && programmedFrontend(before, key, kinds),
+      after: after && programmedFrontend(after, key, kinds),
     };
     if (
       change.before !== undefined &&

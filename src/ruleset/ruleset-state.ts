@@ -64,9 +64,9 @@ export class RulesetState {
     return isAdopted.length > 0 ? diffRuleset(kernel, desired) : deltas;
   }
 
-  /** Does {@link FamilyState.cutRanges} for both families. @returns whether any range changed */
-  cutRanges(): boolean {
-    return this.#states().filter((state) => state.cutRanges()).length > 0;
+  /** Does {@link FamilyState.cutIntervals} for both families. @returns whether any interval changed */
+  cutIntervals(): boolean {
+    return this.#states().filter((state) => state.cutIntervals()).length > 0;
   }
 
   /** A copy of the ruleset as last committed. */

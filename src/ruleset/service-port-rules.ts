@@ -1,5 +1,5 @@
 import type { Endpoint } from "../model/endpoint.ts";
-import type { PortRange, Service } from "../model/service.ts";
+import type { Service } from "../model/service.ts";
 import {
   isExternallyAccessible,
   type ServicePort,
@@ -10,7 +10,9 @@ import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
-import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
+import type { FrontendRules } from "./frontend-rules.ts";
+import type { PortInterval } from "./interval-frontends.ts";
+import { frontendKey, intervalKey, nodePortKey } from "./keys.ts";
 import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import {
   affinitySecondsOf,
@@ -18,31 +20,20 @@ import {
   type FamilyContext,
   type FeatureElements,
   type FrontendClients,
+  intervalsIn,
 } from "./node-context.ts";
-import { CLUSTER_IPS, HAIRPIN_CONNECTIONS, RANGES } from "./sets.ts";
-import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
-
-/** The rules of one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
-export interface FrontendRules {
-  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
-  readonly key: string;
-  /** How it leads to the lists of the service port; undefined if it leads to none. */
-  readonly way?: Way;
-  /** Only for a port without endpoints; for ranges, see `ServicePortLists.empty`. */
-  readonly refusal?: Refusal;
-  /** The source ranges that guard the frontend. */
-  readonly guard?: SourceRanges;
-}
+import { CLUSTER_IPS, HAIRPIN_CONNECTIONS } from "./sets.ts";
+import { sourceRanges } from "./source-ranges.ts";
 
 /** The rules of one service port: a pure function of the port, its endpoints and the context. */
 export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
   /**
-   * The same for each port range at each address, with the whole range in keys. Another service port may
-   * have some of its ports: see port-ranges.ts.
+   * The same for each interval of ports at each address, with the whole interval in keys. Another service
+   * port may have some of its ports: see `DividedIntervals`.
    */
-  readonly ranges: readonly FrontendRules[];
+  readonly intervals: readonly FrontendRules[];
   readonly lists: ServicePortLists;
   /** Elements that several service ports may share. */
   readonly shared: readonly DesiredElement[];
@@ -68,8 +59,9 @@ export function renderServicePort(
     affinitySeconds: affinitySecondsOf(service, context),
     ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
   });
-  const { ranges = NONE } = port.spec;
-  const isRanged = ranges.length > 0;
+  const further = intervalsIn(context);
+  const intervals = further?.intervalsOf(port) ?? NONE;
+  const hairpins = intervals.length === 0 ? undefined : further?.kind.hairpins;
   const ofFeatures = context.features.flatMap((part) => {
     const elements = part.elementsOf?.(port, choice, context) ?? NOTHING;
     return elements.length === 0 ? [] : [{ part, elements }];
@@ -78,19 +70,19 @@ export function renderServicePort(
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
-    ranges: rangeFrontends(service, ranges, ofAddresses),
+    intervals: intervalFrontends(service, intervals, ofAddresses),
     lists:
-      isRanged || parts.length > 0
+      intervals.length > 0 || parts.length > 0
         ? {
             ...lists,
-            ...(isRanged && { empty: emptyLists(port, choice) }),
+            ...(intervals.length > 0 && { empty: emptyLists(port, choice) }),
             ...(parts.length > 0 && { parts }),
           }
         : lists,
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
-      ...(isRanged ? rangeHairpinElements(choice) : NOTHING),
+      ...(hairpins === undefined ? NOTHING : addressHairpins(choice, hairpins)),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
     ...(ofFeatures.length > 0 && { ofFeatures }),
@@ -175,33 +167,36 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
 const NOTHING: readonly DesiredElement[] = [];
 const NO_FRONTENDS: readonly FrontendRules[] = [];
 
-const NONE: readonly PortRange[] = [];
+const NONE: readonly PortInterval[] = [];
 
 /**
- * Serves ranges at the addresses of the port. A range leads to the port's lists even if these are empty, so
- * that ranges change only with the Service.
+ * Serves intervals at the addresses of the port. An interval leads to the port's lists even if these are
+ * empty, so that intervals change only with the Service.
  */
-function rangeFrontends(
+function intervalFrontends(
   service: Service,
-  ranges: readonly PortRange[],
+  intervals: readonly PortInterval[],
   [ofClusterIP, ...external]: readonly FrontendRules[],
 ): readonly FrontendRules[] {
-  if (ranges.length === 0 || ofClusterIP === undefined) return NO_FRONTENDS;
+  if (intervals.length === 0 || ofClusterIP === undefined) return NO_FRONTENDS;
   const ofPort = [
     { ...ofClusterIP, way: internalWay(service) },
     ...external.map((frontend) => ({ ...frontend, way: externalWay(service) })),
   ];
-  return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
+  return intervals.flatMap((interval) => ofPort.map((frontend) => atInterval(frontend, interval)));
 }
 
-/** The rules of a frontend, with a port range in place of its port or range. */
-export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
-  const key = rangeKey(frontend, range);
+/** The rules of a frontend, with an interval in place of its port or interval. */
+export function atInterval(
+  { key: frontend, way, guard }: FrontendRules,
+  interval: PortInterval,
+): FrontendRules {
+  const key = intervalKey(frontend, interval);
   if (guard === undefined) return way === undefined ? { key } : { key, way };
   return way === undefined ? { key, guard } : { key, way, guard };
 }
 
-/** The ways that lead ranges to no endpoint. */
+/** The ways that lead intervals to no endpoint. */
 function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly EmptyList[] {
   const internal = internalWay(service);
   const isExternalEmpty = !choice.hasAny || (service.externalPolicyLocal && choice.local.length === 0);
@@ -245,11 +240,11 @@ function isLocal({ local }: Endpoint): boolean {
   return local;
 }
 
-/** The same for all ports of all ranges: addresses are enough. */
-function rangeHairpinElements({ cluster, local }: EndpointChoice): DesiredElement[] {
+/** The same for all ports of all intervals: addresses are enough. */
+function addressHairpins({ cluster, local }: EndpointChoice, set: string): DesiredElement[] {
   const addresses = [...cluster, ...local].flatMap((endpoint) => (endpoint.local ? endpoint.address : []));
   return [...new Set(addresses)].map((address) => ({
-    set: RANGES.hairpins,
+    set,
     key: joinParts(address, address),
     value: "",
   }));

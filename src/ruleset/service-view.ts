@@ -1,4 +1,3 @@
-import { assertNever } from "../base/errors.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -13,11 +12,11 @@ import type { Refusal } from "./chain-names.ts";
 import { ejectionFor } from "./ejection.ts";
 import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
+import type { FrontendRules } from "./frontend-rules.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import type { RulesetState } from "./ruleset-state.ts";
-import { type FrontendRules, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
-import { kindOf } from "./sets.ts";
+import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
@@ -64,13 +63,13 @@ export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
 /** A frontend that a service port wants. */
 export interface FrontendView {
   readonly origin: FrontendOrigin;
-  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort; for a range, a piece. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort; for an interval, a piece. */
   readonly key: string;
   /** "" for a NodePort. */
   readonly address: string;
-  /** 1..65535; the first port of a range. */
+  /** 1..65535; the first port of an interval. */
   readonly port: number;
-  /** The last port of a range; absent for a single port. */
+  /** The last port of an interval; absent for a single port. */
   readonly lastPort?: number;
   /** The policy for connections from outside; of a cluster IP, for all connections. */
   readonly policy: "cluster" | "local";
@@ -109,7 +108,8 @@ export function viewService(
   const service = cache.service(name);
   if (service === undefined) return [];
   // Counts again, as the Service may have changed since its rules were made.
-  const excess = ownExcess(service, elementCount(service, cache.slices(name), nodeContext), nodeContext);
+  const slices = cache.slices(name);
+  const excess = ownExcess(service, slices, elementCount(service, slices, nodeContext), nodeContext);
   const isOver = (excess ?? budgets.excessOf(name)) !== undefined;
   const all = budgets.asServed(service);
   const shown = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
@@ -121,9 +121,9 @@ export function viewService(
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);
-    const pieces = rules.ranges.flatMap((range) => {
-      const own = state?.piecesOf(port.key, range) ?? [];
-      return own.length === 0 ? [range] : own;
+    const pieces = rules.intervals.flatMap((interval) => {
+      const own = state?.piecesOf(port.key, interval) ?? [];
+      return own.length === 0 ? [interval] : own;
     });
     const frontends = isOver ? rules.frontends.slice(0, 1) : [...rules.frontends, ...pieces];
     return [
@@ -155,15 +155,8 @@ function viewEndpoint(
 
 /** How a frontend without endpoints refuses; undefined if it has endpoints. */
 function refusalAt({ lists }: ServicePortRules, { key, way, refusal }: FrontendRules): Refusal | undefined {
-  const { kind } = kindOf(key);
-  switch (kind) {
-    case "port":
-      return refusal;
-    case "range":
-      return lists.empty?.find((one) => one.way === way)?.refusal;
-    default:
-      return assertNever(kind);
-  }
+  const isInterval = parseFrontendKey(key).lastPort !== undefined;
+  return isInterval ? lists.empty?.find((one) => one.way === way)?.refusal : refusal;
 }
 
 function viewFrontend(
@@ -186,7 +179,7 @@ function viewFrontend(
     outcome: refusal ?? (way === undefined ? "refused" : "served"),
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
-    // If the service port has no port of a range, shows the owner of the range's first port.
+    // If the service port has no port of an interval, shows the owner of its first port.
     owner: state?.ownerOf(key) ?? state?.frontendAt(address, protocol, ports.port, false)?.port,
   };
 

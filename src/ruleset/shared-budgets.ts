@@ -15,7 +15,7 @@ type Counted = Claim & ServedObjects;
 
 /**
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
- * Shared resources are elements in the kernel, list ids of session affinity, and port ranges. They go to
+ * Shared resources are elements in the kernel, list ids of session affinity, and those of features. They go
  * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
  * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
  * loses its ranges; without enough watched endpoints, its passive health checks. Enabled features have
@@ -57,7 +57,7 @@ export class SharedBudgets {
       return;
     }
     const amount = elementCount(service, slices, nodeContext);
-    const excess = ownExcess(service, amount, nodeContext);
+    const excess = ownExcess(service, slices, amount, nodeContext);
     if (excess !== undefined) this.#excessive.set(name, { service, excess });
     this.#elements.set(name, excess === undefined ? { service, slices, amount } : undefined);
   }

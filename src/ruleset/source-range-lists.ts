@@ -2,6 +2,7 @@ import { addToGroup } from "../base/group-by.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import type { SourceRanges } from "./frontend-rules.ts";
 import { IdPool } from "./list-ids.ts";
 import { SOURCE_RANGES } from "./sets.ts";
 import {
@@ -9,7 +10,6 @@ import {
   isListNumber,
   listIdentity,
   MOST_SOURCE_RANGE_LISTS,
-  type SourceRanges,
   sourceRangeKey,
 } from "./source-ranges.ts";
 

@@ -15,23 +15,14 @@ import type { Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
 import { REGISTER } from "./balancers.ts";
-import { digest, type StaticChain } from "./chain-names.ts";
+import { digest } from "./chain-names.ts";
+import type { FrontendKind } from "./frontend-kinds.ts";
+import type { SourceRanges } from "./frontend-rules.ts";
 import { packetFrontendKey, sourceAddress } from "./keys.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { recordingRules } from "./refusal-rules.ts";
-import { type FrontendKind, SOURCE_RANGES } from "./sets.ts";
-
-/**
- * The source ranges of frontends. All lists share one set; a frontend leads to the number of its list. A list
- * never changes: a Service with other ranges gets the number of another list.
- */
-export interface SourceRanges {
-  /** Identifies the list: equal ranges have equal ids. */
-  readonly id: string;
-  /** The allowed addresses as `10.0.0.0/8`, with lengths of {@link PREFIX_LENGTHS}; none overlap. */
-  readonly prefixes: readonly string[];
-}
+import { SOURCE_RANGES } from "./sets.ts";
 
 /**
  * The lengths of prefixes in the set. A rule looks up each, in this order, the most common first. Other
@@ -171,7 +162,7 @@ export function toSourceRangesCheck({ family }: FamilyContext, kind: FrontendKin
 }
 
 /** The chain that drops packets unless the list whose number is in the register allows their source. */
-export function sourceRangesCheck(context: FamilyContext, { chains }: FrontendKind): StaticChain {
+export function sourceRangesCheck(context: FamilyContext, { chains }: FrontendKind): Chain {
   return {
     name: chains.sourceRangesCheck,
     rules: [
@@ -186,7 +177,7 @@ export function sourceRangesCheck(context: FamilyContext, { chains }: FrontendKi
  * The chain that puts the external way back into the register. If the frontend is gone meanwhile, the number
  * stays there, and nothing serves the packet.
  */
-export function sourceRangesAllowed({ family }: FamilyContext, { chains, lists }: FrontendKind): StaticChain {
+export function sourceRangesAllowed({ family }: FamilyContext, { chains, lists }: FrontendKind): Chain {
   return {
     name: chains.sourceRangesAllowed,
     rules: [[assign(REGISTER, lookup(packetFrontendKey(family), lists))]],

@@ -13,14 +13,9 @@ import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
-import {
-  CLUSTER_IPS_CHECK,
-  DROP_CHAIN,
-  MASQUERADING,
-  REJECT_CHAIN,
-  type StaticChain,
-} from "./chain-names.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
 import { fastPathChains } from "./fast-path.ts";
+import { type FrontendKind, type IntervalKind, PORTS } from "./frontend-kinds.ts";
 import {
   ANY_ADDRESS,
   addressSet,
@@ -33,45 +28,34 @@ import {
   sourceAddress,
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
-import { type FamilyContext, isInTable, type RulesetPart } from "./node-context.ts";
+import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import {
-  CLUSTER_IPS,
-  FRONTEND_KINDS,
-  type FrontendKind,
-  NO_ENDPOINTS,
-  NODEPORT_IPS,
-  PORTS,
-  RANGES,
-  rangeSpecs,
-  sourceRangesSpecs,
-  vanishedSpecs,
-} from "./sets.ts";
+import { sourceRangesSpecs, vanishedSpecs } from "./set-specs.ts";
+import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /**
- * The sets and chains that a table has only while Services need them: for source ranges, port ranges, and
- * endpoints whose connections are reset. Features have their own.
+ * The sets and chains that a table has only while Services need them: for source ranges, and for endpoints
+ * whose connections are reset. Features have their own.
  */
 export const TABLE_PARTS = {
   sourceRanges: {
     specs: sourceRangesSpecs,
-    chains: (context: FamilyContext) => [
-      ...FRONTEND_KINDS.map(({ chains }) => chains.sourceRangesCheck),
-      // That of port ranges stays as long as their map: nft cannot replace a map that a stale chain uses.
+    chains: (context, kinds) => [
+      ...kinds.map(({ chains }) => chains.sourceRangesCheck),
+      // That of intervals stays as long as their map: nft cannot replace a map that a stale chain uses.
       PORTS.chains.sourceRangesAllowed,
       ...besideSourceRanges(context).map(({ name }) => name),
     ],
   },
-  ranges: { specs: rangeSpecs, chains: () => Object.values(RANGES.chains) },
   resets: { specs: vanishedSpecs, chains: () => RESET_CHAINS },
 } as const satisfies Readonly<
   Record<
     string,
     {
       readonly specs: (context: FamilyContext) => readonly SetSpec[];
-      readonly chains: (context: FamilyContext) => readonly string[];
+      readonly chains: (context: FamilyContext, kinds: readonly FrontendKind[]) => readonly string[];
     }
   >
 >;
@@ -86,7 +70,10 @@ const NO_PARTS: ReadonlySet<string> = new Set();
  * @param parts the parts that the table has, and the features
  */
 export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
-  const kinds = parts.has("ranges") ? FRONTEND_KINDS : [PORTS];
+  const further = given.features.flatMap(({ name, intervals }) =>
+    parts.has(name) ? (intervals?.kind ?? []) : [],
+  );
+  const kinds = [PORTS, ...further];
   const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
   const features = featuresIn(context, parts);
   return [
@@ -123,7 +110,7 @@ function besideSourceRanges(context: FamilyContext): readonly Chain[] {
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): StaticChain[] {
+function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): Chain[] {
   const { balancing, external, externalLocal } = kind.chains;
   const features = featuresIn(context, parts);
   const ofFeatures = features.flatMap(({ beforeBalancing = [] }) => beforeBalancing);
@@ -133,7 +120,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
     {
       name: balancing,
       rules: [
-        ...(kind.kind === "range" ? [leaveExplicitPorts(context)] : []),
+        ...(kind.kind === "interval" ? [leaveExplicitPorts(context, kind)] : []),
         ...features.flatMap(({ onArrival = [] }) => onArrival),
         [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
         ...ofFeatures,
@@ -142,7 +129,7 @@ function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySe
     },
     { name: external, rules: externalRules(context, kind, checks) },
     ...(areGuarded ? [sourceRangesCheck(context, kind)] : []),
-    ...(areGuarded || kind.kind === "range" ? [sourceRangesAllowed(context, kind)] : []),
+    ...(areGuarded || kind.kind === "interval" ? [sourceRangesAllowed(context, kind)] : []),
     { name: externalLocal, rules: externalLocalRules(context, kind) },
   ];
 }
@@ -160,8 +147,8 @@ function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
         [...toNodePorts(context), listOfNodePort, toBalancing],
       ];
     }
-    case "range":
-      return [[...atRangeAddresses(context), list, toBalancing]];
+    case "interval":
+      return [[...atIntervalAddresses(context), list, toBalancing]];
     default:
       return assertNever(kind);
   }
@@ -173,12 +160,12 @@ function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   switch (kind.kind) {
     case "port":
       return [[verdictMap(frontend, kind.refusals)]];
-    case "range": {
-      // Refusals are keyed by list: the kernel takes seconds to delete thousands of ranges (6.18).
+    case "interval": {
+      // Refusals are keyed by list: the kernel takes seconds to delete thousands of intervals (6.18).
       const list = assign(REGISTER, lookup(frontend, kind.lists));
       const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
       return [
-        [...atRangeAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
+        [...atIntervalAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
         RESET_PRIORITY,
       ];
     }
@@ -190,18 +177,18 @@ function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
 /** The types of addresses at which the node's programs listen. Other machines' are unicast. */
 const KINDS_OF_NODE: Expression = { set: ["anycast", "broadcast", "local", "multicast"] };
 
-/** Excludes the node's own addresses unless ranges are served everywhere: its programs keep their ports. */
-function atRangeAddresses({ portRanges }: FamilyContext): Statement[] {
-  if (portRanges === "all") return [];
+/** Excludes the node's own addresses unless all serve intervals: its programs keep their ports. */
+function atIntervalAddresses(context: FamilyContext): Statement[] {
+  if (!intervalsIn(context)?.areVirtual(context)) return [];
   return [differs({ fib: { flags: ["daddr"], result: "type" } }, KINDS_OF_NODE)];
 }
 
 /**
- * Explicit ports without endpoints do not fall back to the range around them. Cutting them out of the range
+ * Explicit ports without endpoints do not fall back to the interval around them. Cutting them out of it
  * would cost its owner elements.
  */
-function leaveExplicitPorts({ family }: FamilyContext): Rule {
-  return [matches(packetFrontendKey(family), `@${RANGES.explicitPorts}`), { return: null }];
+function leaveExplicitPorts({ family }: FamilyContext, { explicitPorts }: IntervalKind): Rule {
+  return [matches(packetFrontendKey(family), `@${explicitPorts}`), { return: null }];
 }
 
 function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): Rule[] {
@@ -288,8 +275,8 @@ function masqueradingRules(
   const masquerade: Statement = { masquerade: { flags: "fully-random" } };
   return [
     [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
-    ...kinds.map(({ keepsPort, hairpins }) => {
-      const destination = keepsPort ? [destinationAddress(family)] : packetFrontend(family);
+    ...kinds.map(({ kind, hairpins }) => {
+      const destination = kind === "interval" ? [destinationAddress(family)] : packetFrontend(family);
       const ends = concat(sourceAddress(family), ...destination);
       return [CONNECTION_HAS_DNAT, matches(ends, `@${hairpins}`), masquerade];
     }),

@@ -1,4 +1,5 @@
 import type { Family } from "../base/family.ts";
+import { FRONTEND_KINDS } from "../features/frontends.ts";
 import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import { declaredTable, readKernel } from "../kernel/read-kernel.ts";
@@ -45,7 +46,7 @@ export async function applyDeltas(
     }
     return applied;
   };
-  return await send(applyPlan(deltas, options));
+  return await send(applyPlan(deltas, { ...options, kinds: FRONTEND_KINDS }));
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { groupBy } from "../base/group-by.ts";
+import { FRONTEND_KINDS } from "../features/frontends.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
@@ -123,7 +124,7 @@ async function everyStep(
   deltas: readonly TableDelta[],
   isSo: (step: Transaction) => Promise<boolean>,
 ): Promise<boolean> {
-  for (const step of trialTransactions(deltas)) if (!(await isSo(step))) return false;
+  for (const step of trialTransactions(deltas, FRONTEND_KINDS)) if (!(await isSo(step))) return false;
   return true;
 }
 
@@ -193,7 +194,7 @@ function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, sus
   return (selection: readonly Suspect[]): Ruleset => {
     apply(trial, suspects, new Set(selection));
     trial.deleteAllStaleSourceRanges();
-    trial.cutRanges();
+    trial.cutIntervals();
     return trial.ruleset;
   };
 }

@@ -14,7 +14,7 @@ import { withoutChainDeletions } from "../ruleset/apply-plan.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { setSpecs } from "../ruleset/sets.ts";
+import { setSpecs } from "../ruleset/set-specs.ts";
 import { adoptEjected } from "./adopt-ejected.ts";
 import { applyDeltas } from "./apply-deltas.ts";
 import { fullSync } from "./full-sync.ts";
@@ -379,7 +379,7 @@ export class Reconciler {
   #takeOut(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
     this.state.deleteAllStaleSourceRanges();
-    this.state.cutRanges();
+    this.state.cutIntervals();
   }
 }
 

@@ -25,7 +25,7 @@ export function lookUp(
   const set = setOf(branch, reference);
   if (set === undefined || key === UNKNOWN) return UNKNOWN;
   const text = String(key);
-  const range = isOfPortRanges(set, text) ? rangeAt(set, text) : undefined;
+  const range = endsInInterval(set, text) ? rangeAt(set, text) : undefined;
   const value = range?.value ?? elementValue(evaluation, branch, set, text);
   const { name } = set.spec;
   if (name !== "") {
@@ -53,13 +53,13 @@ export function elementValue(
     const given = evaluation.dynamic.get(own);
     if (given !== undefined) return given.get(key);
   }
-  if (isOfPortRanges(set, key)) return rangeAt(set, key)?.value;
+  if (endsInInterval(set, key)) return rangeAt(set, key)?.value;
   if (set.spec.interval) return isWithin(set, evaluation.family, key) ? "" : undefined;
   return set.elements.get(key) ?? intervalValue(set, key);
 }
 
-/** Whether a map is one of ours with port ranges in its keys. @param key of a packet */
-function isOfPortRanges({ spec }: AnySet, key: string): boolean {
+/** Whether a map is one of ours whose keys end in an interval of ports. @param key of a packet */
+function endsInInterval({ spec }: AnySet, key: string): boolean {
   return spec.interval === true && key.includes(" . ");
 }
 

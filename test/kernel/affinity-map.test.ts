@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { deletionTransaction } from "../../src/nft/transaction.ts";
-import { AFFINITY, setSpecs } from "../../src/ruleset/sets.ts";
+import { setSpecs } from "../../src/ruleset/set-specs.ts";
+import { AFFINITY } from "../../src/ruleset/sets.ts";
 import {
   affinityEntries,
   affinityKey,

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { PortRangeAddresses } from "../../src/model/service.ts";
+import type { PortRangeAddresses } from "../../src/features/port-ranges/rules.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
@@ -35,11 +35,11 @@ test("a range of all ports at the API server's address never disconnects the dae
   putTenant([hostname]);
   for (const portRanges of ["virtual", "all"] as const) {
     daemon = lab.start([`--port-ranges=${portRanges}`]);
-    await lab.converged({ portRanges, apiServers });
+    await lab.converged({ settings: { portRanges }, apiServers });
     // The daemon's connections end, so it must make new ones through the rules.
     await lab.startApi(lab.cluster);
     lab.cluster.put("services", apiService(portRanges, { clusterIP: "10.96.7.2" }));
-    await lab.converged({ portRanges, apiServers });
+    await lab.converged({ settings: { portRanges }, apiServers });
     await daemon.stop();
   }
 });
@@ -58,11 +58,11 @@ nftProxy: { portRanges: ${portRanges} }
   daemon = lab.start([`--config=${file}`]);
   const notes = () =>
     lab.api.events.flatMap(({ reason, note }) => (reason === "PortRangesNotServed" ? [note] : []));
-  await lab.converged({ portRanges: "virtual", apiServers });
+  await lab.converged({ settings: { portRanges: "virtual" }, apiServers });
   const local =
     "node node-1, and possibly others, does not serve nft-proxy.io/port-ranges at its own address 192.0.2.2: see --port-ranges";
   await expect.poll(notes, { timeout: 20_000 }).toEqual([local]);
   await writeFile(file, configuration("all"));
-  await lab.converged({ portRanges: "all", apiServers });
+  await lab.converged({ settings: { portRanges: "all" }, apiServers });
   expect(notes()).toEqual([local]);
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { PortRange, PortRangeAddresses } from "../../src/model/service.ts";
+import type { PortRangeAddresses } from "../../src/features/port-ranges/rules.ts";
+import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import { port, type ServiceOptions, slicePort, testNodeContext } from "../support/build.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { answered, objects, type PacketRow, packetTable, refused } from "../support/packet-table.ts";
@@ -14,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => node?.close());
 
-const ALL_PORTS: readonly PortRange[] = [{ first: 1, last: 65_535 }];
+const ALL_PORTS: readonly PortInterval[] = [{ first: 1, last: 65_535 }];
 const [NODE, NODE6, SECOND, OTHER_NODE] = ["192.0.2.2", "fd00:c0::2", "198.51.100.2", "192.0.2.3"] as const;
 const [VIRTUAL, VIRTUAL6, CLUSTER_IP] = ["203.0.113.70", "fd00:1b::70", "10.96.6.20"] as const;
 const [POD, POD6] = ["10.244.2.11", "fd00:244:2::11"] as const;
@@ -112,7 +113,7 @@ const apiServer: readonly PacketRow[] = [
 ];
 
 const context = (portRanges: PortRangeAddresses) =>
-  testNodeContext({ portRanges, apiServers: [`${OTHER_NODE} . tcp . 8080`] });
+  testNodeContext({ settings: { portRanges }, apiServers: [`${OTHER_NODE} . tcp . 8080`] });
 
 const ownProgram = (own: string, _: string, number: number) => answered("kept", `${own} ${number}`);
 const untouched: readonly PacketRow[] = [

@@ -1,12 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { BALANCERS, RANGES } from "../../src/ruleset/sets.ts";
+import { BALANCERS } from "../../src/ruleset/sets.ts";
 import { anyObjects } from "../support/arbitraries.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext, withoutStaleRanges } from "../support/build.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
@@ -18,8 +19,10 @@ const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
     maxElements: fc.constantFrom(20, 40, 80, 400),
     maxNamespaceElements: fc.constantFrom(20, 40, 400),
     maxStickyPorts: fc.constantFrom(1, 2, 3, 100),
-    maxServicePortRanges: fc.constantFrom(2, 2000),
-    maxPortRanges: fc.constantFrom(1, 2, 4, 100),
+    settings: fc.record({
+      maxServicePortRanges: fc.constantFrom(2, 2000),
+      maxPortRanges: fc.constantFrom(1, 2, 4, 100),
+    }),
   })
   .map((options) => testNodeContext(options));
 
@@ -94,7 +97,7 @@ describe("budgets that Services share", () => {
     fc.assert(
       fc.property(anyObjects, tightContexts, ({ services, slices }, context) => {
         const { state, excess } = renderAll({ services, slices }, context);
-        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0, maxPortRanges = 0 } = {}] =
+        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0, settings = {} } = {}] =
           context;
         const unserved = new Set(Array.from(excess.keys(), serviceOf));
         const sums = new Map<string, number>();
@@ -117,6 +120,7 @@ describe("budgets that Services share", () => {
           const sticky = new Set(ids.flatMap((id) => (id?.isSticky ? [id.servicePort] : [])));
           expect(sticky.size).toBeLessThanOrEqual(maxStickyPorts);
           // An older range may divide a younger one.
+          const { maxPortRanges = 0 } = settings as { maxPortRanges?: number };
           expect(table.sets.get(RANGES.lists)?.elements.size ?? 0).toBeLessThanOrEqual(2 * maxPortRanges);
         }
         const byAge = services.toSorted(compareAge);

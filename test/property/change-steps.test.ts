@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { byFamily } from "../../src/base/family.ts";
+import { FRONTEND_KINDS } from "../../src/features/frontends.ts";
+import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
 import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
@@ -15,6 +17,7 @@ import {
   trialTransactions,
   withoutChainDeletions,
 } from "../../src/ruleset/apply-plan.ts";
+import { PORTS } from "../../src/ruleset/frontend-kinds.ts";
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -22,10 +25,7 @@ import {
   AFFINITY_CHOOSERS,
   AFFINITY_IDS,
   AFFINITY_TIMEOUTS,
-  FRONTEND_KINDS,
   LISTS,
-  PORTS,
-  RANGES,
   SOURCE_RANGES,
 } from "../../src/ruleset/sets.ts";
 import { applyDeltas } from "../../src/sync/apply-deltas.ts";
@@ -124,7 +124,7 @@ test("connections that are served, or dropped, before and after changes in steps
         renderer.update(cache.takeDirty());
         const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
         const deltas = renderer.state.pending();
-        const steps = applyPlan(deltas, { chunkSize: size });
+        const steps = applyPlan(deltas, { chunkSize: size, kinds: FRONTEND_KINDS });
         if (changesStaticChains(deltas)) return;
         for (const step of steps.flatMap((one) => [...transactionsOf(one, size)])) {
           validateTransaction(step);
@@ -234,7 +234,9 @@ function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly (Pa
   const table = ruleset[familyOf(to)];
   return table === undefined
     ? []
-    : frontendsOf([table], to, protocol, port).map((key) => listIdOf(table, key));
+    : frontendsOf([table], to, protocol, port, FRONTEND_KINDS).map((key) =>
+        listIdOf(table, key, FRONTEND_KINDS),
+      );
 }
 
 /** The endpoints on these lists, as `address . port`; of an echo request, the node itself. */
@@ -243,7 +245,9 @@ function endpointsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly
   if (isEcho(protocol)) return [...NODE.localAddresses].map((own) => `${own} . ${port}`);
   if (table === undefined) return [];
   const whole = withSecondMap(table);
-  const frontends = frontendsOf([whole], to, protocol, port).map((key) => programmedFrontend(whole, key));
+  const frontends = frontendsOf([whole], to, protocol, port, FRONTEND_KINDS).map((key) =>
+    programmedFrontend(whole, key, FRONTEND_KINDS),
+  );
   const targets = frontends.flatMap((one) =>
     Object.values(one?.lists ?? {}).flatMap((list) => [...list.targets]),
   );
@@ -328,7 +332,7 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         const tried: string[] = [];
         const atFirst = new FakeKernel();
         atFirst.apply(first);
-        for (const step of trialTransactions(deltas, size)) {
+        for (const step of trialTransactions(deltas, FRONTEND_KINDS, size)) {
           validateTransaction(step);
           const kernel = new FakeKernel();
           kernel.ruleset = atFirst.ruleset;

@@ -8,6 +8,7 @@ import { explain } from "../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../src/inspect/explain/explain-input.ts";
 import type { Cause, Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
+import type { FeatureRefusal } from "../../src/ruleset/refusal-reason.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { isEcho } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
@@ -42,7 +43,7 @@ const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, nodeContext])
 /** Causes that say that no Service has what the connection goes to. */
 const NOBODYS: readonly Cause[] = [
   "unserved-port",
-  "port-ranges",
+  "port-ranges" as FeatureRefusal,
   "unallocated-address",
   "node-port-address",
   "not-a-service",

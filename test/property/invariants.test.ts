@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
+import { FRONTEND_KINDS, portEquivalent } from "../../src/features/frontends.ts";
+import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { withoutFeature } from "../../src/model/service.ts";
 import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
@@ -10,6 +12,7 @@ import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts"
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { applyPlan, transactionsOf } from "../../src/ruleset/apply-plan.ts";
 import { chainRole } from "../../src/ruleset/chain-roles.ts";
+import { kindOf } from "../../src/ruleset/frontend-kinds.ts";
 import { CLIENTS_OF, LIST_NAMES, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { refusalAt } from "../../src/ruleset/programmed-frontend.ts";
 import {
@@ -18,9 +21,7 @@ import {
   AFFINITY_TIMEOUTS,
   BALANCERS,
   ENDPOINTS,
-  kindOf,
   LISTS,
-  RANGES,
   SOURCE_RANGE_LISTS,
   SOURCE_RANGES,
 } from "../../src/ruleset/sets.ts";
@@ -57,7 +58,7 @@ const sorted = (numbers: Iterable<number> | undefined) => [...(numbers ?? [])].s
 
 /** The role of the chain that a map's verdict leads to. */
 function roleAt(table: Table, map: string, key: number) {
-  return chainRole(verdictTarget(elements(table, map).get(String(key)) ?? "") ?? "");
+  return chainRole(portEquivalent(verdictTarget(elements(table, map).get(String(key)) ?? "") ?? ""));
 }
 
 /**
@@ -154,7 +155,8 @@ describe("in every ruleset", () => {
           const ofRules = new Set(Array.from(rules.matchAll(/"target":"([^"]+)"/g), ([, name = ""]) => name));
           expect([...ofRules].filter((name) => !chains.has(name))).toEqual([]);
           const ofServices = [...chains.keys()].filter(
-            (name) => !isKept(name) && !OF_FEATURES.has(name) && chainRole(name)?.kind !== "static",
+            (name) =>
+              !isKept(name) && !OF_FEATURES.has(name) && chainRole(portEquivalent(name))?.kind !== "static",
           );
           expect(ofServices.filter((name) => !targets.has(name))).toEqual([]);
         }
@@ -188,8 +190,8 @@ describe("in every ruleset", () => {
         for (const table of tables(ruleset)) {
           const used = new Set<number>();
           for (const [frontend, text] of [...elements(table, LISTS), ...elements(table, RANGES.lists)]) {
-            const maps = kindOf(frontend);
-            const refusal = refusalAt(table, frontend);
+            const maps = kindOf(frontend, FRONTEND_KINDS);
+            const refusal = refusalAt(table, frontend, FRONTEND_KINDS);
             const { servicePort, way } = parseId(Number(text)) ?? { servicePort: 0, way: undefined };
             const has = (list: "cluster" | "local") =>
               elements(table, maps.balancers).has(String(listId(servicePort, list)));
@@ -261,7 +263,7 @@ describe("a transaction", () => {
     fc.assert(
       fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), fc.boolean(), (ruleset, size, isReversed) => {
         const kernel = new FakeKernel();
-        const steps = applyPlan(diffRuleset({}, ruleset), { chunkSize: size });
+        const steps = applyPlan(diffRuleset({}, ruleset), { chunkSize: size, kinds: FRONTEND_KINDS });
         const transactions = steps.flatMap((step) => {
           const chunks = [...transactionsOf(step, size)];
           return isReversed && step.divided === "in any order" ? chunks.reverse() : chunks;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compareOutcomes } from "../../src/inspect/outcomes/compare-outcomes.ts";
+import { withoutFeature } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { nodePortKey } from "../../src/ruleset/keys.ts";
@@ -44,10 +45,9 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
       ...conditions[next++ % conditions.length],
     })),
   }));
-  const services = objects.services.map(({ scheduler: _, ports, ...service }) => ({
-    ...service,
-    ports: ports.map(({ ranges: __, ...port }) => port),
-  }));
+  const services = objects.services.map(({ scheduler: _, ...service }) =>
+    withoutFeature(service, "port-ranges"),
+  );
   return { services, slices };
 }
 

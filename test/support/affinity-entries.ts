@@ -6,7 +6,8 @@ import { readListing } from "../../src/nft/canonical/parse.ts";
 import { asList, asObject } from "../../src/nft/canonical/shape.ts";
 import { joinParts, type ListedElement, splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
-import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts";
+import { setSpecs } from "../../src/ruleset/set-specs.ts";
+import { AFFINITY, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
 import { familyContext } from "./build.ts";
 import { listedElement } from "./nft-tables.ts";
 

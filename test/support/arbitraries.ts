@@ -3,19 +3,17 @@ import type { Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/features/passive-health-checks/check.ts";
+import { rangesOf } from "../../src/features/port-ranges/parse.ts";
+import { PORT_RANGE_ADDRESSES } from "../../src/features/port-ranges/rules.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
-import {
-  PORT_RANGE_ADDRESSES,
-  type PortRange,
-  type Service,
-  type ServicePortSpec,
-} from "../../src/model/service.ts";
+import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import { ECHO_PROTOCOLS } from "../../src/nft/ast/expression.ts";
+import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
 import { familyContext, HERE, type Objects, service, slice, testNodeContext } from "./build.ts";
@@ -59,7 +57,7 @@ const policy = fc.constantFrom("Cluster" as const, "Local" as const);
  * Ranges that overlap, touch and contain each other, with explicit ports in them, at their ends and beside
  * them.
  */
-const PORT_RANGES: readonly (readonly PortRange[])[] = [
+const PORT_RANGES: readonly (readonly PortInterval[])[] = [
   [{ first: 80, last: 80 }],
   [{ first: 443, last: 450 }],
   [{ first: 79, last: 500 }],
@@ -217,10 +215,10 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
     withServiceCIDRs: fc.boolean(),
-    portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
     settings: fc.record({
       answerPing: fc.boolean(),
-      passiveHealthCheck: fc.constantFrom("off", "off", DEFAULT_PASSIVE_HEALTH_CHECK),
+      portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+      passiveHealthCheck: fc.constantFrom("off" as const, "off" as const, DEFAULT_PASSIVE_HEALTH_CHECK),
     }),
     apiServers: fc.record({
       ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
@@ -280,17 +278,20 @@ function pingOf(packet: Packet): Packet {
 
 /** First packets from pods, the node and outside, most of them to frontends of the objects' service ports. */
 export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet> {
-  const served = services
-    .flatMap(servicePortsOf)
-    .flatMap(({ service: { clusterIPs, ...others }, spec, family }) => {
-      const { externalIPs, loadBalancerIPs } = others;
-      const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
-      const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
-      const ends = (spec.ranges ?? []).flatMap(({ first, last }) => [first - 1, first, last, last + 1]);
-      return [...addresses.flatMap((to) => [spec.port, ...ends].map((port) => ({ to, port }))), nodePort]
-        .filter(({ port }) => port > 0 && port < 65536)
-        .map((destination) => ({ ...destination, protocol: spec.protocol }));
-    });
+  const served = services.flatMap(servicePortsOf).flatMap(({ service, spec, family }) => {
+    const { clusterIPs, externalIPs, loadBalancerIPs } = service;
+    const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
+    const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
+    const ends = (rangesOf({ service, spec }) ?? []).flatMap(({ first, last }) => [
+      first - 1,
+      first,
+      last,
+      last + 1,
+    ]);
+    return [...addresses.flatMap((to) => [spec.port, ...ends].map((port) => ({ to, port }))), nodePort]
+      .filter(({ port }) => port > 0 && port < 65536)
+      .map((destination) => ({ ...destination, protocol: spec.protocol }));
+  });
   if (served.length === 0) return anyPacket;
   const aimed = fc.constantFrom(...served).chain((to) => senders(to.to).map((from) => ({ from, ...to })));
   return fc.oneof(

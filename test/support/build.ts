@@ -14,6 +14,7 @@ import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import { MOST_STICKY_PORTS } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -27,13 +28,18 @@ export interface Objects {
   readonly slices?: readonly EndpointSlice[];
 }
 
+/** A port of a Service, with the ranges of the annotation. */
+interface PortOptions extends ServicePortSpec {
+  readonly ranges?: readonly PortInterval[];
+}
+
 /** The options of a Service in a test. Lists of addresses may contain both families. */
 export interface ServiceOptions {
   /** The UID is `uid-` and this name. */
   readonly name?: string;
   readonly createdAt?: number;
   readonly clusterIPs?: readonly string[];
-  readonly ports?: readonly ServicePortSpec[];
+  readonly ports?: readonly PortOptions[];
   readonly externalIPs?: readonly string[];
   readonly loadBalancerIPs?: readonly string[];
   readonly sourceRanges?: readonly string[];
@@ -63,7 +69,7 @@ export function service(options: ServiceOptions = {}): Service {
     uid: `uid-${name}`,
     createdAt: options.createdAt ?? 1000,
     clusterIPs: byFamily((family) => clusterIPs[family][0] ?? ""),
-    ports: options.ports ?? [port(80)],
+    ports: (options.ports ?? [port(80)]).map(({ ranges: _, ...spec }) => spec),
     externalIPs: addressesByFamily(options.externalIPs ?? []),
     loadBalancerIPs: addressesByFamily(options.loadBalancerIPs ?? []),
     loadBalancerSourceRanges: addressesByFamily(options.sourceRanges ?? []),
@@ -81,7 +87,11 @@ export function service(options: ServiceOptions = {}): Service {
 
 function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
   const { clientLimits, connectionTimeouts, passiveHealthCheck } = options;
+  const byPort = new Map(
+    options.ports?.flatMap(({ name, ranges }) => (ranges === undefined ? [] : [[name, ranges] as const])),
+  );
   const features = {
+    ...(byPort.size > 0 && { "port-ranges": { byPort } }),
     ...(clientLimits && { "client-limits": clientLimits }),
     ...(connectionTimeouts && { "connection-timeouts": connectionTimeouts }),
     ...(passiveHealthCheck && { "passive-health-checks": { check: passiveHealthCheck } }),
@@ -90,7 +100,7 @@ function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
 }
 
 /** Returns a Service's port. By default it has no name and no NodePort, and is TCP. */
-export function port(number: number, options: Partial<Omit<ServicePortSpec, "port">> = {}): ServicePortSpec {
+export function port(number: number, options: Partial<Omit<PortOptions, "port">> = {}): PortOptions {
   return { name: "", protocol: "tcp", port: number, nodePort: 0, ...options };
 }
 
@@ -207,7 +217,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
-    portRanges: "virtual",
     apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
@@ -217,7 +226,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...SHARED_BUDGET,
-    maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
     features: FEATURES.filter((feature) => isEnabled(feature, { features: ALL_FEATURES, settings })).flatMap(
       ({ ruleset }) => ruleset ?? [],

@@ -1,4 +1,6 @@
 import { addToGroup } from "../../src/base/group-by.ts";
+import { FRONTEND_KINDS, portEquivalent } from "../../src/features/frontends.ts";
+import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import type { Rule } from "../../src/nft/ast/json.ts";
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
@@ -9,9 +11,7 @@ import {
   AFFINITY_IDS,
   AFFINITY_TIMEOUTS,
   ENDPOINTS,
-  FRONTEND_KINDS,
   LISTS,
-  RANGES,
   SOURCE_RANGES,
 } from "../../src/ruleset/sets.ts";
 import { ALLOWS_ALL, listIdentity } from "../../src/ruleset/source-ranges.ts";
@@ -139,7 +139,7 @@ const KEPT: readonly (string | undefined)[] = ["draw", "affinity", "choose", "re
 
 /** Whether a chain stays in its table when nothing leads to it any longer. */
 export function isKept(chain: string): boolean {
-  return KEPT.includes(chainRole(chain)?.kind);
+  return KEPT.includes(chainRole(portEquivalent(chain))?.kind);
 }
 
 /** The chains of a table without those that are only kept. */

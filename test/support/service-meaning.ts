@@ -1,3 +1,5 @@
+import { rangesOf } from "../../src/features/port-ranges/parse.ts";
+import { areVirtual } from "../../src/features/port-ranges/rules.ts";
 import { cidrContains } from "../../src/model/ip.ts";
 import {
   comparePrecedence,
@@ -121,12 +123,14 @@ function isAddressed(port: ServicePort, packet: Packet): boolean {
  */
 function hasRanges({ packet: { to, protocol, port }, context }: Arrival): boolean {
   if (context.apiServers.includes(`${to} . ${protocol} . ${port}`)) return false;
-  return context.portRanges === "all" || (context.portRanges === "virtual" && to !== context.nodeAddress);
+  return !areVirtual(context) || to !== context.nodeAddress;
 }
 
 function isInRange(port: ServicePort, packet: Packet): boolean {
-  const { ranges = [] } = port.spec;
-  return ranges.some(({ first, last }) => first <= packet.port && packet.port <= last) && isAt(port, packet);
+  return (
+    rangesOf(port)?.some(({ first, last }) => first <= packet.port && packet.port <= last) === true &&
+    isAt(port, packet)
+  );
 }
 
 function isAt({ service, spec, family }: ServicePort, { to, protocol }: Packet): boolean {
@@ -205,7 +209,7 @@ function isHairpin({ packet, candidates }: Arrival, address: string, to: number)
       (each) =>
         each.local &&
         each.address === address &&
-        (port.spec.ranges !== undefined || (each.port === to && port.spec.protocol === packet.protocol)),
+        (rangesOf(port) !== undefined || (each.port === to && port.spec.protocol === packet.protocol)),
     ),
   );
 }

@@ -1,7 +1,7 @@
 import { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
+import type { PortRangeAddresses } from "../../src/features/port-ranges/rules.ts";
 import type { Endpoint } from "../../src/model/endpoint.ts";
 import type { ServicePortKey } from "../../src/model/ids.ts";
-import type { PortRangeAddresses } from "../../src/model/service.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, port, service, slice, slicePort, testNodeContext } from "./build.ts";
 
@@ -11,12 +11,10 @@ export class UdpNode {
   /** The service ports that get no rules, and the targets that have terminated for too long. */
   readonly quarantined = new Set<ServicePortKey>();
   readonly drained = new Set<string>();
-  #portRanges: PortRangeAddresses = "virtual";
   #renderer = new Renderer(this.cache, testNodeContext());
   readonly frontends = new UdpFrontends({
     cache: this.cache,
     state: () => this.#renderer.state,
-    portRanges: () => this.#portRanges,
     drained:
       () =>
       (_, { target }: Endpoint) =>
@@ -36,9 +34,8 @@ export class UdpNode {
 
   /** Renders all with another option. */
   setPortRanges(portRanges: PortRangeAddresses): void {
-    this.#portRanges = portRanges;
     const names = this.cache.serviceNames();
-    this.#renderer = new Renderer(this.cache, testNodeContext({ portRanges }));
+    this.#renderer = new Renderer(this.cache, testNodeContext({ settings: { portRanges } }));
     this.#renderer.update(names, this.quarantined);
     this.frontends.update(names);
   }

@@ -1,6 +1,8 @@
 import { counted, firstNames } from "../../base/text.ts";
+import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { targetText } from "../../nft/elements.ts";
+import { isOfFrontends } from "../../ruleset/frontend-kinds.ts";
 import { frontendText, idOfKey } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import {
@@ -10,7 +12,6 @@ import {
   type PartChange,
   type RulesetDiff,
 } from "../../ruleset/ruleset-diff.ts";
-import { isOfFrontends } from "../../ruleset/sets.ts";
 
 /** The names of the two sides of a comparison. */
 export interface DiffSides {
@@ -43,7 +44,7 @@ function changesText(diff: RulesetDiff): string {
       title: "of this node",
       lines: [
         ...diff.others
-          .filter(({ set, key }) => !isOfFrontends(set) && idOfKey(key) === undefined)
+          .filter(({ set, key }) => !isOfFrontends(set, FRONTEND_KINDS) && idOfKey(key) === undefined)
           .map(elementLine),
         ...partsOf(undefined),
       ],

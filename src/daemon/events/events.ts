@@ -1,7 +1,6 @@
 import { listText, listTextOf } from "../../base/text.ts";
 import type { FeatureEvent } from "../../features/seam/daemon-part.ts";
 import type { ResourceName } from "../../kube/source.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { IgnoredAnnotation } from "../../model/service.ts";
@@ -160,16 +159,6 @@ export function ignoredAnnotationEvent(
 ): EventNote {
   const note = `${annotation} ${reason}: ${consequence}`;
   return { ...warning(service, event, "Sync", note), clusterKey: note };
-}
-
-/** A Service has addresses of a node, at which its ranges are not served. The first node reports it. */
-export function localPortRangesEvent(
-  service: EventSubject,
-  node: string,
-  addresses: readonly string[],
-): EventNote {
-  const note = `node ${node}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(addresses)}: see --port-ranges`;
-  return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "local" };
 }
 
 /**

@@ -2,13 +2,7 @@ import { messageOf } from "../../base/errors.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import {
-  addressesOf,
-  hasPortRanges,
-  type IgnoredAnnotation,
-  type PortRangeAddresses,
-  type Service,
-} from "../../model/service.ts";
+import type { IgnoredAnnotation } from "../../model/service.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
@@ -20,7 +14,6 @@ import {
   failedSyncEvent,
   frontendConflictEvent,
   ignoredAnnotationEvent,
-  localPortRangesEvent,
   nodeSubject,
   quarantineEvent,
   reducedEvent,
@@ -79,48 +72,6 @@ export function annotationEvents(cache: ObjectCache, events: Recorder): SyncSubs
       }
     },
   };
-}
-
-/**
- * Records Events for Services with port ranges that this node does not serve, because an address is the
- * node's own. Once for each version of a Service, while the option stays.
- * @param localAddresses returns every address of the host
- */
-export function unservedRangeEvents(
-  cache: ObjectCache,
-  events: Recorder,
-  localAddresses: () => Promise<readonly string[]>,
-): SyncSubscriber {
-  const judged = new Map<ServiceName, Judged>();
-  const report = async (due: readonly Service[]) => {
-    const local = new Set(await localAddresses().catch(() => []));
-    for (const service of due) {
-      const subject = serviceSubject(cache, service.name);
-      const own = addressesOf(service).filter((address) => local.has(address));
-      if (own.length > 0) events.record(localPortRangesEvent(subject, cache.node.name, own));
-    }
-  };
-  return {
-    synced({ rendered, nodeContext }: Pick<SyncReport, "rendered" | "nodeContext">): void {
-      const portRanges = nodeContext[0]?.portRanges ?? "all";
-      const due: Service[] = [];
-      for (const name of rendered) {
-        const service = cache.service(name);
-        const known = judged.get(name);
-        if (known !== undefined && known.service === service && known.portRanges === portRanges) continue;
-        judged.delete(name);
-        if (portRanges === "all" || service === undefined || !hasPortRanges(service)) continue;
-        judged.set(name, { service, portRanges });
-        due.push(service);
-      }
-      if (due.length > 0) void report(due);
-    },
-  };
-}
-
-interface Judged {
-  readonly service: Service;
-  readonly portRanges: PortRangeAddresses;
 }
 
 /** Groups lost frontends by the Service that lost them. */

@@ -3,6 +3,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
+import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { readResetPackets } from "../../kernel/vanished.ts";
 import type { Protocol } from "../../model/ids.ts";
@@ -10,7 +11,7 @@ import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { type FrontendParts, parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, FRONTEND_KINDS, VANISHED } from "../../ruleset/sets.ts";
+import { ENDPOINTS, VANISHED } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
 /** Number of new connections that a map element has counted since it was created. */

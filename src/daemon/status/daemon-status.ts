@@ -120,7 +120,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   return {
     toFrontend: (port, { address, ...ports }) =>
       frontends.get(`${keyOf(port)} ${frontendTarget({ address: address || undefined, ...ports })}`),
-    // Connections to a port range are counted by the address of the endpoint.
+    // Connections to an interval of ports are counted by the address of the endpoint.
     toEndpoint: (port, address, number) =>
       endpoints &&
       (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0) +

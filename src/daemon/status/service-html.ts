@@ -27,8 +27,8 @@ export interface ServiceDetail {
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
   readonly defaultScheduler: Scheduler;
-  /** Whether port ranges are only served at addresses that are not the node's own. */
-  readonly areRangesVirtual: boolean;
+  /** Whether intervals of ports are only served at addresses that are not the node's own. */
+  readonly areIntervalsVirtual: boolean;
   /** Maximum timeout of session affinity. Seconds. */
   readonly maxAffinitySeconds: number;
   /** Undefined if connections are not counted. */
@@ -119,7 +119,7 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
   const ports = portsText(frontend);
   const place = address === "" ? `:${ports}` : socketText(address, ports);
   const count = detail.connections?.toFrontend(port, frontend);
-  const notHere = detail.areRangesVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
+  const notHere = detail.areIntervalsVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
   const words = `${guarded ? ", source ranges" : ""}${notHere ? ", not where the address is the node's own" : ""}`;
   return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${words}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;

@@ -86,7 +86,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
-      areRangesVirtual: status.nodeContext[0]?.portRanges === "virtual",
+      areIntervalsVirtual: Object.values(status.state.families).some((one) => one.areIntervalsVirtual),
       maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
       connections,
       rows,

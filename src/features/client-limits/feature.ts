@@ -1,4 +1,4 @@
-import { integer, own } from "../../base/option.ts";
+import { integer, MOST_32_BITS, own } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import {
   clientLimitsOf,
@@ -18,8 +18,6 @@ import {
   DEFAULT_MOST_CLIENTS,
   rules,
 } from "./rules.ts";
-
-const MOST_32_BITS = 2 ** 32 - 1;
 
 export const clientLimits: Feature = {
   name: FEATURE,

@@ -1,9 +1,12 @@
-import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
-import { type Feature, fieldsOf } from "../seam/feature.ts";
-import { portsWithRanges } from "./parse.ts";
+import { choice, integer, MOST_32_BITS, own } from "../../base/option.ts";
+import type { Feature } from "../seam/feature.ts";
+import { FEATURE, PORT_RANGES_ANNOTATION, parsePortRanges } from "./parse.ts";
+import { MOST_OF_SERVICE, MOST_RANGES, PORT_RANGE_ADDRESSES, rules } from "./rules.ts";
+import { unservedRanges } from "./unserved.ts";
+import { atNodeAddress, unserved } from "./words.ts";
 
 export const portRanges: Feature = {
-  name: "port-ranges",
+  name: FEATURE,
   former: { path: "nftProxy.portRanges", flag: "port-ranges", value: "off" },
   annotations: [
     {
@@ -12,8 +15,43 @@ export const portRanges: Feature = {
       absent: "no ranges",
       cost: "one element for each range and address; `--max-port-ranges`",
       event: "InvalidPortRanges",
-      parse: (text, { ports, invalidPorts }) => fieldsOf(portsWithRanges(text, ports, invalidPorts)),
+      parse: (text, { ports, invalidPorts }) => parsePortRanges(text, ports, invalidPorts),
       consequence: "no range is served",
     },
   ],
+  options: {
+    portRanges: choice({
+      path: "nftProxy.portRanges",
+      words: PORT_RANGE_ADDRESSES,
+      preset: "virtual",
+      flag: own(
+        "port-ranges",
+        "Addresses at which port ranges are served: virtual (all but this node's own), or all",
+      ),
+      reload: "now",
+    }),
+    maxServicePortRanges: integer({
+      path: "nftProxy.maxServicePortRanges",
+      between: [1, MOST_32_BITS],
+      preset: MOST_OF_SERVICE,
+      flag: own(
+        "max-service-port-ranges",
+        "Maximum number of port ranges of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
+      ),
+      reload: "now",
+    }),
+    maxPortRanges: integer({
+      path: "nftProxy.maxPortRanges",
+      between: [1, MOST_32_BITS],
+      preset: MOST_RANGES,
+      flag: own(
+        "max-port-ranges",
+        "Maximum number of port ranges of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
+      ),
+      reload: "now",
+    }),
+  },
+  ruleset: rules,
+  words: { atNodeAddress, unserved },
+  daemon: { metrics: {}, create: unservedRanges },
 };

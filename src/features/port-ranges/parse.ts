@@ -1,6 +1,13 @@
 import { didYouMean } from "../../base/nearest.ts";
 import { listText, quoted } from "../../base/text.ts";
-import type { PortRange, ServicePortSpec } from "../../model/service.ts";
+import type { Service, ServicePortSpec } from "../../model/service.ts";
+import type { PortInterval } from "../../ruleset/interval-frontends.ts";
+
+/** The name of the feature. */
+export const FEATURE = "port-ranges";
+
+/** The annotation of a Service that gives its ports ranges: `rtp=10000-10999,sip=5070-5079`. */
+export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
 
 /**
  * Maximum number of ranges of one Service: each is an element for each of its addresses, and several where
@@ -19,25 +26,42 @@ const MOST_COMPARED = 100;
 /** `rtp=10000-10999`, or `10000-10999` for the nameless port of a Service. */
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
+/** What the annotation of a Service asks for. */
+export interface PortRanges {
+  /** By the name of a port: ascending, without overlaps; at least one. */
+  readonly byPort: ReadonlyMap<string, readonly PortInterval[]>;
+}
+
+/** The ranges of a port of a Service, which lead to the same port of an endpoint; undefined for none. */
+export function rangesOf({
+  service: { features },
+  spec: { name },
+}: {
+  readonly service: Pick<Service, "features">;
+  readonly spec: Pick<ServicePortSpec, "name">;
+}): readonly PortInterval[] | undefined {
+  return (features?.[FEATURE] as PortRanges | undefined)?.byPort.get(name);
+}
+
+/** Whether a port of a Service has ranges. */
+export function hasPortRanges(service: Service): boolean {
+  return service.ports.some((spec) => rangesOf({ service, spec }) !== undefined);
+}
+
 /**
- * Gives the ports of a Service the ranges of its annotation. An annotation with a mistake is ignored as a
- * whole, because half of a set of ranges is useless.
+ * Parses the ranges of a Service's ports. An annotation with a mistake is ignored as a whole, because half of
+ * a set of ranges is useless.
  * @param invalidNames the names of further ports, which are invalid: their ranges are not checked; undefined
  * if some of these names are unknown
- * @returns the ports, or why the annotation is invalid: the predicate of a sentence
+ * @returns the ranges, or why the annotation is invalid: the predicate of a sentence
  */
-export function portsWithRanges(
+export function parsePortRanges(
   text: string,
   ports: readonly ServicePortSpec[],
   invalidNames: readonly string[] | undefined,
-): { readonly ports: readonly ServicePortSpec[] } | { readonly reason: string } {
-  const ranges = rangesByPort(text, ports, invalidNames);
-  if (typeof ranges === "string") return { reason: ranges };
-  return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
-}
-
-function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): ServicePortSpec {
-  return ranges.length === 0 ? port : { ...port, ranges };
+): { readonly value: PortRanges } | { readonly reason: string } {
+  const byPort = rangesByPort(text, ports, invalidNames);
+  return typeof byPort === "string" ? { reason: byPort } : { value: { byPort } };
 }
 
 /**
@@ -48,10 +72,10 @@ function rangesByPort(
   text: string,
   ports: readonly ServicePortSpec[],
   invalidNames: readonly string[] | undefined,
-): ReadonlyMap<string, readonly PortRange[]> | string {
+): ReadonlyMap<string, readonly PortInterval[]> | string {
   const entries = text.split(",");
   if (entries.length > MOST_RANGES) return `can have ${MOST_RANGES} ranges, and has ${entries.length}`;
-  const found: (PortRange & Pick<ServicePortSpec, "name" | "protocol">)[] = [];
+  const found: (PortInterval & Pick<ServicePortSpec, "name" | "protocol">)[] = [];
   for (const entry of entries) {
     const [match, name = "", first, last] = ENTRY.exec(entry.trim()) ?? [];
     if (match === undefined)
@@ -80,7 +104,7 @@ function rangesByPort(
   return new Map(found.map(({ name }) => [name, named(name)]));
 }
 
-function unknownPortReason(name: string, range: PortRange, names: readonly string[]): string {
+function unknownPortReason(name: string, range: PortInterval, names: readonly string[]): string {
   if (name === "")
     return `must name a port before each range, such as ${entryText({ ...range, name: names[0] ?? "" })}`;
   const hint = names.length > MOST_COMPARED ? undefined : didYouMean(name, names);
@@ -90,6 +114,6 @@ function unknownPortReason(name: string, range: PortRange, names: readonly strin
   return `names the port ${quoted(name)}, which the Service does not have: ${hint ?? known}`;
 }
 
-function entryText({ name, first, last }: PortRange & Pick<ServicePortSpec, "name">): string {
+function entryText({ name, first, last }: PortInterval & Pick<ServicePortSpec, "name">): string {
   return `${name === "" ? "" : `${name}=`}${first}-${last}`;
 }

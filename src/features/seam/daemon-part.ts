@@ -34,6 +34,8 @@ export interface FeatureHost {
   readonly state: () => RulesetState;
   readonly nodeContext: () => NodeContext;
   readonly requestSync: () => void;
+  /** Reads all addresses of the host. */
+  readonly localAddresses: () => Promise<readonly string[]>;
   /** Records a warning about a Service, as an Event. */
   readonly warn: (service: ServiceName, event: FeatureEvent) => void;
 }

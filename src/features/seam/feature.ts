@@ -121,6 +121,13 @@ export interface FeatureWords {
   readonly note?: (port: ServicePort, of: NotedConnection) => string | undefined;
   /** What `check` warns of, for a valid Service. */
   readonly warnings?: (service: Service, of: CheckedService) => readonly FeatureWarning[];
+  /** What `check` warns of for each further address of a valid Service that is one of a Node. */
+  readonly atNodeAddress?: (
+    service: Service,
+    context: FamilyContext,
+  ) => Pick<FeatureWarning, "code" | "reason"> | undefined;
+  /** Why a destination that only this feature would serve is not served. */
+  readonly unserved?: (of: UnservedDestination) => Omit<RefusedWords, "commands"> | undefined;
   /** What the status page shows beside the name of a Service. */
   readonly badge?: (service: Service) => string | undefined;
   /** What `explain` says of an element that a rule found, by the name of the map; perhaps by its value. */
@@ -137,6 +144,20 @@ export interface FeatureWords {
   readonly outcome?: string;
   /** Explains why a service port refused such a client. */
   readonly refused?: (port: ServicePort, client: string) => RefusedWords | undefined;
+}
+
+/** A destination that no Service serves. */
+export interface UnservedDestination {
+  readonly to: string;
+  readonly port: number;
+  readonly protocol: string;
+  /** The Services that have the address. */
+  readonly services: readonly Service[];
+  readonly context: FamilyContext;
+  /** Whether the address is the node's own. */
+  readonly isLocal: boolean;
+  /** Why a Service is served without the feature; undefined if it is not. */
+  readonly without: (service: Service) => string | undefined;
 }
 
 /** The node that explanations and warnings are about. */

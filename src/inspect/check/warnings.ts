@@ -178,7 +178,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...sourceRangeWarnings(service, written),
     ...addressWarnings(subject, service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
-    ...portRangeWarnings(service, written, context),
+    ...featuresAtNodes(service, written, context),
     ...featureWarnings(service, written, context),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
@@ -331,20 +331,18 @@ function addressWarnings(
   return [...external, ...ingress, ...outside];
 }
 
-/** Returns warnings about port ranges that are not served, or that take ports of a node's own programs. */
-function portRangeWarnings(
-  { ports }: Service,
+/** Returns the warnings of features about addresses of Nodes. */
+function featuresAtNodes(
+  service: Service,
   written: RawService,
-  { nodeContext, nodes }: WarningContext,
+  { nodeContext: [context], nodes }: WarningContext,
 ): FieldDiagnostic[] {
-  if (ports.every(({ ranges }) => ranges === undefined)) return [];
-  const portRanges = nodeContext[0]?.portRanges;
-  const effect =
-    portRanges === "virtual"
-      ? "a port range is not served there on that node, but takes connections of other nodes to its programs"
-      : "a port range takes connections to the node's own programs";
-  return addressesOfNodes(written, nodes).map(({ text, path }) =>
-    fieldWarning("port-range-on-node", path, `${text}: ${effect}`),
+  if (context === undefined) return [];
+  const found = FEATURES.flatMap(({ words }) => words?.atNodeAddress?.(service, context) ?? []);
+  return found.flatMap(({ code, reason }) =>
+    addressesOfNodes(written, nodes).map(({ text, path }) =>
+      fieldWarning(code as DiagnosticCode, path, `${text}: ${reason}`),
+    ),
   );
 }
 

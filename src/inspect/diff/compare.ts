@@ -1,3 +1,4 @@
+import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../load/desired.ts";
 import { keepVanished, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
@@ -26,7 +27,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adopt(before.ruleset, { desired: after.ruleset });
   return {
-    diff: compareRulesets(before, after),
+    diff: compareRulesets(before, after, FRONTEND_KINDS),
     diagnostics,
     notices: [...desired.notices, ...live.notices],
     origin,
@@ -47,7 +48,11 @@ export async function compareObjects(request: LoadRequest, against: readonly str
   const [left, right] = [before.state, after.state];
   right.adopt(left.ruleset);
   return {
-    diff: compareRulesets({ ruleset: left.ruleset, state: left }, { ruleset: right.ruleset, state: right }),
+    diff: compareRulesets(
+      { ruleset: left.ruleset, state: left },
+      { ruleset: right.ruleset, state: right },
+      FRONTEND_KINDS,
+    ),
     diagnostics: [...after.diagnostics, ...before.diagnostics],
     notices: [...after.notices, ...(hasPlaceholders ? [PLACEHOLDERS] : [])],
   };

@@ -1,8 +1,9 @@
 import { alternatives, counted, listText } from "../../base/text.ts";
 import { sameScheduler } from "../../config/other-modes.ts";
+import { hasIntervals, INTERVALS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
-import { hasPortRanges, type PortRangeAddresses, type Service } from "../../model/service.ts";
+import type { Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import { type FeatureCheck, type HostFinding, judge, type Row } from "./finding.ts";
@@ -89,7 +90,7 @@ const AFFINITY_ROWS: readonly Row<readonly Service[]>[] = [
 
 interface RangedServices {
   readonly ranged: readonly Service[];
-  readonly portRanges: PortRangeAddresses | undefined;
+  readonly areVirtual: boolean;
 }
 
 const rangedText = ({ ranged }: RangedServices) =>
@@ -101,15 +102,16 @@ const RANGE_ROWS: readonly Row<RangedServices>[] = [
     level: "warning",
     when: ({ ranged }) => ranged.length > 0,
     found: rangedText,
-    means: ({ portRanges }) =>
-      `only nodes with nft-proxy serve them${portRanges === "all" ? "" : ", but not at addresses of their own"}; kube-proxy does not`,
+    means: ({ areVirtual }) =>
+      `only nodes with nft-proxy serve them${areVirtual ? ", but not at addresses of their own" : ""}; kube-proxy does not`,
     action: "send connections to these ports only to migrated nodes",
   },
 ];
 
 function rangedServices({ services, nodeContext }: MigratingServices): RangedServices {
-  const ranged = services.filter(hasPortRanges);
-  return { ranged, portRanges: nodeContext[0]?.portRanges };
+  const [context] = nodeContext;
+  const areVirtual = context === undefined || INTERVALS?.areVirtual(context) === true;
+  return { ranged: services.filter(hasIntervals), areVirtual };
 }
 
 const CONFLICT_ROWS: readonly Row<Conflict>[] = [

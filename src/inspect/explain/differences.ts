@@ -1,6 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
 import { moreLines } from "../../base/text.ts";
+import { FRONTEND_KINDS, portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
@@ -113,8 +114,10 @@ function ownerNames(
   { to, port, protocol }: Connection,
   tables: readonly Table[],
 ): ReadonlySet<string | number> {
-  const keys = frontendsOf(tables, to, protocol, port);
-  const ids = tables.flatMap((table) => keys.flatMap((key) => listIdOf(table, key)?.servicePort ?? []));
+  const keys = frontendsOf(tables, to, protocol, port, FRONTEND_KINDS);
+  const ids = tables.flatMap((table) =>
+    keys.flatMap((key) => listIdOf(table, key, FRONTEND_KINDS)?.servicePort ?? []),
+  );
   return new Set<string | number>([to, ...keys, ...ids]);
 }
 
@@ -165,7 +168,7 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
 
 /** Whether a chain serves only some frontends, as balancers and long source ranges do. */
 function isOfSomeFrontends(name: string): boolean {
-  const role = chainRole(name);
+  const role = chainRole(portEquivalent(name));
   if (role !== undefined) return role.kind !== "static";
   return FEATURES.some(({ ruleset }) => ruleset?.isChainOfPort?.(name));
 }

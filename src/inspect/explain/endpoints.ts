@@ -1,5 +1,6 @@
 import { assertNever } from "../../base/errors.ts";
 import { listText } from "../../base/text.ts";
+import { portEquivalent } from "../../features/frontends.ts";
 import { ejectedText } from "../../model/ejected-endpoint.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
@@ -7,7 +8,7 @@ import { joinParts, splitParts } from "../../nft/elements.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
-import { AFFINITY, AFFINITY_IDS, BALANCERS, portEquivalent } from "../../ruleset/sets.ts";
+import { AFFINITY, AFFINITY_IDS, BALANCERS } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";

@@ -27,8 +27,6 @@ export type Cause =
   | "headless"
   | "external-name"
   | "not-served"
-  /** The port is in a range of a Service, but ranges are not served at this address. */
-  | "port-ranges"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
   /** The Service exceeds its budget and therefore has no rules. */

@@ -1,4 +1,5 @@
 import { addToGroup } from "../../base/group-by.ts";
+import { INTERVALS } from "../../features/frontends.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
@@ -6,7 +7,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import { addressesOf, type Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
-import { parseFrontendKey, rangeKey } from "../../ruleset/keys.ts";
+import { intervalKey, parseFrontendKey } from "../../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
@@ -45,15 +46,15 @@ function frontendAt(
   const owned = family?.frontendAt(to, protocol, number, hasNodePorts);
   if (family === undefined || owned === undefined) return undefined;
   const { key, port } = owned;
-  if (parseFrontendKey(key).lastPort !== undefined && !servesRanges(to, input)) return undefined;
+  if (parseFrontendKey(key).lastPort !== undefined && !servesIntervals(to, input)) return undefined;
   const found = viewsOf(port.service.name, input).get(`${port.key} ${key}`);
   if (found === undefined) return undefined;
   if (found.frontend.lastPort === undefined) return { port, ...found, losers: family.losersOf(key) };
-  const losers = family.losersOf(rangeKey(key, { first: number, last: number }));
+  const losers = family.losersOf(intervalKey(key, { first: number, last: number }));
   return { port, frontend: found.frontend, view: atPort(found.view, number), losers };
 }
 
-/** The view of a service port for a port in its range: connections keep this port at the endpoints. */
+/** The view of a service port for a port in its interval: connections keep this port at the endpoints. */
 function atPort(view: ServicePortView, port: number): ServicePortView {
   const endpoints = view.endpoints.map((one) => {
     const { address } = one.endpoint;
@@ -95,10 +96,10 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
 }
 
-/** Whether an address serves port ranges. */
-export function servesRanges(address: string, { nodeContext, host }: ExplainInput): boolean {
-  const portRanges = contextOf(nodeContext, familyOf(address))?.portRanges;
-  return portRanges === "all" || (portRanges === "virtual" && !isLocal(host, address));
+/** Whether an address serves intervals of ports. */
+export function servesIntervals(address: string, { nodeContext, host }: ExplainInput): boolean {
+  const context = contextOf(nodeContext, familyOf(address));
+  return context !== undefined && !(INTERVALS?.areVirtual(context) && isLocal(host, address));
 }
 
 /** The Services that have an address of any kind, in the order of their names. */

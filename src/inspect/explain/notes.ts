@@ -4,6 +4,7 @@ import type { Family } from "../../base/family.ts";
 import { counted, listText, moreLines } from "../../base/text.ts";
 import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
 import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import { portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
 import { familyOf } from "../../model/ip.ts";
@@ -13,7 +14,7 @@ import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
 import { contextOf, hasFastPath } from "../../ruleset/node-context.ts";
-import { HAIRPIN_CONNECTIONS, portEquivalent, VANISHED } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS, VANISHED } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
@@ -280,7 +281,7 @@ interface Choice {
 }
 
 function choiceIn({ chain, effects }: RuleStep): Choice[] {
-  const role = chainRole(chain);
+  const role = chainRole(portEquivalent(chain));
   const effect = effects.find(({ kind }) => kind === "random" || kind === "hash");
   if ((role?.kind !== "draw" && role?.kind !== "choose") || effect === undefined) return [];
   const slot = effect.kind === "hash" ? effect.value : undefined;

@@ -1,13 +1,15 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
+import { INTERVAL_FEATURE, INTERVALS } from "../../features/frontends.ts";
+import { FEATURES } from "../../features/registry.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
-import { PORT_RANGES_ANNOTATION } from "../../model/features.ts";
 import { canonicalAddress, cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import { FEATURE_NOT_ENABLED, type Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
-import { frontendKey, portsText } from "../../ruleset/keys.ts";
+import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
+import type { FeatureRefusal } from "../../ruleset/refusal-reason.ts";
 import { isEcho, isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
@@ -15,8 +17,8 @@ import { featureReason } from "./feature-reason.ts";
 import {
   endpointsAt,
   nodePortAt,
+  servesIntervals,
   servesNodePorts,
-  servesRanges,
   servicesAt,
   servicesWithNodePort,
 } from "./match.ts";
@@ -32,7 +34,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     overBudget(connection, input) ??
     ownEcho(connection, input) ??
     featureReason(connection, false, input) ??
-    unservedRange(connection, input) ??
+    unservedByFeature(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
     otherNodePortAddress(connection, input) ??
@@ -135,40 +137,19 @@ function ownEcho({ to, protocol }: Connection, { host }: ExplainInput): Reason |
   };
 }
 
-/** The reason for a port that is in a Service's range. */
-function unservedRange({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
-  const service = servicesAt(to, input).find(({ ports }) =>
-    ports.some(
-      ({ ranges = [], ...own }) =>
-        own.protocol === protocol && ranges.some(({ first, last }) => first <= port && port <= last),
-    ),
-  );
+/** The reason for a destination that only a feature would serve. */
+function unservedByFeature({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
   const context = contextOf(input.nodeContext, familyOf(to));
-  if (service === undefined || context === undefined) return undefined;
-  const range = `${port}/${protocol} is in a port range of Service ${service.name}`;
-  if (context.apiServers.includes(frontendKey(to, protocol, port))) {
-    return {
-      cause: "port-ranges",
-      message: `${range}, but nft-proxy connects to an API server there, which no range can replace`,
-      action: "give the Service another address, or exclude the port from the range",
-    };
+  if (context === undefined) return undefined;
+  const destination = { to, port, protocol, services: servicesAt(to, input), context };
+  for (const { name, words } of FEATURES) {
+    const budget = input.state.budgets.without(name);
+    const without = (service: Service) =>
+      servicePortsOf(service).flatMap(({ key }) => budget.get(key) ?? [])[0];
+    const reason = words?.unserved?.({ ...destination, isLocal: isLocal(input.host, to), without });
+    if (reason !== undefined) return { cause: name as FeatureRefusal, ...reason };
   }
-  const budget = servicePortsOf(service).flatMap(
-    ({ key }) => input.state.budgets.without("ranges").get(key) ?? [],
-  )[0];
-  if (budget !== undefined) {
-    return {
-      cause: "port-ranges",
-      message: `${range}, which is served without its ranges: ${budget}`,
-      action: "delete unused ranges or Services, or raise --max-port-ranges",
-    };
-  }
-  if (servesRanges(to, input)) return undefined;
-  return {
-    cause: "port-ranges",
-    message: `${range}, but ${to} is an address of this node, which serves no ranges (see --port-ranges)`,
-    action: "connect to another address of the Service, or list the port in spec.ports",
-  };
+  return undefined;
 }
 
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
@@ -178,33 +159,34 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   const served = services.map(({ name }, index) => `${name}, which serves ${listText(ports[index] ?? [])}`);
   return {
     cause: "unserved-port",
-    message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}${rangesOff(services)}`,
+    message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}${intervalsOff(services)}`,
     action: `connect to ${ports.flat().length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
   };
 }
 
-/** The part of a sentence about Services whose port ranges are ignored, because the feature is off. */
-function rangesOff(services: readonly Service[]): string {
+/** The part of a sentence about Services whose intervals of ports are ignored, as the feature is off. */
+function intervalsOff(services: readonly Service[]): string {
+  const names = INTERVAL_FEATURE?.annotations?.map(({ name }) => name) ?? [];
   const [off] = services.flatMap(({ ignoredAnnotations = [] }) =>
     ignoredAnnotations.filter(
-      ({ annotation, event }) => annotation === PORT_RANGES_ANNOTATION && event === FEATURE_NOT_ENABLED,
+      ({ annotation, event }) => names.includes(annotation) && event === FEATURE_NOT_ENABLED,
     ),
   );
   return off === undefined ? "" : `; its annotation ${off.annotation} ${off.reason}`;
 }
 
-/** The ports that a Service serves at an address: those of its spec, then its ranges. */
+/** The ports that a Service serves at an address: those of its spec, then its intervals. */
 function servedPorts(service: Service, address: string, input: ExplainInput): string[] {
-  const withoutRanges = input.state.budgets.without("ranges");
-  const served = servesRanges(address, input)
-    ? servicePortsOf(service).filter(
-        ({ key, family }) => family === familyOf(address) && !withoutRanges.has(key),
-      )
+  const without = input.state.budgets.without(INTERVAL_FEATURE?.name ?? "");
+  const served = servesIntervals(address, input)
+    ? servicePortsOf(service).filter(({ key, family }) => family === familyOf(address) && !without.has(key))
     : [];
-  const ranges = served.flatMap(({ spec: { ranges = [], protocol } }) =>
-    ranges.map(({ first, last }) => `${portsText({ port: first, lastPort: last })}/${protocol}`),
+  const intervals = served.flatMap((port) =>
+    (INTERVALS?.intervalsOf(port) ?? []).map(
+      ({ first, last }) => `${portsText({ port: first, lastPort: last })}/${port.spec.protocol}`,
+    ),
   );
-  return [...service.ports.map(portSpecText), ...ranges];
+  return [...service.ports.map(portSpecText), ...intervals];
 }
 
 function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason | undefined {

@@ -1,6 +1,7 @@
 import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
+import { portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { Rule } from "../../nft/ast/json.ts";
@@ -24,7 +25,6 @@ import {
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
   PORT_PROTOCOLS,
-  portEquivalent,
   REFUSED,
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
@@ -245,7 +245,7 @@ function resetWords({ chain }: RuleEffects): string {
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
-  const role = chainRole(chain);
+  const role = chainRole(portEquivalent(chain));
   // In other chains, a lookup key may include a constant, which looks like a choice of one.
   if (role?.kind !== "draw" && role?.kind !== "choose")
     return choices === 1 ? undefined : `one of ${choices} at random`;

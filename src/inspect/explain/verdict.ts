@@ -1,9 +1,9 @@
 import { listText } from "../../base/text.ts";
+import { portEquivalent } from "../../features/frontends.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, SOURCE_RANGES_CHECK } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
-import { portEquivalent } from "../../ruleset/sets.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { type OwnResult, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";

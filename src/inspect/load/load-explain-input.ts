@@ -1,3 +1,4 @@
+import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -95,8 +96,8 @@ async function liveRules(
   }
   const { fromAddress, to, protocol, port } = question;
   const reader = await openTables(nft, systemClock);
-  const entries = frontendsOf([table], to, protocol, port)
-    .flatMap((key) => listIdOf(table, key) ?? [])
+  const entries = frontendsOf([table], to, protocol, port, FRONTEND_KINDS)
+    .flatMap((key) => listIdOf(table, key, FRONTEND_KINDS) ?? [])
     .filter(({ isSticky }) => isSticky)
     .flatMap(({ servicePort }) => Object.values(CLIENTS_OF).map((list) => servicePort + list))
     .map((id) => affinityEntry(reader.tables, table.family, spec, fromAddress, id));

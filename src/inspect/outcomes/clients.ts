@@ -1,10 +1,11 @@
 import { joinIntervals, parseInterval } from "../../base/address-interval.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
+import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
-import { HAIRPIN_CONNECTIONS, RANGES, SOURCE_RANGE_LISTS, SOURCE_RANGES } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS, SOURCE_RANGES } from "../../ruleset/sets.ts";
 import type { Packet } from "../../trace/packet.ts";
 import { nearEnd } from "../explain/packet.ts";
 import { bothSides, comparedAddresses } from "./compared-addresses.ts";
@@ -97,7 +98,7 @@ export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
   for (const table of tables) {
     const add = (key: string, addresses: Iterable<string>) =>
       ranges.set(key, new Set([...(ranges.get(key) ?? []), ...addresses]));
-    for (const map of [SOURCE_RANGE_LISTS, RANGES.sourceRangeLists]) {
+    for (const { sourceRangeLists: map } of FRONTEND_KINDS) {
       for (const [key, number] of table.sets.get(map)?.elements ?? [])
         add(key, addressesOfList(table, number));
     }

@@ -1,19 +1,13 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
+import { INTERVALS } from "../../features/frontends.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
-import {
-  CLUSTER_IPS,
-  LISTS,
-  NO_ENDPOINTS,
-  NODEPORT_IPS,
-  RANGES,
-  SOURCE_RANGE_LISTS,
-} from "../../ruleset/sets.ts";
+import { CLUSTER_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS, SOURCE_RANGE_LISTS } from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -26,7 +20,7 @@ export interface ComparedFrontend {
   readonly kind: "address" | "node-port" | "unserved" | "unallocated";
   /**
    * The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a
-   * NodePort. Of a port range, the first and the last are compared.
+   * NodePort. Of an interval, the first and the last are compared.
    */
   readonly key: string;
   readonly address: string;
@@ -46,7 +40,7 @@ const FRONTEND_MAPS = [
   "service-ips",
   "external-ips",
 ];
-const RANGE_FRONTEND_MAPS = [RANGES.lists, RANGES.sourceRangeLists];
+const INTERVAL_MAPS = INTERVALS === undefined ? [] : [INTERVALS.kind.lists, INTERVALS.kind.sourceRangeLists];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 
@@ -83,8 +77,8 @@ export function comparedFrontends(
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => familyOf(address) === family);
     const addresses = nodePortAddresses(own, ofFamily);
-    // Of a port range, the first and the last.
-    for (const key of keysOf(own, RANGE_FRONTEND_MAPS)) {
+    // Of an interval, the first and the last.
+    for (const key of keysOf(own, INTERVAL_MAPS)) {
       const { address = "", port: first, lastPort: last = first, protocol } = parseFrontendKey(key);
       for (const port of [first, last]) {
         add({ family, kind: "address", key, address, port, protocol: protocol as Protocol });

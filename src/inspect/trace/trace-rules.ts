@@ -23,7 +23,7 @@ export interface PacketSelection {
   readonly destination?: string | "node";
   readonly protocol?: TracedProtocol | undefined;
   readonly destinationPort?: number | undefined;
-  /** The last port of a range that starts at `destinationPort`. */
+  /** The last port of an interval that starts at `destinationPort`. */
   readonly lastPort?: number | undefined;
 }
 
@@ -217,9 +217,9 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
     const rules = [...(state.families[family]?.allServicePortRules() ?? [])];
     return rules
       .filter(({ port }) => isNamed(port, service))
-      .flatMap(({ port, frontends: own, ranges }) => [
+      .flatMap(({ port, frontends: own, intervals }) => [
         ...own,
-        ...ranges.flatMap((range) => state.families[family]?.piecesOf(port.key, range) ?? []),
+        ...intervals.flatMap((interval) => state.families[family]?.piecesOf(port.key, interval) ?? []),
       ])
       .map(({ key }) => selectionOf(family, key));
   });

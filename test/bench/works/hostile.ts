@@ -24,7 +24,6 @@ const NO_BUDGET = {
   maxServiceElements: Number.POSITIVE_INFINITY,
   maxServiceSourceRanges: Number.POSITIVE_INFINITY,
   maxServiceAddresses: Number.POSITIVE_INFINITY,
-  maxServicePortRanges: Number.POSITIVE_INFINITY,
 };
 
 /** The kind of objects, their number, and the budget of CPU time to decode them, milliseconds. */

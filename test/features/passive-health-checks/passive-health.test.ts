@@ -56,6 +56,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     state: () => renderer.state,
     nodeContext: () => nodeContext,
     requestSync: () => {},
+    localAddresses: async () => [],
     warn: (service, event) => warnings.push({ service, event }),
   };
   const health = new PassiveHealth(

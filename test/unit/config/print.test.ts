@@ -6,11 +6,11 @@ import { printConfiguration } from "../../../src/config/configuration-file.ts";
 import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { PORT_RANGE_ADDRESSES } from "../../../src/features/port-ranges/rules.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import type { EnabledFeatures } from "../../../src/model/features.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";
-import { PORT_RANGE_ADDRESSES } from "../../../src/model/service.ts";
 
 const ipv4 = fc.ipV4();
 const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
@@ -81,12 +81,14 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
-  portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   settings: fc.record({
     answerPing: fc.boolean(),
+    portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+    maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+    maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(
       fc.constant("off" as const),
@@ -104,8 +106,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   maxNamespaceElements: fc.integer({ min: 1, max: 12_000_000 }),
   maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceAddresses: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
-  maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
-  maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
   daemonSocket: fc.oneof(fc.constant(""), path),
   nftPath: path,

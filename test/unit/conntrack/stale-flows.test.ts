@@ -24,7 +24,11 @@ import { dns, UdpNode } from "../../support/udp-node.ts";
 
 const NODE = "192.0.2.2";
 const [FORMER, UNSELECTED] = ["192.0.2.3", "192.0.2.4"] as const;
-const HOSTS = { serving: new Set([NODE]), former: new Set([NODE, FORMER]), withoutRanges: new Set([NODE]) };
+const HOSTS = {
+  serving: new Set([NODE]),
+  former: new Set([NODE, FORMER]),
+  withoutIntervals: new Set([NODE]),
+};
 const NOT_REMOVED: ReadonlySet<string> = new Set();
 
 function end(text: string): FlowEnd {
@@ -226,7 +230,8 @@ describe("flows are judged", () => {
     const untranslated = "10.96.0.10 . 53>10.96.0.10 . 53";
     const services = WANTED.services?.map((one) => ({
       ...one,
-      ports: one.ports.map(({ ranges: _, ...spec }) => ({ ...spec, nodePort: 0 })),
+      features: {},
+      ports: one.ports.map((spec) => ({ ...spec, nodePort: 0 })),
     }));
     node.sync({ ...WANTED, services: services ?? [] });
     const removed = node.frontends.takeRemoved();

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
@@ -44,7 +45,7 @@ const ranges = (...ports: readonly number[]) => ({
 
 const namesOf = (steps: readonly Step[]) => steps.map(({ name }) => name);
 const planned = (before: Ruleset, after: Ruleset, chunkSize?: number) =>
-  namesOf(applyPlan(diffRuleset(before, after), { chunkSize }));
+  namesOf(applyPlan(diffRuleset(before, after), { chunkSize, kinds: FRONTEND_KINDS }));
 
 function tableOf({ ip }: Ruleset) {
   if (ip === undefined) throw new Error("no table");
@@ -126,7 +127,7 @@ describe("a plan", () => {
     ],
     [
       "of ranges that are cut anew",
-      ["second maps", "port ranges", "removed second maps"],
+      ["second maps", "intervals", "removed second maps"],
       rules(MANY, ranges(1000, 1002)),
       rules(MANY, ranges(1000, 1003)),
     ],
@@ -179,7 +180,7 @@ test("no step drops a client of a range that both the earlier and the later sour
   kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
   cache.putService(guarded("10.1.0.0/16"));
   renderer.update(cache.takeDirty());
-  const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset));
+  const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset), { kinds: FRONTEND_KINDS });
   expect(namesOf(steps)).toContain("second maps");
   for (const step of steps) {
     for (const transaction of transactionsOf(step)) kernel.apply(transaction);
@@ -216,8 +217,10 @@ test("no step loses a range that moves from a sticky Service whose endpoints cha
   };
   const kernel = new FakeKernel();
   kernel.apply(toTransaction(diffRuleset({}, both("a", "10.244.1.1"))));
-  const steps = applyPlan(diffRuleset(kernel.ruleset, both("b", "10.244.1.2")));
-  expect(namesOf(steps)).toContain("values kept for ranges");
+  const steps = applyPlan(diffRuleset(kernel.ruleset, both("b", "10.244.1.2")), {
+    kinds: FRONTEND_KINDS,
+  });
+  expect(namesOf(steps)).toContain("values kept for intervals");
   for (const step of steps) {
     for (const transaction of transactionsOf(step)) kernel.apply(transaction);
     const outcomes = evaluate(Object.values(kernel.ruleset), { localAddresses: new Set() }, packet);
@@ -252,7 +255,7 @@ describe("the elements of a plan", () => {
   test("that lead to others come last and go first", () => {
     const sets = (before: Ruleset, after: Ruleset) =>
       setsIn(
-        applyPlan(diffRuleset(before, after), { chunkSize: 2 }).flatMap((step) => [
+        applyPlan(diffRuleset(before, after), { chunkSize: 2, kinds: FRONTEND_KINDS }).flatMap((step) => [
           ...transactionsOf(step, 2),
         ]),
       );
@@ -275,7 +278,7 @@ describe("the elements of a plan", () => {
     cache.putService(guarded(["192.0.2.0/24"]));
     renderer.update(cache.takeDirty());
     renderer.state.deleteStaleSourceRanges();
-    const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset));
+    const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset), { kinds: FRONTEND_KINDS });
     expect(steps.map((step) => [step.name, setsIn(transactionsOf(step))])).toEqual([
       ["new sets and chains", ["source-ranges"]],
       ["everything at once", ["source-range-lists"]],
@@ -287,13 +290,15 @@ describe("the elements of a plan", () => {
     const [before, after] = [0, 1].map((first) =>
       rules(MANY, ranges(...MANY.map((_, n) => 1000 + 2 * n + first))),
     );
-    const steps = applyPlan(diffRuleset(before ?? {}, after ?? {}), { chunkSize: 2 });
+    const steps = applyPlan(diffRuleset(before ?? {}, after ?? {}), { chunkSize: 2, kinds: FRONTEND_KINDS });
     const sent = steps.map((step) => [step.name, [...transactionsOf(step, 2)].length]);
-    expect(sent).toContainEqual(["port ranges", 1]);
+    expect(sent).toContainEqual(["intervals", 1]);
   });
 
   test("are tried in parts, each with the declarations that they need", () => {
-    const trials = [...trialTransactions(withoutChainDeletions(diffRuleset(NONE, rules(MANY))).main, 2)];
+    const trials = [
+      ...trialTransactions(withoutChainDeletions(diffRuleset(NONE, rules(MANY))).main, FRONTEND_KINDS, 2),
+    ];
     expect(Math.max(...sizes(trials))).toBe(2);
     for (const trial of trials) expect(JSON.stringify(trial)).toContain('"add":{"chain"');
   });

@@ -1,21 +1,23 @@
 import { describe, expect, test } from "vitest";
+import { RANGES } from "../../../src/features/port-ranges/rules.ts";
 import type { Chain } from "../../../src/nft/ast/ruleset.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset/balancers.ts";
 import { type Balancer, balancerName, chooserName, type Draw } from "../../../src/ruleset/chain-names.ts";
+import { type FrontendKind, PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 
 const plain: Balancer = { scheduler: "random", slots: false, count: 3, affinitySeconds: 0, local: false };
 const sticky: Balancer = { ...plain, affinitySeconds: 60 };
 
-test.each<[string, Partial<Balancer>]>([
+test.each<[string, Partial<Balancer>, FrontendKind?]>([
   ["balance-3", {}],
-  ["range-balance-3", { keepsPort: true }],
+  ["range-balance-3", {}, RANGES],
   ["affinity", { affinitySeconds: 600 }],
   ["affinity-local", { affinitySeconds: 600, local: true }],
   ["affinity-both", { affinitySeconds: 600, both: true }],
   ["affinity-both-local", { affinitySeconds: 600, both: true, local: true }],
-  ["range-affinity", { affinitySeconds: 600, keepsPort: true }],
-  ["range-affinity-both-local", { affinitySeconds: 600, both: true, local: true, keepsPort: true }],
+  ["range-affinity", { affinitySeconds: 600 }, RANGES],
+  ["range-affinity-both-local", { affinitySeconds: 600, both: true, local: true }, RANGES],
   ["slots-251", { slots: true, count: 251 }],
   ["round-robin-3", { scheduler: "round-robin" }],
   ["round-robin-slots-251", { scheduler: "round-robin", slots: true, count: 251 }],
@@ -24,10 +26,13 @@ test.each<[string, Partial<Balancer>]>([
   ["affinity", { slots: true, count: 251, affinitySeconds: 60 }],
   ["affinity", { scheduler: "source-hash", slots: true, count: 251, affinitySeconds: 60 }],
   ["affinity-local", { scheduler: "round-robin", affinitySeconds: 60, local: true }],
-])("the chain name %s tells all that the rules of the balancer depend on (%j)", (name, options) => {
-  expect(balancerName({ ...plain, ...options })).toBe(name);
-  expect(balancerChain("ip", { ...plain, ...options }).name).toBe(name);
-});
+])(
+  "the chain name %s tells all that the rules of the balancer depend on (%j)",
+  (name, options, kind = PORTS) => {
+    expect(balancerName({ ...plain, ...options }, kind)).toBe(name);
+    expect(balancerChain("ip", { ...plain, ...options }, kind).name).toBe(name);
+  },
+);
 
 const REGISTER = { meta: { key: "priority" } };
 const TRANSPORT = { match: { op: "==", left: { meta: { key: "l4proto" } }, right: "@port-protocols" } };
@@ -100,7 +105,7 @@ describe("the chain of a balancer without affinity", () => {
   });
 
   test("keeps the port for a port range, and falls back to the first endpoint of ranges", () => {
-    expect(texts(balancerChain("ip", { ...plain, keepsPort: true }))).toEqual([
+    expect(texts(balancerChain("ip", plain, RANGES))).toEqual([
       "meta l4proto @port-protocols dnat to meta priority . numgen random mod 3 map @range-endpoints",
       "goto range-balance-1",
     ]);
@@ -128,7 +133,7 @@ describe("the chain of a balancer with affinity", () => {
     ]);
   });
 
-  test.each<[string, Partial<Balancer>]>([
+  test.each<[string, Partial<Balancer>, FrontendKind?]>([
     ["numbers of endpoints", { count: 72 }],
     ["timeouts", { affinitySeconds: 10_800 }],
     ["schedulers", { scheduler: "round-robin" }],
@@ -177,10 +182,10 @@ describe("the chain of a balancer with affinity", () => {
   );
 
   test("for a port range shares clients and numbers with ports, and has endpoints without a port", () => {
-    const sets = (balancer: Balancer) =>
-      new Set(texts(balancerChain("ip", balancer)).flatMap((text) => text.match(/@[^ ]+/g) ?? []));
-    const ofPorts = [...sets(sticky)];
-    expect(sets({ ...sticky, keepsPort: true })).toEqual(
+    const sets = (kind: FrontendKind) =>
+      new Set(texts(balancerChain("ip", sticky, kind)).flatMap((text) => text.match(/@[^ ]+/g) ?? []));
+    const ofPorts = [...sets(PORTS)];
+    expect(sets(RANGES)).toEqual(
       new Set(ofPorts.map((set) => (set === "@endpoints" ? "@range-endpoints" : set))),
     );
   });

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../../src/base/family.ts";
+import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
+import { RANGES } from "../../../src/features/port-ranges/rules.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset/balancers.ts";
 import {
@@ -11,7 +13,8 @@ import {
 } from "../../../src/ruleset/chain-names.ts";
 import { chainRole, keepChain } from "../../../src/ruleset/chain-roles.ts";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
-import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
+import { setSpecs } from "../../../src/ruleset/set-specs.ts";
 import { AFFINITY_SECONDS, DRAW_COUNTS } from "../../../src/ruleset/setting-grids.ts";
 import { SLOT_TABLE_SIZES } from "../../../src/ruleset/slot-table.ts";
 import { staticChains, TABLE_PARTS, type TablePart } from "../../../src/ruleset/static-chains.ts";
@@ -25,24 +28,19 @@ const DRAWS: readonly Draw[] = [
 ];
 
 const AFFINITY: readonly Balancer[] = [false, true].flatMap((local) =>
-  [{}, { both: true as const }].flatMap((both) =>
-    [{}, { keepsPort: true as const }].map((kind) => ({
-      ...{ scheduler: "random" as const, slots: false, count: 3, affinitySeconds: 600, local },
-      ...both,
-      ...kind,
-    })),
-  ),
+  [{}, { both: true as const }].map((both) => ({
+    ...{ scheduler: "random" as const, slots: false, count: 3, affinitySeconds: 600, local },
+    ...both,
+  })),
 );
 
 const withoutAffinity = (draw: Draw): Balancer => ({ ...draw, affinitySeconds: 0, local: false });
 const ALL_PARTS: ReadonlySet<TablePart> = new Set(Object.keys(TABLE_PARTS) as TablePart[]);
 
 describe("chainRole", () => {
-  test("reads every draw back from the name of a balancer without affinity, for ports and ranges", () => {
-    for (const draw of DRAWS) {
-      for (const balancer of [withoutAffinity(draw), { ...withoutAffinity(draw), keepsPort: true as const }])
-        expect(chainRole(balancerName(balancer))).toEqual({ kind: "draw", draw });
-    }
+  test("reads every draw back from the name of a balancer without affinity", () => {
+    for (const draw of DRAWS)
+      expect(chainRole(balancerName(withoutAffinity(draw), PORTS))).toEqual({ kind: "draw", draw });
   });
 
   test("reads every draw back from the name of a chain that chooses for affinity", () => {
@@ -57,15 +55,15 @@ describe("chainRole", () => {
   });
 
   test("reads the names of the chains of balancers with affinity", () => {
-    const names = AFFINITY.map(balancerName);
-    expect(new Set(names).size).toBe(8);
+    const names = AFFINITY.map((balancer) => balancerName(balancer, PORTS));
+    expect(new Set(names).size).toBe(4);
     for (const name of names) expect(chainRole(name)).toEqual({ kind: "affinity" });
   });
 
   test("reads the name of every static chain, with all parts of the table", () => {
     const context = familyContext("ip", { resetVanished: true, fastPathAfter: 20 });
     const names = staticChains(context, ALL_PARTS).map(({ name }) => name);
-    expect(names).toEqual(expect.arrayContaining(["source-ranges-check", "range-source-ranges-allowed"]));
+    expect(names).toEqual(expect.arrayContaining(["source-ranges-check", "source-ranges-allowed"]));
     for (const name of names) expect(chainRole(name)).toEqual({ kind: "static", name });
   });
 
@@ -103,7 +101,7 @@ describe("keepChain", () => {
   /** The chains that a new table has after keeping one. */
   function kept(...names: readonly string[]) {
     const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
-    for (const name of names) keepChain(tracker, name);
+    for (const name of names) for (const kind of FRONTEND_KINDS) keepChain(tracker, name, kind);
     return tracker.table.chains;
   }
 
@@ -123,16 +121,16 @@ describe("keepChain", () => {
     const expected = [
       ...DRAWS.flatMap((draw) => [
         balancerChain(family, withoutAffinity(draw)),
-        balancerChain(family, { ...withoutAffinity(draw), keepsPort: true }),
+        balancerChain(family, withoutAffinity(draw), RANGES),
         chooserChain(family, draw),
       ]),
-      ...AFFINITY.map((balancer) => balancerChain(family, balancer)),
+      ...AFFINITY.flatMap((balancer) => FRONTEND_KINDS.map((kind) => balancerChain(family, balancer, kind))),
       ...AFFINITY_SECONDS.flatMap((seconds) => [
         rememberChain(family, seconds, false),
         rememberChain(family, seconds, true),
       ]),
     ];
-    for (const { name } of expected) keepChain(tracker, name);
+    for (const { name } of expected) for (const kind of FRONTEND_KINDS) keepChain(tracker, name, kind);
     expect([...tracker.table.chains.keys()].sort()).toEqual(
       [...new Set(expected.map(({ name }) => name))].sort(),
     );

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Service } from "../../../src/model/service.ts";
+import { PORTS_ALONE } from "../../../src/ruleset/frontend-kinds.ts";
 import { programmedFrontend } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
@@ -47,7 +48,7 @@ function frontendsAt(renderer: Renderer, address: string): string[] {
   const keys = elementsOf(renderer, "lists").map((text) => text.slice(0, text.indexOf(":")));
   return keys
     .filter((key) => key.startsWith(`${address} `))
-    .map((key) => `${key}: ${programmedFrontend(table, key)?.lists.cluster?.targets.size}`);
+    .map((key) => `${key}: ${programmedFrontend(table, key, PORTS_ALONE)?.lists.cluster?.targets.size}`);
 }
 
 const external = (renderer: Renderer) => frontendsAt(renderer, CONTESTED);

@@ -3,6 +3,7 @@ import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
 import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
+import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import { listIdentity } from "../../../src/ruleset/source-ranges.ts";
@@ -53,7 +54,7 @@ function lists(
 
 function balancerText(balancer: Balancer): string {
   const { affinitySeconds } = balancer;
-  const name = balancerName(balancer);
+  const name = balancerName(balancer, PORTS);
   return affinitySeconds === 0 ? name : `${name}, ${chooserName(balancer)} for ${affinitySeconds} s`;
 }
 

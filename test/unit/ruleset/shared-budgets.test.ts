@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import { rules } from "../../../src/features/passive-health-checks/rules.ts";
+import { RANGES } from "../../../src/features/port-ranges/rules.ts";
 import type { Service } from "../../../src/model/service.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { LISTS, RANGES } from "../../../src/ruleset/sets.ts";
+import { LISTS } from "../../../src/ruleset/sets.ts";
 import {
   type ContextOptions,
   cacheOf,
@@ -111,15 +112,15 @@ test("without room for all port ranges, the newest Services are served without t
   const ranges = [1, 2].map((first) => ({ first: 1000 * first, last: 1000 * first + 9 }));
   const { renderer, update } = rendered(
     ["c/old", "b/mid", "a/new"],
-    { maxPortRanges: 6 },
+    { settings: { maxPortRanges: 6 } },
     { ports: [port(80, { ranges })] },
   );
   update();
   expect(elementsOf(renderer, RANGES.lists)).toHaveLength(6);
   expect(renderer.excess.size).toBe(0);
-  const reasons = () => [...renderer.state.budgets.without("ranges")];
+  const reasons = () => [...renderer.state.budgets.without("port-ranges")];
   expect(reasons()).toEqual([]);
-  for (const _ of renderer.changingContext(testNodeContext({ maxPortRanges: 4 })));
+  for (const _ of renderer.changingContext(testNodeContext({ settings: { maxPortRanges: 4 } })));
   expect(elementsOf(renderer, RANGES.lists)).toHaveLength(4);
   expect(reasons()).toEqual([
     [
@@ -138,7 +139,7 @@ test.each([
   ],
   [
     "port ranges",
-    { maxPortRanges: 1 },
+    { settings: { maxPortRanges: 1 } },
     {
       ports: [80, 81].map((number) =>
         port(number, { name: `p${number}`, ranges: [{ first: 10 * number, last: 10 * number }] }),

@@ -1,13 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
-import { sourceRangesSpecs } from "../../../src/ruleset/sets.ts";
+import type { SourceRanges } from "../../../src/ruleset/frontend-rules.ts";
+import { sourceRangesSpecs } from "../../../src/ruleset/set-specs.ts";
 import { SourceRangeLists } from "../../../src/ruleset/source-range-lists.ts";
-import {
-  FIRST_SOURCE_RANGE_LIST,
-  listIdentity,
-  type SourceRanges,
-  sourceRangeKey,
-} from "../../../src/ruleset/source-ranges.ts";
+import { FIRST_SOURCE_RANGE_LIST, listIdentity, sourceRangeKey } from "../../../src/ruleset/source-ranges.ts";
 
 import { familyContext } from "../../support/build.ts";
 

@@ -7,10 +7,11 @@ import {
   prefixInterval,
 } from "../../../src/base/address-interval.ts";
 import type { Family } from "../../../src/base/family.ts";
+import { RANGES } from "../../../src/features/port-ranges/rules.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
+import { type FrontendKind, PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
-import { type FrontendKind, PORTS, RANGES } from "../../../src/ruleset/sets.ts";
 import {
   ALLOWS_ALL,
   allowedChain,

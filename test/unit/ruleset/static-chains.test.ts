@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
+import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
 import type { Statement } from "../../../src/nft/ast/json.ts";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
-import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { setSpecs } from "../../../src/ruleset/set-specs.ts";
 import { staticChains, TABLE_PARTS } from "../../../src/ruleset/static-chains.ts";
 import { type ContextOptions, elementsOf, familyContext, renderAll } from "../../support/build.ts";
 
@@ -106,7 +107,7 @@ describe("the way to an endpoint", () => {
     expect(JSON.stringify(limits)).toContain('"data":"@client-limits"');
     expect(rest).toEqual(rules("external"));
     expect(rules("balancing", {}, "ip", new Set(["sourceRanges"]))).toEqual(rules("balancing"));
-    const ofRanges = rules("range-external", {}, "ip", new Set(["sourceRanges", "ranges"]));
+    const ofRanges = rules("range-external", {}, "ip", new Set(["sourceRanges", "port-ranges"]));
     expect(ofRanges[0]).toEqual([
       listOf(daddr, "@range-source-range-lists"),
       { jump: { target: "range-source-ranges-check" } },
@@ -278,13 +279,24 @@ interface Part {
 
 /** The parts of the table, and those of features. */
 const ALL_PARTS: Readonly<Record<string, Part>> = {
-  ...TABLE_PARTS,
+  ...Object.fromEntries(
+    Object.entries(TABLE_PARTS).map(([name, { specs, chains }]) => [
+      name,
+      { specs, chains: (context: FamilyContext) => chains(context, FRONTEND_KINDS) },
+    ]),
+  ),
   ...Object.fromEntries(
     familyContext("ip")
       .features.filter(({ isAlways }) => !isAlways)
-      .map(({ name, specs, chains }) => [
+      .map(({ name, specs, chains, intervals }) => [
         name,
-        { specs, chains: (context: FamilyContext) => chains(context).map((chain) => chain.name) },
+        {
+          specs,
+          chains: (context: FamilyContext) => [
+            ...chains(context).map((chain) => chain.name),
+            ...Object.values(intervals?.kind.chains ?? {}),
+          ],
+        },
       ]),
   ),
 };

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
-import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { setSpecs } from "../../../src/ruleset/set-specs.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";

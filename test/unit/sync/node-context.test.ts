@@ -52,11 +52,9 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       fastPathAfter: 9,
       serviceCounters: "services",
       maxServiceElements: 9,
-      settings: { maxLimitedClients: 5 },
+      settings: { maxLimitedClients: 5, maxPortRanges: 7 },
       maxElements: 99,
       maxNamespaceElements: 98,
-      maxServicePortRanges: 8,
-      maxPortRanges: 7,
       features: ALL_FEATURES,
     }),
   ).toEqual({
@@ -80,6 +78,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     lacking: [],
     settings: {
       maxLimitedClients: 5,
+      maxPortRanges: 7,
       ...KERNEL_TIMEOUTS,
       "tcp-established": 86_400,
       "tcp-close-wait": 3600,
@@ -87,10 +86,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxElements: 99,
     maxNamespaceElements: 98,
     maxStickyPorts: MOST_STICKY_PORTS,
-    maxServicePortRanges: 8,
-    maxPortRanges: 7,
     scheduler: "random",
-    portRanges: "virtual",
     apiServers: [],
   });
 });

@@ -72,7 +72,7 @@ test.each([
   (portRanges, isSaid) => {
     const ports = [port(80, { ranges: [{ first: 1000, last: 1009 }] })];
     const services = [service({ name: "media", ports, externalIPs: ["203.0.113.1"] })];
-    const nodeContext = testNodeContext({ portRanges });
+    const nodeContext = testNodeContext({ settings: { portRanges } });
     const { state } = renderAll({ services }, nodeContext);
     const { body } = statusPage(
       daemonStatus({ services }, { nodeContext, state }),

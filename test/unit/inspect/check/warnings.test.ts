@@ -272,7 +272,7 @@ test.each([
 ] as const)(
   "check warns of port ranges at a Node's addresses with --port-ranges %s",
   async (portRanges, expected) => {
-    expect(await warningsOf(RANGED, { portRanges })).toEqual(expected);
+    expect(await warningsOf(RANGED, { settings: { portRanges } })).toEqual(expected);
   },
 );
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { PortRangeAddresses } from "../../../../src/features/port-ranges/rules.ts";
 import type { FeatureCheck, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
 import {
   judgeMigration,
@@ -7,7 +8,6 @@ import {
 } from "../../../../src/inspect/doctor/migration-check.ts";
 import type { ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
-import type { PortRangeAddresses } from "../../../../src/model/service.ts";
 import { familyContext, port, service, testNodeContext } from "../../../support/build.ts";
 
 const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set<string>() };
@@ -156,7 +156,7 @@ test("Services with port ranges are named, because kube-proxy does not serve ran
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, services } });
   expect(only(found, "migration-port-ranges")).toBe("warning: 1 Service with port ranges (voice/sip)");
   const meansWith = (portRanges: PortRangeAddresses) => {
-    const nodeContext = testNodeContext({ portRanges });
+    const nodeContext = testNodeContext({ settings: { portRanges } });
     return judge({ traces: NFTABLES, objects: { ...SERVICES, services, nodeContext } }).find(
       ({ check }) => check === "migration-port-ranges",
     )?.means;

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
+import { PORT_RANGE_ADDRESSES } from "../../../../src/features/port-ranges/rules.ts";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import { serviceConnections } from "../../../../src/inspect/explain/query.ts";
 import type { ObjectCache } from "../../../../src/model/object-cache.ts";
-import { PORT_RANGE_ADDRESSES } from "../../../../src/model/service.ts";
 import type { FamilyContext } from "../../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, named, port, service, slice, testNodeContext } from "../../../support/build.ts";
@@ -25,7 +25,10 @@ test.each(PORT_RANGE_ADDRESSES)(
     const ports = [port(80, { ranges: [{ first: 1, last: 65_535 }] })];
     const services = [service({ externalIPs: ["198.51.100.9"], ports })];
     const cache = cacheOf({ services, slices: [slice({ endpoints: ["10.244.2.11"] })] });
-    const nodeContext = testNodeContext({ portRanges, apiServers: ["198.51.100.9 . tcp . 6443"] });
+    const nodeContext = testNodeContext({
+      settings: { portRanges },
+      apiServers: ["198.51.100.9 . tcp . 6443"],
+    });
     const input = inputOf(cache, nodeContext);
     const explained = (number: number) => {
       const question = { to: "198.51.100.9", port: number, protocol: "tcp", source: "node" } as const;

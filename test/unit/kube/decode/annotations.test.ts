@@ -79,7 +79,9 @@ test("an invalid annotation is ignored with a warning at its path", () => {
 
 test("ranges are given to their port", () => {
   const ranges = [{ first: 8000, last: 8009 }];
-  expect(decoded({ "port-ranges": "web=8000-8009" }).ports).toEqual([{ ...WEB, ranges }]);
+  expect(decoded({ "port-ranges": "web=8000-8009" }).fields).toEqual({
+    features: { "port-ranges": { byPort: new Map([["web", ranges]]) } },
+  });
 });
 
 describe("passive health checks", () => {

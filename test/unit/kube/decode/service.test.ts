@@ -111,7 +111,6 @@ describe("a Service beyond its budget", () => {
     maxServiceElements: 1,
     maxServiceSourceRanges: 2,
     maxServiceAddresses: 2,
-    maxServicePortRanges: 1,
   };
   const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }), budget);
   const NONE = { ip: [], ip6: [] };

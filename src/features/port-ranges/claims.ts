@@ -1,51 +1,41 @@
-import { lowerBound } from "../base/first-sorted.ts";
-import type { ServicePortKey } from "../model/ids.ts";
-import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
-import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
-import { parseFrontendKey, placeOfKey, rangeKey } from "./keys.ts";
-import type { LostFrontend, LostFrontends } from "./lost-frontends.ts";
-import { atRange, type FrontendRules, type ServicePortRules } from "./service-port-rules.ts";
+import { lowerBound } from "../../base/first-sorted.ts";
+import type { ServicePortKey } from "../../model/ids.ts";
+import { comparePrecedenceFor, type ServicePort } from "../../model/service-port.ts";
+import type { FrontendRules } from "../../ruleset/frontend-rules.ts";
+import type {
+  DividedIntervals,
+  IntervalChanges,
+  IntervalPiece,
+  PieceChange,
+  PortInterval,
+  WantedIntervals,
+} from "../../ruleset/interval-frontends.ts";
+import { intervalKey, parseFrontendKey, placeOfKey } from "../../ruleset/keys.ts";
+import type { LostFrontend, LostFrontends } from "../../ruleset/lost-frontends.ts";
+import { atInterval } from "../../ruleset/service-port-rules.ts";
 
 /** A port range that a service port wants at an address. */
-interface Claim extends PortRange, RangePiece {}
+interface Claim extends PortInterval, IntervalPiece {}
 
-/** A part of a range that belongs to its service port alone. */
-export interface RangePiece {
-  readonly port: ServicePort;
-  /** The rules of the range, with the ports of the piece in keys. */
-  readonly rules: FrontendRules;
-  /** Whether the service port has session affinity, and so an id of that kind. */
-  readonly isSticky: boolean;
-}
-
-/** A piece that is added (no `before`), deleted (no `after`) or has other rules. */
-export interface PieceChange {
-  readonly before: RangePiece | undefined;
-  readonly after: RangePiece | undefined;
-}
-
-/** The changes after ports were divided again. */
-export interface RangeChanges {
-  /** Added pieces may overlap deleted ones. */
-  readonly pieces: readonly PieceChange[];
-  /** The explicit frontends at addresses that got ranges. */
-  readonly addedPorts: readonly string[];
-  /** The explicit frontends at addresses that no longer have ranges. */
-  readonly deletedPorts: readonly string[];
-}
-interface Span extends PortRange {
-  readonly piece: RangePiece;
+interface Span extends PortInterval {
+  readonly piece: IntervalPiece;
 }
 
 /** The owners of the ports of one place. */
 interface Division {
-  readonly pieces: ReadonlyMap<string, RangePiece>;
+  readonly pieces: ReadonlyMap<string, IntervalPiece>;
   /** The ports of the pieces, ascending. */
   readonly spans: readonly Span[];
   readonly conflicts: readonly LostFrontend[];
 }
 
 const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
+
+/**
+ * Maximum number of ranges served at one address and protocol, by precedence: dividing so many takes 0.1 s.
+ * Many tenants may name one address, and more ranges would delay everybody's changes.
+ */
+const MOST_RANGES_OF_ADDRESS = 2000;
 
 /** Maximum number of winners reported for one range: a thousand Services may each have a port of it. */
 const MOST_WINNERS = 10;
@@ -67,7 +57,7 @@ interface Place {
  * recreates all pieces of its address, at most two for each range. Explicit ports do not cut ranges, as other
  * Services could then cut a range into many pieces. Instead, rules look up explicit ports first.
  */
-export class PortRanges {
+export class Claims implements DividedIntervals {
   readonly #frontends: () => Iterable<string>;
   readonly #lost: LostFrontends;
   readonly #places = new Map<string, Place>();
@@ -85,11 +75,6 @@ export class PortRanges {
     this.#lost = lost;
   }
 
-  /** Whether no service port wants a range. */
-  get isEmpty(): boolean {
-    return this.#places.size === 0;
-  }
-
   /** How many ranges of service ports changed since ports were last divided. */
   get changed(): number {
     return this.#changed;
@@ -104,21 +89,21 @@ export class PortRanges {
   }
 
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
-  replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+  replace(before: WantedIntervals | undefined, after: WantedIntervals | undefined): void {
     if (before !== undefined && after !== undefined && isSame(before, after)) return;
-    this.#changed += Math.max(before?.ranges.length ?? 0, after?.ranges.length ?? 0);
-    for (const rules of before?.ranges ?? []) {
-      const { port, lists } = before as ServicePortRules;
+    this.#changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
+    for (const rules of before?.intervals ?? []) {
+      const { port, lists } = before as WantedIntervals;
       this.#delete({ port, rules, isSticky: lists.isSticky });
     }
-    for (const rules of after?.ranges ?? []) {
-      const { port, lists } = after as ServicePortRules;
+    for (const rules of after?.intervals ?? []) {
+      const { port, lists } = after as WantedIntervals;
       this.#add({ port, rules, isSticky: lists.isSticky });
     }
   }
 
   /** Divides the ports of places that changed. */
-  cut(): RangeChanges {
+  cut(): IntervalChanges {
     const pieces: PieceChange[] = [];
     const addedPorts: string[] = [];
     const deletedPorts: string[] = [];
@@ -142,17 +127,17 @@ export class PortRanges {
     return { pieces, addedPorts, deletedPorts };
   }
 
-  piece(key: string): RangePiece | undefined {
+  piece(key: string): IntervalPiece | undefined {
     return this.#division(key).pieces.get(key);
   }
 
   /** The piece that has the port of a frontend, given by its key. */
-  pieceAt(frontend: string): RangePiece | undefined {
+  pieceAt(frontend: string): IntervalPiece | undefined {
     const [span] = spansIn(this.#division(frontend), frontend);
     return span?.piece;
   }
 
-  *pieces(): Generator<RangePiece> {
+  *pieces(): Generator<IntervalPiece> {
     for (const { division } of this.#places.values()) yield* division.pieces.values();
   }
 
@@ -181,7 +166,7 @@ export class PortRanges {
     return this.#places.get(placeOfKey(frontend))?.division ?? UNDIVIDED;
   }
 
-  #add(wanted: RangePiece): void {
+  #add(wanted: IntervalPiece): void {
     const { rules } = wanted;
     this.#ports ??= portsOf(this.#frontends());
     const name = placeOfKey(rules.key);
@@ -196,7 +181,7 @@ export class PortRanges {
     this.#dirty.add(name);
   }
 
-  #delete(wanted: RangePiece): void {
+  #delete(wanted: IntervalPiece): void {
     const name = placeOfKey(wanted.rules.key);
     const place = this.#places.get(name);
     if (place === undefined) return;
@@ -214,7 +199,7 @@ function indexOf({ address, claims }: Place, claim: Claim): number {
 }
 
 /** The ports of a frontend, given by its key. */
-function rangeOf(frontend: string): PortRange {
+function rangeOf(frontend: string): PortInterval {
   const { port: first, lastPort: last = first } = parseFrontendKey(frontend);
   return { first, last };
 }
@@ -247,13 +232,13 @@ function deletePort(ports: Map<string, Set<string>>, frontend: string): void {
 }
 
 /** Whether two renderings have the same ranges with the same precedence. */
-function isSame(a: ServicePortRules, b: ServicePortRules): boolean {
-  if (a.ranges.length === 0 && b.ranges.length === 0) return true;
+function isSame(a: WantedIntervals, b: WantedIntervals): boolean {
+  if (a.intervals.length === 0 && b.intervals.length === 0) return true;
   return (
     a.port.service === b.port.service &&
     a.lists.isSticky === b.lists.isSticky &&
-    a.ranges.length === b.ranges.length &&
-    a.ranges.every((rules, index) => isSameRules(rules, b.ranges[index]))
+    a.intervals.length === b.intervals.length &&
+    a.intervals.every((rules, index) => isSameRules(rules, b.intervals[index]))
   );
 }
 
@@ -262,7 +247,7 @@ function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
 }
 
 /** Ports that belong to a claim. */
-interface Taken extends PortRange {
+interface Taken extends PortInterval {
   readonly claim: Claim;
 }
 
@@ -293,24 +278,24 @@ function divide({ claims }: Place): Division {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
   const spans = taken.map(({ first, last, claim: { port, isSticky, rules } }): Span => {
-    return { first, last, piece: { port, isSticky, rules: atRange(rules, { first, last }) } };
+    return { first, last, piece: { port, isSticky, rules: atInterval(rules, { first, last }) } };
   });
   return { pieces: new Map(spans.map(({ piece }) => [piece.rules.key, piece])), spans, conflicts };
 }
 
 /** The index of the first item that does not end before a port. */
-function indexAt(taken: readonly PortRange[], port: number): number {
+function indexAt(taken: readonly PortInterval[], port: number): number {
   return lowerBound(taken, ({ last }) => last < port);
 }
 
-function conflictOf(claim: Claim, lost: PortRange, by: Claim): LostFrontend {
+function conflictOf(claim: Claim, lost: PortInterval, by: Claim): LostFrontend {
   const range = { first: Math.max(claim.first, lost.first), last: Math.min(claim.last, lost.last) };
-  return { frontend: rangeKey(claim.rules.key, range), winner: by.port, loser: claim.port };
+  return { frontend: intervalKey(claim.rules.key, range), winner: by.port, loser: claim.port };
 }
 
 function changesOf(
-  before: ReadonlyMap<string, RangePiece>,
-  after: ReadonlyMap<string, RangePiece>,
+  before: ReadonlyMap<string, IntervalPiece>,
+  after: ReadonlyMap<string, IntervalPiece>,
 ): readonly PieceChange[] {
   const changes: PieceChange[] = [];
   for (const [key, piece] of after) {

@@ -1,41 +1,40 @@
 import { expect, test } from "vitest";
-import { portsWithRanges } from "../../../../src/features/port-ranges/parse.ts";
-import { port } from "../../../support/build.ts";
+import { parsePortRanges } from "../../../src/features/port-ranges/parse.ts";
+import type { PortInterval } from "../../../src/ruleset/interval-frontends.ts";
+import { port } from "../../support/build.ts";
 
 const SIP = port(5060, { name: "sip", protocol: "udp" });
 const RTP = port(10_000, { name: "rtp", protocol: "udp" });
 const WEB = port(80, { name: "web" });
 
 function decoded(text: string, ports = [SIP, RTP, WEB]) {
-  return portsWithRanges(text, ports, []);
+  return parsePortRanges(text, ports, []);
 }
 
+const given = (byPort: Record<string, readonly PortInterval[]>) => ({
+  value: { byPort: new Map(Object.entries(byPort)) },
+});
+
 test("ranges belong to the ports that they name, in ascending order", () => {
-  expect(decoded("rtp=20000-20999, sip=5070-5079,rtp=10000-10999")).toEqual({
-    ports: [
-      { ...SIP, ranges: [{ first: 5070, last: 5079 }] },
-      {
-        ...RTP,
-        ranges: [
-          { first: 10_000, last: 10_999 },
-          { first: 20_000, last: 20_999 },
-        ],
-      },
-      WEB,
-    ],
-  });
+  expect(decoded("rtp=20000-20999, sip=5070-5079,rtp=10000-10999")).toEqual(
+    given({
+      sip: [{ first: 5070, last: 5079 }],
+      rtp: [
+        { first: 10_000, last: 10_999 },
+        { first: 20_000, last: 20_999 },
+      ],
+    }),
+  );
 });
 
 test.each(["40000-40009", "=40000-40009"])("the range %s belongs to the nameless port", (text) => {
   const ranges = [{ first: 40_000, last: 40_009 }];
-  expect(decoded(text, [port(21)])).toEqual({ ports: [{ ...port(21), ranges }] });
+  expect(decoded(text, [port(21)])).toEqual(given({ "": ranges }));
 });
 
 test("two ports may have one range, each for its protocol", () => {
   const ranges = [{ first: 1, last: 65_535 }];
-  expect(decoded("rtp=1-65535,web=1-65535")).toEqual({
-    ports: [SIP, { ...RTP, ranges }, { ...WEB, ranges }],
-  });
+  expect(decoded("rtp=1-65535,web=1-65535")).toEqual(given({ rtp: ranges, web: ranges }));
 });
 
 test("a range of another port than the only one is invalid, and the reason names that port", () => {

@@ -1,9 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { PortRange } from "../../../src/model/service.ts";
+import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
+import { RANGES } from "../../../src/features/port-ranges/rules.ts";
+import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
+import type { PortInterval } from "../../../src/ruleset/interval-frontends.ts";
 import { refusalAt } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { NO_ENDPOINTS, PORTS, RANGES } from "../../../src/ruleset/sets.ts";
+import { NO_ENDPOINTS } from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
   elementsOf,
@@ -18,13 +21,13 @@ import {
   testNodeContext,
 } from "../../support/build.ts";
 
-const range = (first: number, last: number): PortRange => ({ first, last });
+const range = (first: number, last: number): PortInterval => ({ first, last });
 const ENDPOINTS = ["10.244.2.11", "10.244.2.12"];
 
 const keysOf = (objects: Objects, set: string = RANGES.lists) =>
   [...(renderAll(objects).state.ruleset.ip?.sets.get(set)?.elements.keys() ?? [])].sort();
 
-function ranged(name: string, number: number, ranges: readonly PortRange[], options: ServiceOptions = {}) {
+function ranged(name: string, number: number, ranges: readonly PortInterval[], options: ServiceOptions = {}) {
   return service({
     name,
     clusterIPs: [`10.96.1.${number}`],
@@ -171,7 +174,7 @@ describe("the pieces of port ranges", () => {
     const keys = keysOf({ services });
     expect(keys).toEqual([own(1, "8000-8009"), external("8000-8009"), "203.0.113.2 . tcp . 8000-8009"]);
     const { ip } = renderAll({ services }).state.ruleset;
-    expect(keys.map((key) => ip && refusalAt(ip, key))).toEqual(Array(3).fill("refused"));
+    expect(keys.map((key) => ip && refusalAt(ip, key, FRONTEND_KINDS))).toEqual(Array(3).fill("refused"));
     expect(keysOf({ services }, RANGES.refusals)).toHaveLength(2);
     expect(keysOf({ services }, RANGES.sourceRangeLists)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
   });
@@ -289,7 +292,7 @@ test("a range of one port leads where the port leads, to endpoints without ports
       );
       for (const key of elements(RANGES.lists).map(([range]) => range)) {
         const [ofRange, ofPort] = [key, key.replace(" 8080-8080", " 80")].map((one) =>
-          refusalAt({ sets: sets ?? new Map() }, one),
+          refusalAt({ sets: sets ?? new Map() }, one, FRONTEND_KINDS),
         );
         expect(ofRange).toBe(ofPort);
       }

@@ -1,0 +1,45 @@
+import { listText } from "../../base/text.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { addressesOf, type Service } from "../../model/service.ts";
+import type { FeatureHost, FinishedSync, RunningFeature } from "../seam/daemon-part.ts";
+import { hasPortRanges, PORT_RANGES_ANNOTATION } from "./parse.ts";
+import { areVirtual } from "./rules.ts";
+
+/**
+ * Warns of Services with port ranges that this node does not serve, because an address is the node's own.
+ * Once for each version of a Service, while the option stays. The first node reports it.
+ */
+export function unservedRanges(
+  host: Pick<FeatureHost, "cache" | "warn" | "localAddresses">,
+): Pick<RunningFeature, "synced" | "stop" | "samples"> {
+  const { cache } = host;
+  const judged = new Map<ServiceName, Service>();
+  const report = async (due: readonly Service[]) => {
+    const local = new Set(await host.localAddresses().catch(() => []));
+    for (const service of due) {
+      const own = addressesOf(service).filter((address) => local.has(address));
+      if (own.length === 0) continue;
+      const note = `node ${cache.node.name}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(own)}: see --port-ranges`;
+      host.warn(service.name, { reason: "PortRangesNotServed", action: "Sync", note, clusterKey: "local" });
+    }
+  };
+  return {
+    samples: {},
+    stop: () => {},
+    synced: ({ rendered, nodeContext }: FinishedSync): void => {
+      const [context] = nodeContext;
+      const due: Service[] = [];
+      for (const name of rendered) {
+        const service = cache.service(name);
+        const isUnserved = context !== undefined && areVirtual(context) && service && hasPortRanges(service);
+        const known = judged.get(name);
+        if (!isUnserved) judged.delete(name);
+        else if (known !== service) {
+          judged.set(name, service);
+          due.push(service);
+        }
+      }
+      if (due.length > 0) void report(due);
+    },
+  };
+}
