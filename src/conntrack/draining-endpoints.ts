@@ -11,6 +11,7 @@ import { joinParts, splitParts } from "../nft/elements.ts";
 import type { ServicePortLists } from "../ruleset/endpoint-list.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { MOST_VANISHED } from "../ruleset/sets.ts";
+import { tcpPorts } from "./named-targets.ts";
 
 /** An address whose endpoints of a Service with a drain timeout all terminate. */
 export interface DrainingEndpoint {
@@ -23,17 +24,6 @@ export interface DrainingEndpoint {
   readonly dueAt: number;
 }
 
-/** A TCP target that all Services that name it drain. */
-export interface DrainedTarget {
-  readonly family: Family;
-  /** `address . port` */
-  readonly target: string;
-  readonly services: readonly ServiceName[];
-  /** When the last of their drain timeouts is over, on the monotonic clock. */
-  readonly leftAt: number;
-  readonly isDrained: true;
-}
-
 /**
  * Maximum number of TCP targets that are remembered of one namespace, both families together: more cannot be
  * reset at a time. Every sync looks at all of them, and slices may name more than the budget of a Service.
@@ -41,11 +31,19 @@ export interface DrainedTarget {
 const MOST_TARGETS = 2 * MOST_VANISHED;
 
 /**
- * {@link DrainingEndpoint}, with the number of slice entries that name each of its TCP targets. Only the
- * first {@link MOST_PORTS} TCP ports of a slice count, and {@link MOST_TARGETS} targets of a namespace.
+ * {@link DrainingEndpoint}, with its TCP targets. Only the first {@link MOST_PORTS} TCP ports of a slice
+ * count, and {@link MOST_TARGETS} targets of a namespace.
  */
 interface Draining extends DrainingEndpoint {
-  readonly targets: ReadonlyMap<string, number>;
+  readonly targets: ReadonlySet<string>;
+}
+
+/** A TCP target of an endpoint, and when the drain timeouts of Services for it were over. */
+export interface DrainedTarget {
+  readonly family: Family;
+  /** `address . port` */
+  readonly target: string;
+  readonly dueAt: ReadonlyMap<ServiceName, number>;
 }
 
 /**
@@ -114,44 +112,18 @@ export class DrainingEndpoints {
     for (const addresses of this.#services.values()) yield* addresses.values();
   }
 
-  /**
-   * Returns the TCP targets that all Services that name them drain. Services that this node does not serve,
-   * such as headless ones, have no connections to protect.
-   * @param timesNamed returns the number of entries of all EndpointSlices that name a target
-   */
-  drainedByAll(timesNamed: (family: Family, target: string) => number): DrainedTarget[] {
-    const found = new Map<string, DrainedTarget & { entries: number }>();
+  /** Returns the TCP targets for which the drain timeout of a Service ends until a given time. */
+  drainedUntil(moment: number): readonly DrainedTarget[] {
+    const found = new Map<string, DrainedTarget & { readonly dueAt: Map<ServiceName, number> }>();
     for (const { family, service, dueAt, targets } of this.#all()) {
-      for (const [target, entries] of targets) {
+      if (dueAt > moment) continue;
+      for (const target of targets) {
         const known = found.get(target);
-        found.set(target, {
-          family,
-          target,
-          services: [...(known?.services ?? []), service],
-          leftAt: Math.max(dueAt, known?.leftAt ?? dueAt),
-          isDrained: true,
-          entries: entries + (known?.entries ?? 0),
-        });
+        if (known === undefined) found.set(target, { family, target, dueAt: new Map([[service, dueAt]]) });
+        else known.dueAt.set(service, dueAt);
       }
     }
-    const all = [...found.values()];
-    const isWhole = ({ family, target, entries }: (typeof all)[number]) =>
-      entries === timesNamed(family, target);
-    if (!all.every(isWhole)) this.#countUnserved(found);
-    return all.filter(isWhole).map(({ entries: _, ...target }) => target);
-  }
-
-  /** Adds the entries of Services that this node does not serve. */
-  #countUnserved(found: ReadonlyMap<string, { entries: number }>): void {
-    const counts = new Map(Array.from(found.keys(), (target) => [splitParts(target)[0] ?? "", new Map()]));
-    for (const slice of this.#cache.allSlices())
-      if (this.#cache.service(slice.service) === undefined) countTargets(slice, counts);
-    for (const ofAddress of counts.values()) {
-      for (const [target, entries] of ofAddress) {
-        const known = found.get(target);
-        if (known !== undefined) known.entries += entries;
-      }
-    }
+    return [...found.values()];
   }
 
   /** Adopts from an earlier process that the drain timeout of a target is over. @param dueAt when it ended */
@@ -243,37 +215,30 @@ function terminating(slices: readonly EndpointSlice[]): ReadonlySet<string> {
   return found;
 }
 
-const NO_TARGETS: ReadonlyMap<string, number> = new Map();
+const NO_TARGETS: ReadonlySet<string> = new Set();
 
 /**
- * Counts how many entries of slices name each target of some addresses.
+ * Finds the targets of some addresses in slices.
  * @param room maximum number of targets; the first addresses get it
  */
 function targetsAt(
   addresses: readonly string[],
   slices: readonly EndpointSlice[],
   room: number,
-): ReadonlyMap<string, ReadonlyMap<string, number>> {
-  const found = new Map<string, ReadonlyMap<string, number>>();
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, ReadonlySet<string>>();
   for (const address of addresses) found.set(address, NO_TARGETS);
   if (found.size === 0) return found;
   const portsAt = new Map<string, (readonly number[])[]>();
-  for (const { ports, endpoints } of slices) {
-    const numbers = tcpPorts({ ports }).slice(0, MOST_PORTS);
-    for (const { address } of endpoints) if (found.has(address)) addToGroup(portsAt, address, numbers);
+  for (const slice of slices) {
+    const numbers = tcpPorts(slice).slice(0, MOST_PORTS);
+    for (const { address } of slice.endpoints) if (found.has(address)) addToGroup(portsAt, address, numbers);
   }
   let left = room;
   for (const address of addresses) {
-    if (left <= 0) break;
-    const targets = new Map<string, number>();
-    for (const number of (portsAt.get(address) ?? []).flat()) {
-      const target = joinParts(address, number);
-      const count = targets.get(target) ?? 0;
-      if (count === 0 && left <= 0) continue;
-      if (count === 0) left--;
-      targets.set(target, count + 1);
-    }
-    if (targets.size > 0) found.set(address, targets);
+    const ports = [...new Set(portsAt.get(address)?.flat())].slice(0, left);
+    if (ports.length > 0) found.set(address, new Set(ports.map((port) => joinParts(address, port))));
+    left -= ports.length;
   }
   return found;
 }
@@ -284,29 +249,8 @@ function targetCount(addresses: ReadonlyMap<string, Draining>): number {
   return count;
 }
 
-/** Counts the entries of a slice that name each target of some addresses. */
-function countTargets(
-  { ports, endpoints }: EndpointSlice,
-  counts: ReadonlyMap<string, Map<string, number>>,
-): void {
-  const named = endpoints.filter(({ address }) => counts.has(address));
-  const numbers = tcpPorts({ ports }).slice(0, MOST_PORTS);
-  for (const { address } of named) {
-    const ofAddress = counts.get(address);
-    for (const number of numbers) {
-      const target = joinParts(address, number);
-      ofAddress?.set(target, (ofAddress.get(target) ?? 0) + 1);
-    }
-  }
-}
-
 /**
  * Maximum number of TCP ports of an EndpointSlice whose targets are remembered one by one: 100 ports of 1,000
  * endpoints would take 10 MB. No budget of Services limits the ports of a slice.
  */
-export const MOST_PORTS = 16;
-
-/** The TCP ports of a slice, as numbers. */
-export function tcpPorts({ ports }: Pick<EndpointSlice, "ports">): number[] {
-  return ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
-}
+const MOST_PORTS = 16;

@@ -1,8 +1,8 @@
 import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 import { excessOver } from "../base/equal-shares.ts";
 import { AppError } from "../base/errors.ts";
-import { type ByFamily, byFamily, FAMILIES, type Family } from "../base/family.ts";
-import { addToGroup, groupBy } from "../base/group-by.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
+import { groupBy } from "../base/group-by.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { readEndingTargets } from "../kernel/vanished.ts";
@@ -11,7 +11,6 @@ import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { joinParts, splitParts } from "../nft/elements.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { parseId } from "../ruleset/list-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -24,12 +23,12 @@ import {
   VANISHED_SECONDS,
 } from "../ruleset/sets.ts";
 import {
+  type DrainedTarget,
   type DrainingEndpoint,
   DrainingEndpoints,
-  MOST_PORTS,
   receivers,
-  tcpPorts,
 } from "./draining-endpoints.ts";
+import { NamedTargets, TargetMap, targetsLeft } from "./named-targets.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
 export interface VanishedEndpoint {
@@ -70,140 +69,89 @@ export const VANISHED_DELAY = 3000;
 const VANISHED_PERIOD = VANISHED_SECONDS * 1000;
 
 /**
- * Time for which all endpoints are remembered after the last Service needed resets, milliseconds. To learn
- * them takes 0.3 s for 100,000, and a tenant may change an annotation all the time.
+ * Minimum time between two searches of all EndpointSlices for endpoints that left, so that many changes share
+ * one: it takes 4 to 12 ms for 100,000 endpoints. Milliseconds.
  */
-const KEPT_UNNEEDED = VANISHED_PERIOD;
+const SEARCH_PAUSE = 1000;
 
 /** Maximum number of Services that are remembered for an endpoint: its pod may outlive any number of them. */
 const MOST_SERVICES = 8;
 
-/** The Services that an endpoint left while others still name it. */
-interface Leaving {
-  /** The last {@link MOST_SERVICES} of them, in this order. */
+/** Maximum number of targets of one EndpointSlice that are remembered when they leave it at once. */
+const MOST_LEAVING = 4 * MOST_VANISHED;
+
+type Wish = Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">;
+
+/** A target that an EndpointSlice named and then no longer did. */
+interface LeftTarget {
+  readonly family: Family;
+  readonly target: string;
+  /** The last {@link MOST_SERVICES} Services that it left, in this order. */
   readonly services: readonly ServiceName[];
   /** Whether one of them wants to keep connections. */
   readonly isKept: boolean;
+  /** When it left the last of them, on the monotonic clock; undefined while a Service names it. */
+  readonly leftAt: number | undefined;
+  /** Whether no EndpointSlice names it. Unknown during the delay: nobody looks before. */
+  readonly isGone: boolean;
 }
 
 /**
- * Tracks TCP endpoints whose connections are reset. An endpoint that left every EndpointSlice is one of them
+ * Finds TCP endpoints whose connections are reset. An endpoint that left every EndpointSlice is one of them
  * if all Services that it left want that. A terminating endpoint is one if the drain timeouts of all Services
- * that name it are over. Tracks nothing if neither the default nor a Service has asked for it for 15 minutes.
+ * that name it are over. Remembers only targets that left an EndpointSlice, or whose drain timeout is over,
+ * and nothing if neither the default nor a Service asks for it.
  */
 export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
   readonly draining: DrainingEndpoints;
-  /**
-   * The annotations of Services that have some. Those of a deleted Service count until its slices are gone.
-   */
-  readonly #wishes = new Map<ServiceName, Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">>();
-  #isTracking = false;
-  /** Since when no Service needs resets, on the monotonic clock; undefined while one does. */
-  #unneededSince: number | undefined;
-  /** The counted EndpointSlices of each Service. */
-  readonly #slices = new Map<ServiceName, EndpointSlice[]>();
-  /**
-   * The number of EndpointSlices that name each target. A slice with more than {@link MOST_PORTS} TCP ports
-   * counts for the addresses of its endpoints, at all ports.
-   */
-  readonly #named: ByFamily<Map<string, number>> = byFamily(() => new Map());
-  /** For targets, or addresses, that other Services still name. */
-  readonly #leaving: ByFamily<Map<string, Leaving>> = byFamily(() => new Map());
-  /** Vanished endpoints by target, oldest first. */
-  readonly #gone: ByFamily<Map<string, VanishedEndpoint>> = byFamily(() => new Map());
-
-  /** The endpoints that all Services that name them drain, each with its own due time. */
-  #candidates: readonly VanishedEndpoint[] = [];
-  /** Those of them that get no new connections, as of the last {@link VanishedEndpoints.putInto}. */
-  #drained: readonly VanishedEndpoint[] = [];
-
+  /** Services that want something else than the default. A deleted one counts until its slices are gone. */
+  readonly #wishes = new Map<ServiceName, Wish>();
+  readonly #left = new TargetMap<LeftTarget>();
+  /** The Services that name those targets that are due. */
+  #named = new NamedTargets([], []);
+  /** When the EndpointSlices were searched, on the monotonic clock. */
+  #searchedAt = Number.NEGATIVE_INFINITY;
+  /** Whether a target waits for the next search. */
+  #isSearchDue = false;
+  /** The terminating endpoints to reset connections to, as of the last {@link VanishedEndpoints.putInto}. */
+  #drained: ReadonlyMap<string, VanishedEndpoint> = new Map();
   /** When {@link VanishedEndpoints.putInto} was last called, on the monotonic clock. */
   #putAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: VanishedEndpointsParts) {
+    const { cache, now } = parts;
     this.#parts = parts;
-    this.draining = new DrainingEndpoints(parts.cache, parts.now);
+    this.draining = new DrainingEndpoints(cache, now);
+    for (const name of cache.serviceNames()) this.#readWish(name);
+    cache.observe({
+      service: (before, after) => this.#readWish((after ?? before)?.name),
+      slice: (before, after) => this.#readSlice(before, after),
+    });
   }
 
-  /**
-   * Reads these Services and their current EndpointSlices. The cost grows with the EndpointSlices that
-   * changed. For a Service with a drain timeout, it grows with all of its EndpointSlices.
-   */
+  /** Whether the default or a Service asks for resets. */
+  get isNeeded(): boolean {
+    return this.#parts.byDefault || this.#wishes.size > 0;
+  }
+
+  /** Reads these Services. For one with a drain timeout, the cost grows with all of its EndpointSlices. */
   update(services: Iterable<ServiceName>): void {
-    const changed = [...services];
-    for (const service of changed) this.#readWish(service);
-    if (this.#isNeeded() && !this.#isTracking) {
-      this.#isTracking = true;
-      for (const slice of this.#parts.cache.allSlices()) {
-        this.#name(slice);
-        addToGroup(this.#slices, slice.service, slice);
-      }
-    } else if (this.#isTracking) this.#compare(changed);
-    for (const service of changed) {
-      this.draining.update(service);
-      if (this.#parts.cache.service(service) === undefined && !this.#slices.has(service))
-        this.#wishes.delete(service);
+    for (const service of services) this.draining.update(service);
+  }
+
+  #readWish(name: ServiceName | undefined): void {
+    if (name === undefined) return;
+    const { cache, byDefault } = this.#parts;
+    const service = cache.service(name);
+    if (service === undefined) {
+      if (cache.slices(name).length === 0) this.#wishes.delete(name);
+      return;
     }
-    if (this.#isTracking) this.#forgetIfUnneeded();
-  }
-
-  #forgetIfUnneeded(): void {
-    const now = this.#parts.now();
-    this.#unneededSince = this.#isNeeded() ? undefined : (this.#unneededSince ?? now);
-    if (this.#unneededSince !== undefined && now - this.#unneededSince >= KEPT_UNNEEDED) this.#forget();
-  }
-
-  #readWish(name: ServiceName): void {
-    const service = this.#parts.cache.service(name);
-    if (service === undefined) return;
     const { onEndpointRemoved, drainTimeoutMs } = service;
-    if (onEndpointRemoved === undefined && drainTimeoutMs === undefined) this.#wishes.delete(name);
-    else this.#wishes.set(name, service);
-  }
-
-  /** Whether the default or a Service asks for resets, or connections to an endpoint are or will be reset. */
-  #isNeeded(): boolean {
-    if (this.#parts.byDefault) return true;
-    for (const { onEndpointRemoved, drainTimeoutMs } of this.#wishes.values())
-      if (onEndpointRemoved === "reset" || drainTimeoutMs !== undefined) return true;
-    const now = this.#parts.now();
-    return FAMILIES.some((family) => [...this.#gone[family].values()].some((one) => now < this.#end(one)));
-  }
-
-  #forget(): void {
-    this.#isTracking = false;
-    this.#unneededSince = undefined;
-    this.#slices.clear();
-    for (const family of FAMILIES)
-      for (const known of [this.#named, this.#leaving, this.#gone]) known[family].clear();
-  }
-
-  #compare(services: readonly ServiceName[]): void {
-    const left: Left[] = [];
-    for (const service of services) {
-      const before = new Set(this.#slices.get(service));
-      const after = new Set(this.#parts.cache.slices(service));
-      if (after.size === 0) this.#slices.delete(service);
-      else this.#slices.set(service, [...after]);
-      const added = [...after].filter((slice) => !before.has(slice));
-      for (const slice of added) this.#name(slice);
-      const kept = new Set(added.flatMap(namesIn));
-      for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice, kept));
-    }
-    const drained = new Set(this.#drained.map(({ target }) => target));
-    const now = this.#parts.now();
-    for (const { family, target, services: those, isKept } of left.flatMap(atEachPort)) {
-      const name = this.#nameOf(family, target);
-      if (name !== undefined) {
-        this.#noteLeaving(family, name, { services: those, isKept });
-        continue;
-      }
-      // If its connections are already being reset, they continue to be, without a delay.
-      if (drained.has(target))
-        this.#add({ family, target, services: those, leftAt: now - this.#parts.delayMs });
-      else if (!isKept) this.#add({ family, target, services: those, leftAt: now });
-    }
+    const isOther = onEndpointRemoved !== undefined && (onEndpointRemoved === "reset") !== byDefault;
+    if (isOther || drainTimeoutMs !== undefined) this.#wishes.set(name, service);
+    else this.#wishes.delete(name);
   }
 
   #keepsConnections(service: ServiceName): boolean {
@@ -211,60 +159,98 @@ export class VanishedEndpoints {
     return wish === undefined ? !this.#parts.byDefault : wish === "keep";
   }
 
-  #findCandidates(): readonly VanishedEndpoint[] {
-    return this.draining.drainedByAll((family, target) => {
-      const named = this.#named[family];
-      return (named.get(target) ?? 0) + (named.get(addressOf(target)) ?? 0);
-    });
+  #readSlice(before: EndpointSlice | undefined, after: EndpointSlice | undefined): void {
+    this.#named.replace(before, after);
+    if (after !== undefined)
+      for (const left of [...this.#left.namedBy(after)]) this.#nameAgain(left, [after.service]);
+    if (before === undefined) return;
+    const { service, family } = before;
+    if (this.isNeeded)
+      for (const target of targetsLeft(before, after, MOST_LEAVING)) this.#leave(family, target, service);
+    if (after === undefined) this.#readWish(service);
   }
 
-  /** Whether the default or a Service asks for resets, so that endpoints are tracked. */
-  get isTracking(): boolean {
-    return this.#isTracking;
+  /** Records that some Services name a target, which they may have left before. */
+  #nameAgain(left: LeftTarget, by: readonly ServiceName[]): void {
+    const services = left.services.filter((name) => !by.includes(name));
+    if (services.length === 0) this.#left.delete(left.target);
+    else this.#left.set(left.target, { ...left, services, leftAt: undefined, isGone: false });
   }
 
-  /** Returns true if an EndpointSlice names a target. */
-  isNamed(family: Family, target: string): boolean {
-    return this.#nameOf(family, target) !== undefined;
+  #leave(family: Family, target: string, service: ServiceName): void {
+    const { now, delayMs } = this.#parts;
+    const before = this.#left.get(target);
+    const others = (before?.services ?? []).filter((name) => name !== service);
+    const services = [...others, service].slice(-MOST_SERVICES);
+    // If its connections are already being reset, they continue to be, without a delay.
+    const isGone = this.#drained.has(target) && this.#named.servicesOf(target).length === 0;
+    const isKept = !isGone && (before?.isKept === true || this.#keepsConnections(service));
+    const leftAt = isGone ? now() - delayMs : now();
+    this.#left.set(target, { family, target, services, isKept, leftAt, isGone });
   }
 
   /**
    * Selects the targets to which connections may be reset: only Services that drain them name them, or none.
    */
-  resettable(family: Family, targets: readonly string[]): ReadonlySet<string> {
-    if (!this.#isTracking) return new Set();
-    const draining = new Set(this.#findCandidates().map(({ target }) => target));
-    return new Set(targets.filter((target) => !this.isNamed(family, target) || draining.has(target)));
+  resettable(targets: readonly string[]): ReadonlySet<string> {
+    if (!this.isNeeded) return new Set();
+    const named = new NamedTargets(targets, this.#parts.cache.allSlices());
+    const drained = this.draining.drainedUntil(Number.POSITIVE_INFINITY);
+    const draining = new Set(
+      drained.filter((one) => this.#isDrainedByAll(one, named)).map((one) => one.target),
+    );
+    return new Set(targets.filter((target) => named.servicesOf(target).length === 0 || draining.has(target)));
+  }
+
+  /** Services that this node does not serve, such as headless ones, have no connections to protect. */
+  #isDrainedByAll({ target, dueAt }: DrainedTarget, named: NamedTargets): boolean {
+    return named
+      .servicesOf(target)
+      .every((name) => dueAt.has(name) || this.#parts.cache.service(name) === undefined);
   }
 
   /**
-   * Adopts an endpoint that an earlier process reset connections to, unless it is known, or named by a
-   * Service that does not drain it.
-   * @param remaining the time for which its connections are still reset, milliseconds
+   * Adopts endpoints from an earlier process.
+   * @param held those that it reset connections to, with the time for which these are still reset,
+   * milliseconds. A Service that does not drain one ends that.
+   * @param missed those that no list contains any more, with the Services that they left
    */
-  adopt(family: Family, target: string, remaining: number): void {
-    const { now, delayMs } = this.#parts;
-    if (remaining <= 0) return;
-    const begin = now() - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
-    if (this.isNamed(family, target)) this.draining.adopt(target, begin);
-    else this.#addMissed({ family, target, services: [], leftAt: begin - delayMs });
-  }
-
-  /** Adds an endpoint that left while no process was running, unless it is known, named or kept. */
-  addMissed(family: Family, target: string, services: readonly ServiceName[]): void {
-    const isKept =
-      services.length === 0 ? !this.#parts.byDefault : services.some((one) => this.#keepsConnections(one));
-    if (!isKept) this.#addMissed({ family, target, services, leftAt: this.#parts.now() });
+  adopt(
+    family: Family,
+    held: ReadonlyMap<string, number>,
+    missed: ReadonlyMap<string, readonly ServiceName[]>,
+  ): void {
+    const { now, delayMs, cache, byDefault } = this.#parts;
+    const named = new NamedTargets([...held.keys(), ...missed.keys()], cache.allSlices());
+    const isUnknown = (target: string) =>
+      named.servicesOf(target).length === 0 && this.#left.get(target) === undefined;
+    for (const [target, remaining] of held) {
+      if (remaining <= 0) continue;
+      const begin = now() - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
+      const left = { family, target, services: [], isKept: false, leftAt: begin - delayMs, isGone: true };
+      if (isUnknown(target)) this.#left.set(target, left);
+      else this.draining.adopt(target, begin);
+    }
+    for (const [target, services] of missed) {
+      const isKept =
+        services.length === 0 ? !byDefault : services.some((name) => this.#keepsConnections(name));
+      if (isUnknown(target) && !isKept)
+        this.#left.set(target, { family, target, services, isKept: false, leftAt: now(), isGone: false });
+    }
   }
 
   /** Returns the endpoints whose connections are reset, oldest first in each family. */
   held(): VanishedEndpoint[] {
     const now = this.#parts.now();
+    const gone = [...this.#left.values()].flatMap(({ isGone, isKept: _, leftAt, ...one }) =>
+      isGone && leftAt !== undefined ? { ...one, leftAt } : [],
+    );
     return FAMILIES.flatMap((family) =>
       fairShare(
-        [...this.#gone[family].values(), ...this.#drained.filter((one) => one.family === family)]
-          .filter((one) => this.#isDue(one, now))
+        [...gone, ...this.#drained.values()]
+          .filter((one) => one.family === family && this.#isDue(one, now))
           .sort((a, b) => this.#begin(a) - this.#begin(b)),
+        MOST_VANISHED,
       ),
     );
   }
@@ -272,11 +258,26 @@ export class VanishedEndpoints {
   /** Puts the endpoints whose connections are reset into a desired state. */
   putInto(state: Pick<RulesetState, "families">): void {
     const { families } = state;
-    this.#putAt = this.#parts.now();
-    this.#candidates = this.#findCandidates();
+    const now = this.#parts.now();
+    this.#putAt = now;
+    const left = [...this.#left.values()].filter(({ leftAt }) => this.#isOver(leftAt, now));
+    const drained = this.draining
+      .drainedUntil(now)
+      .filter(({ dueAt }) => now < latest(dueAt) + VANISHED_PERIOD);
+    this.#search([...left.filter(({ isGone }) => !isGone), ...drained], now);
+    for (const one of left) this.#settle(one, now);
+    this.#forgetSurplus();
     const receives = receivers(this.#parts.cache, state);
-    this.#drained = this.#candidates.filter(
-      (one) => this.#isDue(one, this.#putAt) && !one.services.some((name) => receives(name, one.target)),
+    this.#drained = new Map(
+      drained.flatMap((one) => {
+        const { family, target, dueAt } = one;
+        const services = [...dueAt.keys()];
+        const isHeld =
+          this.#named.knows(target) &&
+          this.#isDrainedByAll(one, this.#named) &&
+          !services.some((name) => receives(name, target));
+        return isHeld ? [[target, { family, target, services, leftAt: latest(dueAt), isDrained: true }]] : [];
+      }),
     );
     const held = this.held();
     for (const family of FAMILIES) {
@@ -285,149 +286,97 @@ export class VanishedEndpoints {
     }
   }
 
+  /** Finds the Services that name targets, unless all are known or the last search was just before. */
+  #search(due: readonly { readonly target: string }[], now: number): void {
+    this.#isSearchDue = !due.every(({ target }) => this.#named.knows(target));
+    if (!this.#isSearchDue || now - this.#searchedAt < SEARCH_PAUSE) return;
+    const targets = due.map(({ target }) => target);
+    this.#named = new NamedTargets(targets, this.#parts.cache.allSlices());
+    this.#searchedAt = now;
+    this.#isSearchDue = false;
+  }
+
+  /** Decides about a target whose delay is over, and forgets it if connections are not reset any more. */
+  #settle(left: LeftTarget, now: number): void {
+    const { target, leftAt, isKept, isGone } = left;
+    if (isGone) {
+      if (leftAt !== undefined && now >= this.#end({ leftAt })) this.#left.delete(target);
+      return;
+    }
+    if (!this.#named.knows(target)) return;
+    const services = this.#named.servicesOf(target);
+    if (services.length > 0) this.#nameAgain(left, services);
+    else if (isKept) this.#left.delete(target);
+    else this.#left.set(target, { ...left, isGone: true });
+  }
+
+  /** Forgets targets of which the set could not hold so many. Kept ones stay: they protect connections. */
+  #forgetSurplus(): void {
+    const all = [...this.#left.values()].filter(({ isKept }) => !isKept);
+    if (all.length <= MOST_LEAVING) return;
+    all.sort((a, b) => (a.leftAt ?? 0) - (b.leftAt ?? 0));
+    const kept = new Set(fairShare(all, MOST_LEAVING));
+    for (const one of all) if (!kept.has(one)) this.#left.delete(one.target);
+  }
+
   /**
    * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, on the monotonic
    * clock. It may have passed already; undefined for never.
    */
   nextChangeAt(): number | undefined {
-    let next = this.draining.nextDueAfter(this.#putAt);
-    const all = [...FAMILIES.flatMap((family) => [...this.#gone[family].values()]), ...this.#candidates];
-    for (const one of all) {
-      const at = [this.#begin(one), this.#end(one)].find((moment) => moment > this.#putAt);
-      if (at !== undefined && (next === undefined || at < next)) next = at;
-    }
-    return next;
+    const moments = [
+      this.draining.nextDueAfter(this.#putAt) ?? Number.POSITIVE_INFINITY,
+      ...(this.#isSearchDue ? [this.#searchedAt + SEARCH_PAUSE] : []),
+    ];
+    const left = [...this.#left.values()].flatMap(({ leftAt, isKept }) =>
+      leftAt === undefined || isKept ? [] : { leftAt },
+    );
+    for (const one of [...left, ...this.#drained.values()]) moments.push(this.#begin(one), this.#end(one));
+    const next = moments.reduce(
+      (least, moment) => (moment > this.#putAt ? Math.min(least, moment) : least),
+      Number.POSITIVE_INFINITY,
+    );
+    return next === Number.POSITIVE_INFINITY ? undefined : next;
   }
 
-  #isDue(endpoint: VanishedEndpoint, now: number): boolean {
+  /** Whether the delay of a target that left is over. */
+  #isOver(leftAt: number | undefined, now: number): boolean {
+    return leftAt !== undefined && leftAt + this.#parts.delayMs <= now;
+  }
+
+  #isDue(endpoint: Times, now: number): boolean {
     return this.#begin(endpoint) <= now && now < this.#end(endpoint);
   }
 
-  #begin({ leftAt, isDrained }: VanishedEndpoint): number {
+  #begin({ leftAt, isDrained }: Times): number {
     return isDrained ? leftAt : leftAt + this.#parts.delayMs;
   }
 
-  #end(endpoint: VanishedEndpoint): number {
+  #end(endpoint: Times): number {
     return this.#begin(endpoint) + VANISHED_PERIOD;
   }
-
-  #name(slice: EndpointSlice): void {
-    const { family } = slice;
-    const [named, gone] = [this.#named[family], this.#gone[family]];
-    for (const name of namesIn(slice)) {
-      named.set(name, (named.get(name) ?? 0) + 1);
-      gone.delete(name);
-    }
-    if (hasManyPorts(slice))
-      for (const target of gone.keys()) if (this.isNamed(family, target)) gone.delete(target);
-  }
-
-  /** The target, or its address, as EndpointSlices name it; undefined if none does. */
-  #nameOf(family: Family, target: string): string | undefined {
-    return [target, addressOf(target)].find((name) => this.#named[family].has(name));
-  }
-
-  /** Records that Services left a target that others still name. */
-  #noteLeaving(family: Family, name: string, { services, isKept }: Leaving): void {
-    const before = this.#leaving[family].get(name);
-    const others = (before?.services ?? []).filter((one) => !services.includes(one));
-    this.#leaving[family].set(name, {
-      services: [...others, ...services].slice(-MOST_SERVICES),
-      isKept: isKept || before?.isKept === true,
-    });
-  }
-
-  /**
-   * Returns the targets that nothing names any more.
-   * @param kept targets that the Service has in other slices
-   */
-  #unname(slice: EndpointSlice, kept: ReadonlySet<string>): Left[] {
-    const { family, service } = slice;
-    const [named, leaving] = [this.#named[family], this.#leaving[family]];
-    const keeps = this.#keepsConnections(service);
-    const ports = hasManyPorts(slice) ? tcpPorts(slice) : undefined;
-    // More targets could not be reset.
-    const most = Math.ceil(MOST_VANISHED / slice.endpoints.length);
-    return namesIn(slice).flatMap((target) => {
-      const count = (named.get(target) ?? 0) - 1;
-      const left = { services: [service], isKept: keeps };
-      if (count > 0) {
-        named.set(target, count);
-        if (!kept.has(target)) this.#noteLeaving(family, target, left);
-        return [];
-      }
-      this.#noteLeaving(family, target, left);
-      const all = leaving.get(target) ?? left;
-      named.delete(target);
-      leaving.delete(target);
-      return [{ family, target, ports: ports?.slice(0, most), ...all }];
-    });
-  }
-
-  /** Adds an endpoint, and deletes those whose time is over and, if there are far too many, the excess. */
-  #add(endpoint: VanishedEndpoint): void {
-    const gone = this.#gone[endpoint.family];
-    gone.delete(endpoint.target);
-    gone.set(endpoint.target, endpoint);
-    const now = this.#parts.now();
-    for (const [target, oldest] of gone) {
-      if (now < this.#end(oldest)) break;
-      gone.delete(target);
-    }
-    if (gone.size <= 2 * MOST_VANISHED) return;
-    const left = fairShare([...gone.values()]);
-    gone.clear();
-    for (const one of left) gone.set(one.target, one);
-  }
-
-  #addMissed(endpoint: VanishedEndpoint): void {
-    const { family, target } = endpoint;
-    if (this.#isTracking && !this.isNamed(family, target) && !this.#gone[family].has(target))
-      this.#add(endpoint);
-  }
 }
 
-/** A target that a slice was the last to name, or an address with the ports of the slice. */
-interface Left extends Leaving {
-  readonly family: Family;
-  readonly target: string;
-  readonly ports: readonly number[] | undefined;
-}
+type Times = Pick<VanishedEndpoint, "leftAt" | "isDrained">;
 
-function atEachPort({ ports, target, ...left }: Left): readonly Omit<Left, "ports">[] {
-  if (ports === undefined) return [{ ...left, target }];
-  return ports.map((port) => ({ ...left, target: joinParts(target, port) }));
-}
-
-function hasManyPorts(slice: EndpointSlice): boolean {
-  return tcpPorts(slice).length > MOST_PORTS;
-}
-
-/** Returns the names that a slice counts for: its TCP targets, or its addresses if it has many ports. */
-function namesIn(slice: EndpointSlice): string[] {
-  const ports = tcpPorts(slice);
-  const isMany = ports.length > MOST_PORTS;
-  return slice.endpoints.flatMap(({ address }) =>
-    isMany ? [address] : ports.map((port) => joinParts(address, port)),
-  );
-}
-
-function addressOf(target: string): string {
-  return splitParts(target)[0] ?? "";
+function latest(dueAt: DrainedTarget["dueAt"]): number {
+  return Math.max(...dueAt.values());
 }
 
 /**
- * Returns the endpoints that the set has room for. If there are too many, the namespaces with the most lose
- * their oldest, so that no tenant displaces another's.
- * @param endpoints oldest first
+ * Returns the targets that there is room for. If there are too many, the namespaces with the most lose their
+ * oldest, so that no tenant displaces another's.
+ * @param targets oldest first
  */
-function fairShare(endpoints: VanishedEndpoint[]): VanishedEndpoint[] {
-  if (endpoints.length <= MOST_VANISHED) return endpoints;
-  const groupOf = ({ services: [first] }: VanishedEndpoint) =>
-    first === undefined ? "" : namespaceOf(first);
-  const counts = new Map(Array.from(groupBy(endpoints, groupOf), ([name, all]) => [name, all.length]));
-  const excess = new Map(excessOver(counts, MOST_VANISHED));
-  return endpoints.filter((one) => {
+function fairShare<Target extends Pick<VanishedEndpoint, "services">>(
+  targets: Target[],
+  room: number,
+): readonly Target[] {
+  if (targets.length <= room) return targets;
+  const groupOf = ({ services: [first] }: Target) => (first === undefined ? "" : namespaceOf(first));
+  const counts = new Map(Array.from(groupBy(targets, groupOf), ([name, all]) => [name, all.length]));
+  const excess = new Map(excessOver(counts, room));
+  return targets.filter((one) => {
     const surplus = excess.get(groupOf(one)) ?? 0;
     if (surplus > 0) excess.set(groupOf(one), surplus - 1);
     return surplus === 0;
@@ -435,13 +384,13 @@ function fairShare(endpoints: VanishedEndpoint[]): VanishedEndpoint[] {
 }
 
 /**
- * Returns a tracker of all EndpointSlices of a cache, without a delay, for comparisons with the kernel.
+ * Returns the endpoints to reset of a cache, without a delay, for comparisons with the kernel.
  * @param now monotonic clock, milliseconds
  * @param byDefault as {@link VanishedEndpointsParts.byDefault}
  */
-export function allSlicesOf(cache: ObjectCache, now: () => number, byDefault: boolean): VanishedEndpoints {
+export function vanishedOf(cache: ObjectCache, now: () => number, byDefault: boolean): VanishedEndpoints {
   const vanished = new VanishedEndpoints({ cache, now, delayMs: 0, byDefault });
-  vanished.update(new Set([...cache.serviceNames(), ...cache.allSlices().map(({ service }) => service)]));
+  vanished.update(cache.serviceNames());
   return vanished;
 }
 
@@ -470,44 +419,52 @@ export async function adoptVanished(
   kernel: Ruleset,
   state: RulesetState,
 ): Promise<void> {
-  const adopted = vanished.isTracking ? Object.values(kernel) : [];
-  for (const table of adopted) {
-    for (const { target, expires } of await remembered(tables, table)) {
-      vanished.adopt(table.family, target, 1000 * (expires - VANISHED_MARGIN));
-    }
-    addMissed(vanished, table, state);
-  }
+  for (const table of vanished.isNeeded ? Object.values(kernel) : [])
+    vanished.adopt(table.family, await heldIn(tables, table), missedIn(table, state));
   vanished.putInto(state);
 }
 
 /**
- * Returns the elements in the kernel in the order in which they expire. None if they cannot be read: the sync
- * must not fail.
+ * Returns the elements in the kernel with their remaining time in milliseconds, in the order in which they
+ * expire. None if they cannot be read: the sync must not fail.
  */
-async function remembered(tables: Pick<TableReader, "elements">, { family, sets }: Table) {
+async function heldIn(
+  tables: Pick<TableReader, "elements">,
+  { family, sets }: Table,
+): Promise<ReadonlyMap<string, number>> {
   const set = sets.get(VANISHED);
-  if (set === undefined || set.elements.size === 0) return [];
+  if (set === undefined || set.elements.size === 0) return new Map();
   try {
-    return (await readEndingTargets(tables, family, set.spec)).sort((a, b) => a.expires - b.expires);
+    const found = await readEndingTargets(tables, family, set.spec);
+    found.sort((a, b) => a.expires - b.expires);
+    return new Map(found.map(({ target, expires }) => [target, 1000 * (expires - VANISHED_MARGIN)]));
   } catch (error) {
-    if (error instanceof AppError && !(error instanceof NftStoppedError)) return [];
+    if (error instanceof AppError && !(error instanceof NftStoppedError)) return new Map();
     throw error;
   }
 }
 
-function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: RulesetState): void {
+/** Returns the TCP endpoints of a table that no list of the desired state contains, with their Services. */
+function missedIn(
+  { family, sets }: Table,
+  { families }: RulesetState,
+): ReadonlyMap<string, readonly ServiceName[]> {
   const frontends = new Map<number, string>();
   for (const [frontend, id] of sets.get(LISTS)?.elements ?? []) {
     const { servicePort } = parseId(Number(id)) ?? {};
     if (servicePort !== undefined) frontends.set(servicePort, frontend);
   }
+  const present = new Set(families[family]?.table.sets.get(ENDPOINTS)?.elements.values());
+  const missed = new Map<string, readonly ServiceName[]>();
   for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
-    if (vanished.isNamed(family, target)) continue;
+    if (present.has(target)) continue;
     const frontend = frontends.get(parseId(Number.parseInt(key, 10))?.servicePort ?? 0);
     if (frontend === undefined || parseFrontendKey(frontend).protocol !== "tcp") continue;
-    const owner = state.families[family]?.ownerOf(frontend);
-    vanished.addMissed(family, target, owner === undefined ? [] : [owner.service.name]);
+    const owner = families[family]?.ownerOf(frontend);
+    const services = [...(missed.get(target) ?? []), ...(owner === undefined ? [] : [owner.service.name])];
+    missed.set(target, [...new Set(services)]);
   }
+  return missed;
 }
 
 /**

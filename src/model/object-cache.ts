@@ -17,8 +17,18 @@ interface CacheOptions {
   readonly serviceExternalIPs?: boolean;
 }
 
+/** Takes each change of a Service or slice, after it was made; undefined for an object that is not there. */
+export interface ObjectObserver {
+  service(before: Service | undefined, after: Service | undefined): void;
+  slice(before: EndpointSlice | undefined, after: EndpointSlice | undefined): void;
+}
+
 function listOf(slices: Slices): readonly EndpointSlice[] {
   return slices instanceof Map ? [...slices.values()] : slices;
+}
+
+function namedIn(slices: Slices, wanted: string): EndpointSlice | undefined {
+  return slices instanceof Map ? slices.get(wanted) : slices.find(({ name }) => name === wanted);
 }
 
 /** The fields of our Node whose last known values stay if it loses them. */
@@ -36,6 +46,7 @@ export class ObjectCache {
   #isNodeKnown = false;
   #dirty = new Set<ServiceName>();
   readonly #ejected: ByFamily<Set<string>> = byFamily(() => new Set());
+  readonly #observers: ObjectObserver[] = [];
 
   readonly #options: CacheOptions;
 
@@ -43,6 +54,11 @@ export class ObjectCache {
   constructor(nodeName: string, options: CacheOptions = {}) {
     this.#node = unknownNode(nodeName);
     this.#options = options;
+  }
+
+  /** Tells an observer of all changes from now on. */
+  observe(observer: ObjectObserver): void {
+    this.#observers.push(observer);
   }
 
   get node(): Node {
@@ -91,19 +107,25 @@ export class ObjectCache {
   putService(service: Service): void {
     const { serviceExternalIPs = true } = this.#options;
     const known = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
+    const before = this.#services.get(service.name);
     this.#services.set(service.name, known);
     this.#dirty.add(service.name);
+    for (const observer of this.#observers) observer.service(before, known);
   }
 
   /** Deletes a Service, but not its slices, which are objects of their own. */
   deleteService(name: ServiceName): void {
-    if (this.#services.delete(name)) this.#dirty.add(name);
+    const before = this.#services.get(name);
+    if (!this.#services.delete(name)) return;
+    this.#dirty.add(name);
+    for (const observer of this.#observers) observer.service(before, undefined);
   }
 
   /** Adds or replaces a slice, which may have moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
     const known = this.#slices.get(slice.service) ?? [];
+    const before = this.#observers.length === 0 ? undefined : namedIn(known, slice.name);
     if (known instanceof Map) known.set(slice.name, slice);
     else {
       const slices = exactList([...known.filter(({ name }) => name !== slice.name), slice]);
@@ -113,10 +135,12 @@ export class ObjectCache {
       );
     }
     this.#dirty.add(slice.service);
+    for (const observer of this.#observers) observer.slice(before, slice);
   }
 
   deleteSlice({ service, name }: Pick<EndpointSlice, "service" | "name">): void {
     const known = this.#slices.get(service) ?? [];
+    const before = this.#observers.length === 0 ? undefined : namedIn(known, name);
     if (known instanceof Map) {
       if (!known.delete(name)) return;
       if (known.size === 0) this.#slices.delete(service);
@@ -127,6 +151,7 @@ export class ObjectCache {
       else this.#slices.set(service, others);
     }
     this.#dirty.add(service);
+    for (const observer of this.#observers) observer.slice(before, undefined);
   }
 
   /**

@@ -1,7 +1,7 @@
 import { badArgument } from "../../base/errors.ts";
 import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { adoptVanished, allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
+import { adoptVanished, vanishedOf } from "../../conntrack/vanished-endpoints.ts";
 import { withoutDaemon } from "../../daemon/namespace-lock.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
@@ -74,7 +74,7 @@ const REFUSAL = {
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
-  const vanished = allSlicesOf(cache, systemClock.monotonic, options.resetVanished);
+  const vanished = vanishedOf(cache, systemClock.monotonic, options.resetVanished);
   const adopt = (kernel: Ruleset) => adoptVanished(vanished, reader.tables, kernel, state);
   const desiredTables = await tablesOfHost(state.ruleset);
   const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>

@@ -1,6 +1,6 @@
 import { durationText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
-import { allSlicesOf } from "../../conntrack/vanished-endpoints.ts";
+import { vanishedOf } from "../../conntrack/vanished-endpoints.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
@@ -88,8 +88,8 @@ export function keepVanished(
     targets: [...(sets.get(VANISHED)?.elements.keys() ?? [])],
   }));
   if (found.every(({ targets }) => targets.length === 0)) return;
-  const vanished = allSlicesOf(cache, () => 0, options.resetVanished);
+  const vanished = vanishedOf(cache, () => 0, options.resetVanished);
   for (const { family, targets } of found) {
-    state.families[family]?.setVanished(vanished.resettable(family, targets));
+    state.families[family]?.setVanished(vanished.resettable(targets));
   }
 }

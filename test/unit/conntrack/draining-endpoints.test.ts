@@ -136,6 +136,23 @@ describe("connections to a terminating endpoint", () => {
     if ("drainTimeoutMs" in options) expect(await sync(DRAIN)).toEqual([at(A)]);
   });
 
+  test("stay at once when another Service gets it, until that one has left it", async () => {
+    const { sync, cache } = start({
+      services: [service({ drainTimeoutMs: DRAIN }), service({ name: "other", clusterIPs: ["10.96.0.11"] })],
+      slices: [slice({ endpoints: [ending(A), B] }), others([B])],
+    });
+    await sync();
+    expect(await sync(DRAIN)).toEqual([at(A)]);
+    cache.putSlice(others([A, B]));
+    expect(await sync()).toEqual([]);
+    cache.putSlice(others([B]));
+    expect(await sync()).toEqual([at(A)]);
+    cache.putSlice(others([ending(A), B]));
+    expect(await sync()).toEqual([]);
+    cache.deleteService(named("other"));
+    expect(await sync()).toEqual([at(A)]);
+  });
+
   test("are reset though a Service that this node does not serve names it, as a headless one", async () => {
     const { sync } = start({
       slices: [slice({ endpoints: [ending(A), B] }), others([endpoint(A, { ready: true }), B])],
@@ -170,7 +187,7 @@ describe("connections to a terminating endpoint", () => {
   test("are reset for the rest of the 15 minutes after a restart", async () => {
     const { vanished, sync } = start({ slices: [slice({ endpoints: [ending(A), B] })] });
     await sync();
-    vanished.adopt("ip", at(A), 60_000);
+    vanished.adopt("ip", new Map([[at(A), 60_000]]), new Map());
     expect(await sync(59_999)).toEqual([at(A)]);
     expect(await sync(1)).toEqual([]);
   });
@@ -226,7 +243,7 @@ describe("connections to an endpoint that left every EndpointSlice", () => {
     expect(await sync(VANISHED_DELAY)).toEqual([at(A)]);
     expect(await sync(PERIOD)).toEqual([]);
     await sync();
-    expect(vanished.isNamed("ip", at(B)), "nothing is tracked any more").toBe(false);
+    expect([vanished.isNeeded, vanished.nextChangeAt()], "nothing is remembered").toEqual([false, undefined]);
   });
 
   test("are reset after a restart as the Services want that they left meanwhile", async () => {
@@ -319,8 +336,9 @@ function drainingMany(count: number, ports: number) {
 
 test("a neighbour's sync looks at a limited number of a tenant's draining endpoints", () => {
   const operations = (count: number) => {
-    const { vanished, reconciler, cache } = start(drainingMany(count, 16));
+    const { vanished, reconciler, cache, clock } = start(drainingMany(count, 16));
     vanished.update(cache.takeDirty());
+    clock.now = DRAIN;
     return countOperations(() => {
       vanished.update([]);
       vanished.putInto(reconciler.state);
@@ -356,7 +374,7 @@ test("those that terminate for the longest time are drained if a namespace has t
   for (const one of many) cache.putSlice(one);
   await sync();
   const targets = many.flatMap(({ endpoints }) => endpoints.map(({ address }) => `${address} . 8000`));
-  expect([...vanished.resettable("ip", targets)].sort()).toEqual(targets.slice(10).sort());
+  expect([...vanished.resettable(targets)].sort()).toEqual(targets.slice(10).sort());
 });
 
 test("the timer requests a sync when a drain timeout is over, also of UDP ports alone, and if the wall clock is set", async () => {

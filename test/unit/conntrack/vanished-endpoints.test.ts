@@ -1,7 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { MOST_PORTS } from "../../../src/conntrack/draining-endpoints.ts";
+import { describe, expect, test, vi } from "vitest";
 import {
-  allSlicesOf,
   VANISHED_DELAY,
   VanishedEndpoints,
   vanishedTimer,
@@ -53,6 +51,7 @@ function tracking(...slices: readonly EndpointSlice[]) {
   const held = () => vanished.held().map(({ target }) => target);
   const wait = (milliseconds: number) => {
     clock.now += milliseconds;
+    sync();
     return held();
   };
   return { cache, clock, vanished, put, remove, sync, held, wait };
@@ -184,18 +183,12 @@ describe("the endpoints that are held", () => {
 describe("endpoints that an earlier process held", () => {
   test("are held for the time that remains, unless an EndpointSlice names them", () => {
     const { vanished, wait, held } = tracking(slice({ endpoints: [A] }));
-    vanished.adopt("ip", `${A} . 8080`, 5000);
-    vanished.adopt("ip", `${B} . 8080`, 5000);
-    vanished.adopt("ip", "10.244.2.13 . 8080", 0);
+    const remaining = [5000, 5000, 0].map((time, index) => [`${[A, B, C][index]} . 8080`, time] as const);
+    vanished.adopt("ip", new Map(remaining), new Map());
     expect(held()).toEqual([`${B} . 8080`]);
     expect(wait(4999)).toEqual([`${B} . 8080`]);
     expect(wait(1)).toEqual([]);
   });
-});
-
-test("allSlicesOf knows the endpoints of a whole cache at once, also of Services that do not exist", () => {
-  const all = allSlicesOf(cacheOf({ slices: [slice({ service: "nobody", endpoints: [A] })] }), () => 0, true);
-  expect([all.isNamed("ip", `${A} . 8080`), all.isNamed("ip", `${B} . 8080`)]).toEqual([true, false]);
 });
 
 const at = (address: string) => `${address} . 8080`;
@@ -384,12 +377,10 @@ test("a sync is requested at the next change: at once if it is past, never if th
   expect(clock.timers).toBe(0);
 });
 
-describe("EndpointSlices with more TCP ports than are remembered one by one", () => {
-  const PORTS = Array.from({ length: MOST_PORTS + 4 }, (_, index) =>
-    slicePort(7000 + index, { name: `p${index}` }),
-  );
-  const many = (endpoints: readonly string[], name = "many", of = "wide") =>
-    slice({ name, service: of, ports: PORTS, endpoints });
+describe("EndpointSlices with many ports", () => {
+  const PORTS = Array.from({ length: 20 }, (_, index) => slicePort(7000 + index, { name: `p${index}` }));
+  const many = (endpoints: readonly string[], ports = PORTS) =>
+    slice({ name: "many", service: "wide", ports, endpoints });
 
   test("let the connections of an endpoint that left be reset at each port", () => {
     const { put, wait } = tracking(many([A, B]));
@@ -397,29 +388,36 @@ describe("EndpointSlices with more TCP ports than are remembered one by one", ()
     expect(wait(DELAY)).toEqual(PORTS.map(({ port }) => `${A} . ${port}`));
   });
 
-  test("keep the connections to their addresses at all ports", () => {
-    const { put, remove, wait } = tracking(slice({ endpoints: [A, B] }), many([A]));
+  test("let the connections to a port that is gone be reset, and keep others of the address", () => {
+    const { put, wait } = tracking(slice({ endpoints: [A, B] }), many([A]));
+    put(many([A], PORTS.slice(1)));
     put(slice({ endpoints: [B] }));
-    expect(wait(DELAY)).toEqual([]);
-    remove(many([A]));
-    expect(wait(DELAY)).toContain(`${A} . 7000`);
+    expect(wait(DELAY).sort()).toEqual([`${A} . 7000`, `${A} . 8080`]);
   });
 
   test.each(["narrow first", "wide first"])("keep what one of two Services keeps: %s", (order) => {
     const narrow = slice({ endpoints: [A], ports: [slicePort(7000)] });
-    const { cache, put, remove, wait } = tracking(narrow, many([A]));
+    const { cache, remove, wait } = tracking(narrow, many([A]));
     cache.putService(service({ onEndpointRemoved: "keep" }));
-    put(narrow);
     for (const one of order === "narrow first" ? [narrow, many([A])] : [many([A]), narrow]) remove(one);
-    expect(wait(DELAY)).not.toContain(`${A} . 7000`);
+    expect(wait(DELAY)).toEqual(PORTS.slice(1).map(({ port }) => `${A} . ${port}`));
   });
 
   test("end the reset of an endpoint that they name", () => {
-    const { put, wait } = tracking(slice({ endpoints: [A, B] }));
+    const { put, wait, sync, held } = tracking(slice({ endpoints: [A, B] }));
     put(slice({ endpoints: [B] }));
     expect(wait(DELAY)).toEqual([`${A} . 8080`]);
-    put(many([A]));
-    expect(wait(DELAY)).toEqual([]);
+    put(many([A], [slicePort(8080), ...PORTS]));
+    sync();
+    expect(held()).toEqual([]);
+  });
+
+  test("cost a limited number of targets if all endpoints leave at once", () => {
+    const addresses = Array.from({ length: 1000 }, (_, n) => `10.1.${n >> 8}.${n & 255}`);
+    const ports = Array.from({ length: 1000 }, (_, index) => slicePort(7000 + index));
+    const { cache } = tracking(many(addresses, ports));
+    const operations = countOperations(() => cache.deleteSlice(many(addresses, ports)));
+    expect(operations).toBeLessThan(1_000_000);
   });
 });
 
@@ -439,27 +437,53 @@ test("an endpoint remembers the last Services of many that it left", () => {
   expect(held?.services.at(-1)).toBe("default/web");
 });
 
-test("endpoints are learned once if a tenant asks for resets again and again, and forgotten 15 minutes later", () => {
+test("a Service's wish for resets costs nothing until an endpoint leaves, and without one, nothing is remembered", () => {
   const addresses = Array.from({ length: 200 }, (_, i) => `10.1.0.${i}`);
-  const cache = cacheOf({
-    services: [service()],
-    slices: [slice({ service: "others", endpoints: addresses })],
-  });
-  const clock = { now: 0 };
-  const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: DELAY, byDefault: false });
-  const update = (options: Parameters<typeof service>[0]) => {
-    cache.putService(service(options));
-    const names = cache.takeDirty();
-    return countOperations(() => vanished.update(names));
-  };
-  expect(update({ onEndpointRemoved: "reset" })).toBeGreaterThan(addresses.length);
-  update({});
+  const others = (endpoints: readonly string[]) => slice({ service: "others", endpoints, family: "ip" });
+  const cache = cacheOf({ services: [service()], slices: [others(addresses)] });
+  const vanished = new VanishedEndpoints({ cache, now: () => 0, delayMs: DELAY, byDefault: false });
+  const update = (options: Parameters<typeof service>[0]) =>
+    countOperations(() => {
+      cache.putService(service(options));
+      vanished.update(cache.takeDirty());
+      vanished.putInto({ families: {} });
+    });
   expect(update({ onEndpointRemoved: "reset" })).toBeLessThan(addresses.length);
+  expect(vanished.isNeeded).toBe(true);
   update({});
-  clock.now += PERIOD - 1;
-  update({});
-  expect(vanished.isTracking).toBe(true);
-  clock.now += 1;
-  update({});
-  expect(vanished.isTracking).toBe(false);
+  expect(vanished.isNeeded).toBe(false);
+  expect(countOperations(() => cache.putSlice(others([])))).toBeLessThan(addresses.length);
+  expect(vanished.nextChangeAt()).toBeUndefined();
+});
+
+describe("the search of all EndpointSlices for endpoints that left", () => {
+  test("is shared by those that leave within a second, and is announced", () => {
+    const { put, sync, held, wait, vanished, clock, cache } = tracking(slice({ endpoints: [A, B, C] }));
+    const search = vi.spyOn(cache, "allSlices");
+    put(slice({ endpoints: [B, C] }));
+    clock.now = 1;
+    put(slice({ endpoints: [C] }));
+    clock.now = 2;
+    put(slice({ endpoints: [], family: "ip" }));
+    clock.now = DELAY;
+    sync();
+    expect(held()).toEqual([at(A)]);
+    for (const _ of [B, C]) expect(wait(1)).toEqual([at(A)]);
+    expect(search).toHaveBeenCalledTimes(1);
+    expect(vanished.nextChangeAt()).toBe(DELAY + 1000);
+    expect(wait(998)).toEqual([at(A), at(B), at(C)]);
+    expect(search).toHaveBeenCalledTimes(2);
+  });
+
+  test("finds the Services that still name an endpoint: of these, only a later leaving counts", () => {
+    const other = { name: "other-ip", service: "other", endpoints: [A] };
+    const { put, wait, vanished } = tracking(slice({ endpoints: [A] }), slice(other));
+    put(slice({ endpoints: [], family: "ip" }));
+    expect(wait(DELAY)).toEqual([]);
+    put(slice({ endpoints: [A] }));
+    put(slice({ ...other, endpoints: [], family: "ip" }));
+    put(slice({ endpoints: [], family: "ip" }));
+    expect(wait(DELAY)).toEqual([at(A)]);
+    expect(vanished.held()).toMatchObject([{ services: ["default/other", "default/web"] }]);
+  });
 });

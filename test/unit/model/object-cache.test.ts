@@ -117,4 +117,35 @@ describe("the object cache", () => {
     expect(cache.serviceNames()).toEqual(["default/a", "default/b"]);
     expect(cache.serviceCIDRs().map(({ name }) => name)).toEqual(["a", "b"]);
   });
+
+  test("tells observers of each change of a Service or slice, with what was there before", () => {
+    const cache = quiet();
+    const seen: unknown[] = [];
+    const note = (...change: readonly unknown[]) => seen.push(change);
+    cache.observe({ service: note, slice: note });
+    const [first, second] = [service(), service({ affinitySeconds: 60 })];
+    cache.putService(first);
+    cache.putService(second);
+    cache.deleteService(first.name);
+    cache.deleteService(first.name);
+    expect(seen.splice(0)).toEqual([
+      [undefined, first],
+      [first, second],
+      [second, undefined],
+    ]);
+    const [here, there] = [slice({ endpoints: ["10.0.0.1"] }), slice({ endpoints: ["10.0.0.2"] })];
+    const moved = { ...there, service: named("other") };
+    cache.putSlice(here);
+    cache.putSlice(there, here);
+    cache.putSlice(moved, there);
+    cache.deleteSlice(there);
+    cache.deleteSlice(moved);
+    expect(seen).toEqual([
+      [undefined, here],
+      [here, there],
+      [there, undefined],
+      [undefined, moved],
+      [moved, undefined],
+    ]);
+  });
 });
