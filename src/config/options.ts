@@ -407,15 +407,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  resetVanished: boolean({
-    path: "nftProxy.resetVanished",
-    preset: false,
-    flag: own(
-      "reset-vanished",
-      "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
-    ),
-    reload: "restart",
-  }),
   /** Forward established connections to Services past most of the kernel's network stack, by a flow table. */
   fastPath: boolean({
     path: "nftProxy.fastPath",

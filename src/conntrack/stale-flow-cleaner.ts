@@ -6,8 +6,13 @@ import type { Logger } from "../base/logger.ts";
 import type { Flow, FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
-import type { DrainingEndpoints } from "./draining-endpoints.ts";
 import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
+
+/** When flows to further endpoints end though these still serve. */
+interface FlowEnds {
+  /** The first such time after a given one; undefined for none. */
+  readonly nextAfter: (moment: number) => number | undefined;
+}
 
 /** The part of a sync report that concerns changed Services. */
 interface SyncedServices {
@@ -19,23 +24,24 @@ interface SyncedServices {
 
 /**
  * Returns a subscriber that deletes stale UDP flows: after each sync that changed a Service with a UDP port,
- * after each end of a drain timeout, and after each full sync or repair. Flows that began while rules were
- * missing stay untranslated as long as their clients keep sending.
+ * after each end of flows to endpoints that serve, and after each full sync or repair. Flows that began while
+ * rules were missing stay untranslated as long as their clients keep sending.
  * @param now the monotonic clock, milliseconds
  */
 export function staleFlowSubscriber(
   frontends: Pick<UdpFrontends, "update">,
   cleaner: Pick<StaleFlowCleaner, "clean">,
-  draining: Pick<DrainingEndpoints, "nextDueAfter">,
+  ends: readonly FlowEnds[],
   now: () => number,
 ) {
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
     synced({ kind, rendered, repaired }: SyncedServices): void {
       const isChanged = frontends.update(rendered);
-      const dueAt = draining.nextDueAfter(lastAt) ?? Number.POSITIVE_INFINITY;
+      const before = lastAt;
       lastAt = now();
-      if (isChanged || dueAt <= lastAt || kind === "full" || repaired !== undefined) void cleaner.clean();
+      const isDue = ends.some((one) => (one.nextAfter(before) ?? Number.POSITIVE_INFINITY) <= lastAt);
+      if (isChanged || isDue || kind === "full" || repaired !== undefined) void cleaner.clean();
     },
   };
 }

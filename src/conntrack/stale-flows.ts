@@ -16,16 +16,16 @@ import { frontendKey, intervalKey, nodePortKey, parseFrontendKey } from "../rule
 import type { IntervalFrontends } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 
-/** Whether an endpoint of a Service has terminated for longer than the Service allows. */
-type IsDrained = (service: ServiceName, endpoint: Endpoint) => boolean;
+/** Whether flows to an endpoint of a Service end though it still serves. */
+type IsEnded = (service: ServiceName, endpoint: Endpoint) => boolean;
 
 /** Parts of {@link UdpFrontends}. */
 export interface UdpFrontendsParts {
   readonly cache: ObjectCache;
   /** Returns the desired state, never older than the rules in the kernel. */
   readonly state: () => Pick<RulesetState, "families">;
-  /** Returns a function that finds endpoints that have terminated for too long. */
-  readonly drained: () => IsDrained;
+  /** Returns a function that finds endpoints whose flows end though they still serve. */
+  readonly ended: () => IsEnded;
 }
 
 /** Addresses of this node, of both families. */
@@ -150,7 +150,7 @@ export class UdpFrontends {
    * @param removed the keys of removed frontends, which count as frontends without endpoints
    */
   judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {
-    const isDrained = this.#parts.drained();
+    const isEnded = this.#parts.ended();
     const removedIntervals = intervalsIn(removed);
     const bySlice = new Map<EndpointSlice, ReadonlyMap<string, readonly SliceEndpoint[]>>();
     const endpointsAt = (address: string, port: ServicePort) => {
@@ -160,13 +160,13 @@ export class UdpFrontends {
         const endpoints = byAddress.get(address);
         return endpoints === undefined ? [] : [{ ...slice, endpoints }];
       });
-      return this.#serving(slices, port, isDrained);
+      return this.#serving(slices, port, isEnded);
     };
     const haveServing = new Map<ServicePortKey, boolean>();
     const hasServing = (port: ServicePort): boolean => {
       const known = haveServing.get(port.key);
       if (known !== undefined) return known;
-      const isAny = this.#serving(this.#slicesOf(port), port, isDrained).length > 0;
+      const isAny = this.#serving(this.#slicesOf(port), port, isEnded).length > 0;
       haveServing.set(port.key, isAny);
       return isAny;
     };
@@ -198,10 +198,10 @@ export class UdpFrontends {
   }
 
   /** The endpoints of a service port in some slices that may have flows. */
-  #serving(slices: Iterable<EndpointSlice>, port: ServicePort, isDrained: IsDrained): Endpoint[] {
+  #serving(slices: Iterable<EndpointSlice>, port: ServicePort, isEnded: IsEnded): Endpoint[] {
     return endpointsOf(slices, port, this.#parts.cache.node.name).filter(
       (endpoint) =>
-        (endpoint.source.ready || endpoint.source.serving) && !isDrained(port.service.name, endpoint),
+        (endpoint.source.ready || endpoint.source.serving) && !isEnded(port.service.name, endpoint),
     );
   }
 

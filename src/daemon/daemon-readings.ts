@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Family } from "../base/family.ts";
 import { FEATURES } from "../features/registry.ts";
 import type { FeatureHost, RunningFeature } from "../features/seam/daemon-part.ts";
+import { isEnabled } from "../features/selection.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
 import { REFUSAL_RECORD } from "../ruleset/refusal-rules.ts";
 import type { DaemonInput } from "./daemon-input.ts";
@@ -11,12 +12,7 @@ import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
-import {
-  type ConnectionCounts,
-  connectionCounts,
-  type ResetPackets,
-  resetPackets,
-} from "./readings/connection-counts.ts";
+import { type ConnectionCounts, connectionCounts } from "./readings/connection-counts.ts";
 import { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
@@ -32,8 +28,6 @@ export interface Readings {
   readonly features: readonly RunningFeature[];
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if neither the option nor any Service resets connections. */
-  readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
 }
 
 /** Delay from the first sync to the first reading of the affinity maps, as a start is busy. Milliseconds. */
@@ -49,7 +43,6 @@ export function createReadings(
 ): Readings {
   const { tables, system, logger, dryRun, options } = input;
   const { reconciler } = proxier;
-  const isResetting = options.resetVanished || options.features["connection-life"] !== undefined;
   const isRefusalLogged = !dryRun && options.refusalLogSize > 0;
   const isCounting = options.serviceCounters !== "off";
   const state = () => reconciler.state;
@@ -59,7 +52,6 @@ export function createReadings(
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
     features: dryRun ? [] : runningFeatures(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
-    resetPackets: isResetting ? resetPackets(tables, state, system.clock, logger) : undefined,
   };
 }
 
@@ -106,14 +98,14 @@ function refusalPoller(
   });
 }
 
-/** Makes what features do, and their metrics. */
+/** Makes what enabled features do, and their metrics. */
 function runningFeatures(
-  { system, logger, tables }: DaemonInput,
-  { cache, reconciler, nodeContext, loop }: Proxier,
+  { system, logger, tables, options }: DaemonInput,
+  { cache, reconciler, nodeContext, loop, parts }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
 ): readonly RunningFeature[] {
-  const host: FeatureHost = {
+  const host: Omit<FeatureHost, "shown"> = {
     clock: system.clock,
     logger,
     tables,
@@ -121,14 +113,17 @@ function runningFeatures(
     cache,
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),
+    settings: options.settings,
     requestSync: () => loop.request(),
     localAddresses: system.localAddresses,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };
-  return FEATURES.flatMap(({ daemon }) => {
-    if (daemon === undefined) return [];
-    const running = daemon.create(host);
-    metrics.addFeature(daemon.metrics, running);
+  return FEATURES.flatMap((feature) => {
+    const { name, daemon } = feature;
+    if (daemon === undefined || !isEnabled(feature, options)) return [];
+    const part = parts.find((one) => one.name === name);
+    const running = daemon.create({ ...host, shown: () => part?.shown() });
+    metrics.addFeature(daemon, running);
     return [running];
   });
 }

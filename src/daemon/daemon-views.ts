@@ -1,7 +1,5 @@
-import type { Clock } from "../base/clock.ts";
 import type { Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { shownVanished } from "../conntrack/vanished-endpoints.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
@@ -10,12 +8,7 @@ import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { Proxier } from "./proxier.ts";
-import {
-  type DaemonStatus,
-  type MemoryStatus,
-  pendingServices,
-  type VanishedStatus,
-} from "./status/daemon-status.ts";
+import { type DaemonStatus, type MemoryStatus, pendingServices } from "./status/daemon-status.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 
 /** The health and the syncs of a daemon, for health checks, the status page and commands. */
@@ -54,11 +47,10 @@ export function createReports(
 export function daemonState(
   { version, dryRun, system: { clock, netNamespace } }: DaemonInput,
   options: ProxyOptions,
-  { cache, nodeContext, reconciler, source, tracker, vanished }: Proxier,
+  { cache, nodeContext, reconciler, source, tracker, parts }: Proxier,
   reports: Reports,
   { features }: Readings,
 ): DaemonState {
-  const { held, draining } = shownVanished(vanished, clock);
   return {
     version,
     nodeName: cache.node.name,
@@ -78,8 +70,7 @@ export function daemonState(
     sources: source.states(),
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
-    vanished: held,
-    draining,
+    features: Object.fromEntries(parts.map((part) => [part.name, part.shown()])),
     ejected: features.flatMap((feature) => feature.ejected?.() ?? []),
   };
 }
@@ -99,10 +90,10 @@ export async function daemonStatus(
 ): Promise<DaemonStatus> {
   const { cache, nodeContext, reconciler, source } = proxier;
   const counts = await readings.connectionCounts?.();
-  const vanished = await vanishedStatus(proxier, readings, system.clock);
   const memory = await memoryStatus(system);
   const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
   const now = system.clock.now();
+  const cards = await Promise.all(readings.features.map((feature) => feature.card?.(now)));
   return {
     version,
     hostVersions,
@@ -119,8 +110,7 @@ export async function daemonStatus(
     pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
     refusals: readings.refusals?.recent,
-    vanished,
-    cards: readings.features.flatMap((feature) => feature.card?.(now) ?? []),
+    cards: cards.filter((card) => card !== undefined),
     fastPathInterfaces: readings.fastPath?.count,
     costlyTables,
     counts,
@@ -134,18 +124,6 @@ export async function daemonStatus(
 async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
   const [container, programs] = [await memory.container(), await memory.programs()];
   return { own: memory.own(), container, programs };
-}
-
-async function vanishedStatus(
-  { vanished }: Proxier,
-  { resetPackets }: Readings,
-  clock: Clock,
-): Promise<VanishedStatus> {
-  const packets = Object.values((await resetPackets?.()) ?? {});
-  return {
-    ...shownVanished(vanished, clock),
-    resetPackets: packets.reduce((sum, count) => sum + count, 0),
-  };
 }
 
 /**

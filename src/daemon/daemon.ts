@@ -3,7 +3,6 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { configurationOf } from "../config/configuration.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { vanishedTimer } from "../conntrack/vanished-endpoints.ts";
 import { unfollowedResources } from "../kube/source.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
@@ -25,7 +24,7 @@ import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { createProxier, type Proxier, syncInterval } from "./proxier.ts";
+import { changeTimer, createProxier, type Proxier, syncInterval } from "./proxier.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
 import type { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
@@ -98,7 +97,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   };
   const end = async () => {
     for (const part of [refusals, affinity, ...features, proxier.source, upkeep, drift, fastPath])
-      part?.stop();
+      part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -175,15 +174,15 @@ function reporters(
 /** Subscribers that change the kernel after a sync, or request that. */
 function actors(
   { system: { clock }, dryRun }: DaemonInput,
-  { vanished, loop }: Proxier,
+  { parts, loop }: Proxier,
   readings: Readings,
 ): readonly SyncSubscriber[] {
   const { fastPath, affinity, features } = readings;
   return [
-    ...features,
+    ...features.map(({ synced }): SyncSubscriber => ({ synced: (sync) => synced?.(sync) })),
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
-    vanishedTimer(vanished, clock, () => loop.request()),
+    changeTimer(parts, clock, () => loop.request()),
     ...(dryRun ? [] : [firstSync(() => startAffinityPoller(readings, clock))]),
   ];
 }

@@ -3,6 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
+import { FEATURES } from "../features/registry.ts";
 import type { FastPathInterfaces, InterfaceReader } from "../kernel/interfaces.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
@@ -11,7 +12,6 @@ import type { Command } from "../nft/ast/json.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
-import { VANISHED } from "../ruleset/sets.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
@@ -94,15 +94,14 @@ export class FastPathDevices implements SyncSubscriber {
 
   /**
    * A repair, or a full sync that found differences, may have recreated the flow tables without devices.
-   * Connections to endpoints that vanished or drained must leave the fast path, on which no rule sees them:
-   * then the rules reset them.
+   * Connections that rules of features break must leave the fast path, on which no rule sees them.
    */
   synced({ kind, deltas, repaired }: SyncReport): void {
     if (repaired !== undefined || (kind === "full" && deltas.length > 0)) this.#current = undefined;
-    const vanish = deltas.some(({ elements }) =>
-      elements.some(({ spec, added }) => spec.name === VANISHED && added.length > 0),
+    const isBreaking = deltas.some(({ elements }) =>
+      elements.some(({ spec, added }) => BREAKING_SETS.has(spec.name) && added.length > 0),
     );
-    if (vanish) this.#renewal = "always";
+    if (isBreaking) this.#renewal = "always";
   }
 
   async #poll(): Promise<void> {
@@ -174,6 +173,11 @@ export class FastPathDevices implements SyncSubscriber {
   }
 }
 
+/** The sets of features whose elements break connections. */
+const BREAKING_SETS: ReadonlySet<string> = new Set(
+  FEATURES.flatMap(({ ruleset }) => (ruleset?.breaksConnections ? (ruleset.ownSet ?? []) : [])),
+);
+
 function deviceCommands(
   table: Table,
   wanted: readonly string[],
@@ -182,8 +186,8 @@ function deviceCommands(
 ): readonly Command[] {
   const gone = actual.filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !actual.includes(name));
-  const hasVanished = (table.sets.get(VANISHED)?.elements.size ?? 0) > 0;
-  const isWrong = renewal === "if-wrong" && (gone.length > 0 || hasVanished);
+  const breaks = [...BREAKING_SETS].some((name) => (table.sets.get(name)?.elements.size ?? 0) > 0);
+  const isWrong = renewal === "if-wrong" && (gone.length > 0 || breaks);
   const isDue = renewal === "always" || isWrong || gone.length > MOST_GONE;
   if (isDue) return flowtableReplacement(table, wanted);
   return flowtableAddition(table, missing);

@@ -124,7 +124,7 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, vanished } = proxier;
+  const { cache, reconciler, parts } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -134,17 +134,20 @@ export function hostServices(
       events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
   });
   const loopback = loopbackProxy(input, cache, metrics, events);
-  const { draining } = vanished;
+  const ends = parts.flatMap(({ flows }) => flows ?? []);
   const frontends = new UdpFrontends({
     cache,
     state,
-    drained: () => draining.drainedBy(state()),
+    ended: () => {
+      const areEnded = ends.map((one) => one.endedIn(state()));
+      return (service, endpoint) => areEnded.some((isEnded) => isEnded(service, endpoint));
+    },
   });
   const cleaner = staleFlowCleaner(frontends, proxier, metrics, system, logger);
   return {
     subscribers: [
       serviceHealthSubscriber(cache, health),
-      staleFlowSubscriber(frontends, cleaner, draining, () => clock.monotonic()),
+      staleFlowSubscriber(frontends, cleaner, ends, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
     ],

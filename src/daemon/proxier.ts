@@ -1,5 +1,7 @@
+import type { Clock, Timer } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { VANISHED_DELAY, VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
+import type { StatePart } from "../features/seam/state-part.ts";
+import { stateParts } from "../features/selection.ts";
 import type { ObjectSource, ResourceName } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
@@ -19,7 +21,8 @@ export interface Proxier {
   readonly cache: ObjectCache;
   readonly runner: BoundedFrequencyRunner;
   readonly nodeContext: NodeContextReader;
-  readonly vanished: VanishedEndpoints;
+  /** What features add to the desired state. */
+  readonly parts: readonly StatePart[];
   readonly reconciler: Reconciler;
   readonly loop: SyncLoop;
 }
@@ -35,16 +38,7 @@ const MAX_RETRY = 30_000;
  * @param onImplausible called for the first of several lists without any known object
  */
 export function createProxier(
-  {
-    options: { resetVanished, detectLocal },
-    nodeName,
-    nft,
-    tables,
-    system,
-    logger,
-    objects,
-    dryRun,
-  }: DaemonInput,
+  { options: initial, nodeName, nft, tables, system, logger, objects, dryRun }: DaemonInput,
   options: () => ProxyOptions,
   host: HostView,
   onImplausible: (resource: ResourceName) => void,
@@ -52,23 +46,17 @@ export function createProxier(
   const { clock } = system;
   const cache = new ObjectCache(nodeName, options());
   const runner = new BoundedFrequencyRunner(clock, syncInterval(options()));
-  const awaitsPodCIDRs = detectLocal.kind === "node-cidr";
+  const awaitsPodCIDRs = initial.detectLocal.kind === "node-cidr";
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
   const source = objects.makeSource(tracker.handlers(), onImplausible);
   const readHost = () => system.readHost(options());
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
-  const byDefault = resetVanished;
-  const vanished = new VanishedEndpoints({
-    cache,
-    now: () => clock.monotonic(),
-    delayMs: VANISHED_DELAY,
-    byDefault,
-  });
-  const reconciler = new Reconciler({ cache, nft, tables, vanished, checksHealth: !dryRun });
+  const parts = stateParts(initial, { cache, clock, isFinal: false });
+  const reconciler = new Reconciler({ cache, nft, tables, parts, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
-  return { source, tracker, cache, runner, nodeContext, vanished, reconciler, loop };
+  return { source, tracker, cache, runner, nodeContext, parts, reconciler, loop };
 }
 
 /** Returns the interval between syncs; adaptive if the options set none. */
@@ -77,5 +65,25 @@ export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
     minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,
     firstRetryMs: FIRST_RETRY,
     maxRetryMs: MAX_RETRY,
+  };
+}
+
+/**
+ * Returns a subscriber that requests a sync when a part of the desired state has another result. @param parts
+ * those of features
+ */
+export function changeTimer(
+  parts: readonly Pick<StatePart, "nextChangeAt">[],
+  clock: Clock,
+  request: () => void,
+): { readonly synced: () => void } {
+  let timer: Timer | undefined;
+  return {
+    synced() {
+      timer?.cancel();
+      const next = Math.min(...parts.map((part) => part.nextChangeAt() ?? Number.POSITIVE_INFINITY));
+      if (next === Number.POSITIVE_INFINITY) return;
+      timer = clock.after(Math.max(0, next - clock.monotonic()), request);
+    },
   };
 }

@@ -2,6 +2,7 @@ import type { EnabledFeatures } from "../model/features.ts";
 import type { Settings } from "../ruleset/node-context.ts";
 import { FEATURES } from "./registry.ts";
 import type { Feature } from "./seam/feature.ts";
+import type { StatePart, StatePartHost } from "./seam/state-part.ts";
 
 /** The names of the features that `--features` enables, sorted. */
 export const FEATURE_NAMES: readonly string[] = FEATURES.flatMap(({ name, annotations }) =>
@@ -56,4 +57,15 @@ export interface FeatureOptions {
 /** Whether a feature is enabled, perhaps in some namespaces only. */
 export function isEnabled(feature: Feature, { features, settings }: FeatureOptions): boolean {
   return features[feature.name] !== undefined || (feature.isEnabled?.(settings) ?? false);
+}
+
+/** Makes the {@link StatePart}s of the enabled features. */
+export function stateParts(
+  options: FeatureOptions,
+  host: Omit<StatePartHost, "settings">,
+): readonly StatePart[] {
+  const { settings } = options;
+  return FEATURES.filter((feature) => isEnabled(feature, options)).flatMap(
+    ({ createState }) => createState?.({ ...host, settings }) ?? [],
+  );
 }

@@ -1,5 +1,4 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
-import type { OnRemoved } from "./connection-life.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { Scheduler } from "./scheduler.ts";
@@ -52,10 +51,6 @@ export interface Service {
   readonly scheduler?: Scheduler;
   /** What annotations of features ask for; absent for nothing. */
   readonly features?: FeatureValues;
-  /** Whether TCP connections to removed endpoints are reset; undefined for the proxy's default. */
-  readonly onEndpointRemoved?: OnRemoved;
-  /** Time after which connections to a terminating endpoint end, milliseconds; undefined for none. */
-  readonly drainTimeoutMs?: number;
   /** Undefined if every annotation has an effect. */
   readonly ignoredAnnotations?: readonly IgnoredAnnotation[];
   readonly internalPolicyLocal: boolean;

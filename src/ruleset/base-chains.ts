@@ -6,7 +6,6 @@ import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
 import type { FamilyContext, RulesetPart } from "./node-context.ts";
-import { jumpsToVanishedCheck } from "./vanished.ts";
 
 /** nft's names for the priorities: dstnat, filter, srcnat. Source: linux/netfilter_ipv4.h. */
 const DSTNAT = -100;
@@ -61,23 +60,25 @@ const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): B
   policy: "accept",
 });
 
+const beforeTranslation: HookedChain["rules"] = (_, features) =>
+  features.flatMap((feature) => feature.beforeTranslation ?? []);
+
 /**
- * The base chains, with kube-proxy's names, hooks and priorities, which other software relies on. The check
- * for vanished endpoints runs before any dnat. The other checks for endpoints run after it, when a balanced
- * packet already has its endpoint's address. Source ranges are checked on the way to an endpoint: nat chains
- * see only first packets of connections. kube-proxy checks them before any dnat, in chains that every packet
- * of the node passes.
+ * The base chains, with kube-proxy's names, hooks and priorities, which other software relies on. The checks
+ * for endpoints run after dnat, when a balanced packet already has its endpoint's address. Source ranges are
+ * checked on the way to an endpoint: nat chains see only first packets of connections. kube-proxy checks them
+ * before any dnat, in chains that every packet of the node passes.
  */
 const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-prerouting-pre-dnat",
     base: hook("filter", "prerouting", DSTNAT - 10),
-    rules: jumpsToVanishedCheck,
+    rules: beforeTranslation,
   },
   {
     name: "filter-output-pre-dnat",
     base: hook("filter", "output", DSTNAT - 10),
-    rules: jumpsToVanishedCheck,
+    rules: beforeTranslation,
   },
   {
     name: "filter-input",

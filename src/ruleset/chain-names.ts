@@ -23,10 +23,7 @@ export const STATIC_CHAINS = [
   "drop-chain",
   "service-endpoints-check",
   "nodeport-endpoints-check",
-  "vanished-endpoints-check",
   "cluster-ips-check",
-  "count-attempts",
-  "count-answers",
   "fast-path",
   "masquerading",
 ] as const;

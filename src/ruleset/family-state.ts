@@ -28,7 +28,7 @@ import {
 } from "./node-context.ts";
 import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import { setSpecs } from "./set-specs.ts";
-import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS, type SetName, VANISHED } from "./sets.ts";
+import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
 import { staticChains, TABLE_PARTS, type TablePart } from "./static-chains.ts";
@@ -73,6 +73,8 @@ export class FamilyState {
   #context: FamilyContext;
   /** The parts of the table, and the features that it has parts of. */
   readonly #parts = new Set<string>();
+  /** The names of the chains that do not depend on single Services. */
+  #static: readonly string[] = [];
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -91,7 +93,9 @@ export class FamilyState {
       () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
-    const ofPorts = context.features.filter(({ isAlways }) => !isAlways).map(({ name }) => name);
+    const ofPorts = context.features
+      .filter(({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined)
+      .map(({ name }) => name);
     this.#users = new Map([...PARTS_OF_SERVICES, ...ofPorts].map((part) => [part, new Set()]));
     this.setContext(context);
   }
@@ -117,16 +121,14 @@ export class FamilyState {
     this.#setKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
   }
 
-  /**
-   * Replaces the endpoints whose connections are reset.
-   * @param targets `address . port`
-   */
-  setVanished(targets: ReadonlySet<string>): void {
-    // With the option, the table always has this part.
-    const isPart = !this.#context.resetVanished;
-    if (isPart && targets.size > 0) this.#declare("resets", true);
-    this.#setKeys(VANISHED, targets);
-    if (isPart && targets.size === 0) this.#declare("resets", false);
+  /** Replaces the elements of the set that a feature fills itself, if it is enabled. */
+  setKeys(feature: string, keys: ReadonlySet<string>): void {
+    const part = this.features.find(({ name }) => name === feature);
+    if (part?.ownSet === undefined) return;
+    const isFixed = part.isAlways?.(this.#context) === true;
+    if (!isFixed && keys.size > 0) this.#declare(feature, true);
+    this.#setKeys(part.ownSet, keys);
+    if (!isFixed && keys.size === 0) this.#declare(feature, false);
   }
 
   /** Replaces the rules of a service port. Call {@link FamilyState.cutIntervals} afterwards. */
@@ -192,7 +194,7 @@ export class FamilyState {
 
   /** Whether the table has what a feature adds to it. */
   hasPart(feature: RulesetPart): boolean {
-    return isInTable(feature, this.#parts);
+    return isInTable(feature, this.#context, this.#parts);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -457,19 +459,16 @@ export class FamilyState {
   /** Declares or deletes the sets and chains of a part, or of a feature. */
   #declare(part: string, isNeeded: boolean): void {
     if (isNeeded === this.#parts.has(part)) return;
-    const { specs, chains } = this.#contentOf(part);
     if (isNeeded) this.#parts.add(part);
     else this.#parts.delete(part);
-    for (const spec of specs) {
+    for (const spec of this.#specsOf(part)) {
       if (isNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
     }
     this.#putStaticChains();
-    if (isNeeded) return;
-    for (const name of chains) this.#tracker.deleteChain(name);
     // They look into the maps of this part.
     const prefix = part === this.#further?.name ? this.#further.intervals?.kind.prefix : undefined;
-    if (prefix === undefined) return;
+    if (prefix === undefined || isNeeded) return;
     for (const name of [...this.table.chains.keys()])
       if (name.startsWith(prefix)) this.#tracker.deleteChain(name);
   }
@@ -481,18 +480,13 @@ export class FamilyState {
     return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
   }
 
-  /** The sets of a part of the table, and the names of its chains. */
-  #contentOf(part: string): { readonly specs: readonly SetSpec[]; readonly chains: readonly string[] } {
-    const context = this.#context;
-    const feature = context.features.find(({ name }) => name === part);
-    if (feature !== undefined)
-      return { specs: feature.specs(context), chains: feature.chains(context).map(({ name }) => name) };
-    const { specs, chains } = TABLE_PARTS[part as TablePart];
-    return { specs: specs(context), chains: chains(context, this.kinds) };
+  #specsOf(part: string): readonly SetSpec[] {
+    const { specs } = this.features.find(({ name }) => name === part) ?? TABLE_PARTS[part as TablePart];
+    return specs(this.#context);
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
-  #setKeys(set: SetName, wanted: ReadonlySet<string>): void {
+  #setKeys(set: string, wanted: ReadonlySet<string>): void {
     const known = this.table.sets.get(set)?.elements;
     if (known === undefined) return;
     for (const key of [...known.keys()]) if (!wanted.has(key)) this.#tracker.deleteElement(set, key);
@@ -500,7 +494,10 @@ export class FamilyState {
   }
 
   #putStaticChains(): void {
-    for (const chain of staticChains(this.#context, this.#parts)) this.#tracker.putChain(chain);
+    const chains = new Map(staticChains(this.#context, this.#parts).map((chain) => [chain.name, chain]));
+    for (const chain of chains.values()) this.#tracker.putChain(chain);
+    for (const name of this.#static) if (!chains.has(name)) this.#tracker.deleteChain(name);
+    this.#static = [...chains.keys()];
   }
 }
 

@@ -49,8 +49,6 @@ export interface FamilyContext {
   readonly maxAffinitySeconds: number;
   /** Maximum number of recorded refusals, by client and frontend; 0 records none. */
   readonly refusalLogSize: number;
-  /** Whether tables always have the rules that reset clients; otherwise only while an endpoint needs them. */
-  readonly resetVanished: boolean;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;
   readonly counters: ServiceCounters;
@@ -81,20 +79,28 @@ export interface DesiredElement {
   readonly value: string;
 }
 
-/** What a feature adds to a table. */
+/** What a feature adds to a table, while a service port wants it or its own set has elements. */
 export interface RulesetPart extends SetsAndChains {
   /** The name of the feature. */
   readonly name: string;
-  /** Whether a table always has these sets and chains, and not only while a service port wants them. */
-  readonly isAlways?: true;
-  /** What it adds beside them while a Service has source ranges. */
+  /** Whether a table always has it. */
+  readonly isAlways?: (context: FamilyContext) => boolean;
+  /** What it adds beside its other sets and chains while a Service has source ranges. */
   readonly besideSourceRanges?: SetsAndChains;
+  /** A set that the feature fills itself: see `FamilyState.setKeys`. */
+  readonly ownSet?: string;
+  /** Whether its rules break connections when that set gets elements: no rule sees those on the fast path. */
+  readonly breaksConnections?: true;
+  /** Rules for all packets of the node, before any destination is translated. */
+  readonly beforeTranslation?: readonly Rule[];
   /** Rules that begin the filter chains. Every packet of the node passes them. */
   readonly onFiltering?: readonly Rule[];
   /** Rules for the first packets of connections, when they have their endpoints' addresses. */
   readonly afterTranslation?: readonly Rule[];
   /** Rules for packets that no frontend takes. */
   readonly withoutFrontend?: (context: FamilyContext) => readonly Rule[];
+  /** Rules for packets that are refused because a frontend has no endpoints, before they get an answer. */
+  readonly onRefusal?: readonly Rule[];
   /** Rules for all packets with the id of a list or external way in the register. */
   readonly onArrival?: readonly Rule[];
   /** The same just before packets are balanced: source ranges allow them. */
@@ -129,6 +135,15 @@ export interface RulesetPart extends SetsAndChains {
   readonly budget?: OwnBudget;
   /** Absent if it needs nothing that our other rules do not need, too. */
   readonly needs?: FeatureNeeds;
+}
+
+/** Whether a table has what a feature adds to it. @param parts the names of those that something wants */
+export function isInTable(
+  { name, isAlways }: RulesetPart,
+  context: FamilyContext,
+  parts: ReadonlySet<string>,
+): boolean {
+  return parts.has(name) || isAlways?.(context) === true;
 }
 
 /** Further frontends of service ports: intervals of ports, in sets and chains of their own. */
@@ -167,11 +182,6 @@ export interface FeatureElements {
 interface SetsAndChains {
   readonly specs: (context: FamilyContext) => readonly SetSpec[];
   readonly chains: (context: FamilyContext) => readonly Chain[];
-}
-
-/** Whether a table has what a feature adds to it. @param parts the names of the features that ports want */
-export function isInTable({ name, isAlways }: RulesetPart, parts: ReadonlySet<string>): boolean {
-  return isAlways === true || parts.has(name);
 }
 
 /** Writes a feature's elements for frontends. */

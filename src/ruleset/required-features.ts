@@ -49,8 +49,6 @@ const CONTEXT: FamilyContext = {
   maxAffinitySeconds: 60,
   // Needs only features that dynamic maps and counters need, too.
   refusalLogSize: 0,
-  // Needs only features that reject and sets with timeouts need, too.
-  resetVanished: false,
   // Not required: see fastPathFeature.
   fastPathAfter: undefined,
   counters: "off",

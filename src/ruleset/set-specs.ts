@@ -10,23 +10,13 @@ import {
   ENDPOINTS,
   HAIRPIN_CONNECTIONS,
   LISTS,
-  MOST_VANISHED,
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORT_PROTOCOLS,
   REFUSED,
-  type SetName,
   SOURCE_RANGE_LISTS,
   SOURCE_RANGES,
-  VANISHED,
-  VANISHED_MARGIN,
-  VANISHED_SECONDS,
 } from "./sets.ts";
-
-/** The declaration of one of our sets or maps. */
-export interface NamedSetSpec extends SetSpec {
-  readonly name: SetName;
-}
 
 const PLAIN = { dynamic: false, counter: false } as const;
 
@@ -34,7 +24,7 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The sets and maps of one family that do not depend on Services. */
 export function setSpecs(context: FamilyContext): SetSpec[] {
-  const { family, affinityMapSize, counters, refusalLogSize, resetVanished } = context;
+  const { family, affinityMapSize, counters, refusalLogSize } = context;
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
@@ -44,7 +34,7 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: NODEPORT_IPS, key: [address] },
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
-    ...context.features.flatMap((part) => (isInTable(part, NO_PARTS) ? part.specs(context) : [])),
+    ...context.features.flatMap((part) => (isInTable(part, context, NO_PARTS) ? part.specs(context) : [])),
     ...(refusalLogSize === 0
       ? []
       : [
@@ -58,7 +48,6 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
             size: refusalLogSize,
           } as const,
         ]),
-    ...(resetVanished ? vanishedSpecs({ family }) : []),
     { ...PLAIN, name: LISTS, key: frontend, value: ["classid"], counter: counters !== "off" },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {
@@ -91,22 +80,5 @@ export function sourceRangesSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: SOURCE_RANGES, key: [address, "classid", "integer"] },
     { ...PLAIN, name: SOURCE_RANGE_LISTS, key: frontend, value: ["classid"] },
     ...features.flatMap(({ besideSourceRanges }) => besideSourceRanges?.specs(context) ?? []),
-  ];
-}
-
-/**
- * The set of one family that always exists with `--reset-vanished`, else while it has elements. It holds
- * twice the daemon's maximum, so that leftovers of an earlier daemon leave room for new endpoints.
- */
-export function vanishedSpecs({ family }: Pick<FamilyContext, "family">): NamedSetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  return [
-    {
-      ...PLAIN,
-      name: VANISHED,
-      key: [address, "inet_service"],
-      size: 2 * MOST_VANISHED,
-      timeout: VANISHED_SECONDS + VANISHED_MARGIN,
-    },
   ];
 }

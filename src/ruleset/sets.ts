@@ -32,33 +32,3 @@ export const NODEPORT_IPS = "nodeport-ips";
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 /** Client and frontend of each connection that was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
-/** TCP endpoints (address and port) that recently left every EndpointSlice, or terminate for too long. */
-export const VANISHED = "vanished";
-
-/** Maximum number of endpoints in {@link VANISHED} for each family; the daemon chooses them. */
-export const MOST_VANISHED = 4096;
-
-/** Time that an endpoint stays in {@link VANISHED}. Seconds. */
-export const VANISHED_SECONDS = 900;
-
-/** Extra time before the kernel deletes an endpoint, in case the daemon exited before doing so. Seconds. */
-export const VANISHED_MARGIN = 60;
-
-/** The name of one of our sets or maps. */
-export type SetName =
-  | typeof LISTS
-  | typeof BALANCERS
-  | typeof ENDPOINTS
-  | typeof AFFINITY_IDS
-  | typeof AFFINITY_CHOOSERS
-  | typeof AFFINITY_TIMEOUTS
-  | typeof AFFINITY
-  | typeof NO_ENDPOINTS
-  | typeof SOURCE_RANGE_LISTS
-  | typeof SOURCE_RANGES
-  | typeof PORT_PROTOCOLS
-  | typeof CLUSTER_IPS
-  | typeof NODEPORT_IPS
-  | typeof HAIRPIN_CONNECTIONS
-  | typeof REFUSED
-  | typeof VANISHED;

@@ -30,34 +30,15 @@ import {
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import { sourceRangesSpecs, vanishedSpecs } from "./set-specs.ts";
+import { sourceRangesSpecs } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
-import { RESET_CHAINS, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
-/**
- * The sets and chains that a table has only while Services need them: for source ranges, and for endpoints
- * whose connections are reset. Features have their own.
- */
+/** The sets that a table has while Services need them. Features have their own. */
 export const TABLE_PARTS = {
-  sourceRanges: {
-    specs: sourceRangesSpecs,
-    chains: (context, kinds) => [
-      ...kinds.map(({ chains }) => chains.sourceRangesCheck),
-      // That of intervals stays as long as their map: nft cannot replace a map that a stale chain uses.
-      PORTS.chains.sourceRangesAllowed,
-      ...besideSourceRanges(context).map(({ name }) => name),
-    ],
-  },
-  resets: { specs: vanishedSpecs, chains: () => RESET_CHAINS },
+  sourceRanges: { specs: sourceRangesSpecs },
 } as const satisfies Readonly<
-  Record<
-    string,
-    {
-      readonly specs: (context: FamilyContext) => readonly SetSpec[];
-      readonly chains: (context: FamilyContext, kinds: readonly FrontendKind[]) => readonly string[];
-    }
-  >
+  Record<string, { readonly specs: (context: FamilyContext) => readonly SetSpec[] }>
 >;
 
 /** The name of one of {@link TABLE_PARTS}. */
@@ -69,22 +50,25 @@ const NO_PARTS: ReadonlySet<string> = new Set();
  * The chains of a family that do not depend on single Services: their number is constant.
  * @param parts the parts that the table has, and the features
  */
-export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
-  const further = given.features.flatMap(({ name, intervals }) =>
+export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] {
+  const further = context.features.flatMap(({ name, intervals }) =>
     parts.has(name) ? (intervals?.kind ?? []) : [],
   );
   const kinds = [PORTS, ...further];
-  const context = { ...given, resetVanished: given.resetVanished || parts.has("resets") };
-  const features = featuresIn(context, parts);
+  const features = context.features.filter((feature) => isInTable(feature, context, parts));
   return [
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, parts)),
+    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has("sourceRanges"))),
     ...features.flatMap((feature) => feature.chains(context)),
     ...(parts.has("sourceRanges") ? besideSourceRanges(context) : []),
     {
       name: REJECT_CHAIN,
-      rules: [...recordingRules(context), ...resetsAmidConnection(context), ...refuse()],
+      rules: [
+        ...recordingRules(context),
+        ...features.flatMap(({ onRefusal = [] }) => onRefusal),
+        ...refuse(),
+      ],
     },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
     { name: "service-endpoints-check", rules: kinds.flatMap((kind) => refusalRules(context, kind)) },
@@ -92,16 +76,10 @@ export function staticChains(given: FamilyContext, parts = NO_PARTS): Chain[] {
       name: "nodeport-endpoints-check",
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
-    ...vanishedCheck(context),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },
   ];
-}
-
-/** The features that a table has parts of. */
-function featuresIn({ features }: FamilyContext, parts: ReadonlySet<string>): readonly RulesetPart[] {
-  return features.filter((feature) => isInTable(feature, parts));
 }
 
 /** What features add while a Service has source ranges. */
@@ -110,11 +88,14 @@ function besideSourceRanges(context: FamilyContext): readonly Chain[] {
 }
 
 /** The chains through which a packet reaches an endpoint. */
-function wayChains(context: FamilyContext, kind: FrontendKind, parts: ReadonlySet<string>): Chain[] {
+function wayChains(
+  context: FamilyContext,
+  kind: FrontendKind,
+  features: readonly RulesetPart[],
+  areGuarded: boolean,
+): Chain[] {
   const { balancing, external, externalLocal } = kind.chains;
-  const features = featuresIn(context, parts);
   const ofFeatures = features.flatMap(({ beforeBalancing = [] }) => beforeBalancing);
-  const areGuarded = parts.has("sourceRanges");
   const checks = [...(areGuarded ? [toSourceRangesCheck(context, kind)] : []), ...ofFeatures];
   return [
     {

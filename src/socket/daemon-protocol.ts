@@ -1,6 +1,4 @@
 import type { ProxyOptions } from "../config/options.ts";
-import type { DrainingEndpoint } from "../conntrack/draining-endpoints.ts";
-import type { VanishedEndpoint } from "../conntrack/vanished-endpoints.ts";
 import { FEATURES } from "../features/registry.ts";
 import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
@@ -156,10 +154,8 @@ export interface DaemonState {
   readonly sync: DaemonSyncState;
   /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
-  /** Endpoints whose clients are reset, in the order in which they left; absent from older daemons. */
-  readonly vanished?: readonly VanishedEndpoint[] | undefined;
-  /** Terminating endpoints of Services with a drain timeout; absent from older daemons. */
-  readonly draining?: readonly DrainingEndpoint[];
+  /** What enabled features show, by name: see `StatePart.shown`; absent from older daemons. */
+  readonly features?: Readonly<Record<string, unknown>>;
   /**
    * Endpoints that get no new connections because they do not answer this node; absent from older daemons.
    */

@@ -54,7 +54,6 @@ export function nodeContextOf(
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       refusalLogSize: options.refusalLogSize,
-      resetVanished: options.resetVanished,
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
       maxServiceElements: options.maxServiceElements,

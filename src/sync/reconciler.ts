@@ -1,9 +1,10 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { adoptVanished, type VanishedEndpoints } from "../conntrack/vanished-endpoints.ts";
+import type { StatePart } from "../features/seam/state-part.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { tableNames } from "../kernel/nft-listings.ts";
+import { remainingTimes } from "../kernel/remaining-times.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -35,8 +36,8 @@ export interface ReconcilerParts {
   readonly chunkSize?: number;
   /** Maximum number of elements that one sync changes if more wait; {@link PORTION} if absent. */
   readonly portion?: number;
-  /** Endpoints whose connections are reset; absent in tests without any. */
-  readonly vanished?: VanishedEndpoints | undefined;
+  /** What features add to the desired state; nothing if absent. */
+  readonly parts?: readonly StatePart[];
   /** Whether passive health checks run: then endpoints that an earlier process ejected stay ejected. */
   readonly checksHealth?: boolean;
 }
@@ -201,7 +202,7 @@ export class Reconciler {
     for (const key of retried) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
     try {
-      this.#parts.vanished?.update(dirty);
+      for (const part of this.#parts.parts ?? []) part.update(dirty);
       const pieces = this.isCurrent(nodeContext)
         ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
         : this.#renderAll(this.#refused.programmed(nodeContext));
@@ -213,7 +214,11 @@ export class Reconciler {
       throw error;
     }
     for (const name of this.#renderer.rendered) this.#rendered.add(name);
-    this.#parts.vanished?.putInto(this.state);
+    this.#putParts();
+  }
+
+  #putParts(): void {
+    for (const part of this.#parts.parts ?? []) part.putInto(this.state);
   }
 
   /** The elements that this sync may change: any number if its outcome has to include all current objects. */
@@ -323,8 +328,8 @@ export class Reconciler {
 
   /** Adopts the state that an earlier process left in the kernel. */
   async #adopt(kernel: Ruleset): Promise<void> {
-    const { cache, vanished, tables, checksHealth = false } = this.#parts;
-    if (vanished !== undefined) await adoptVanished(vanished, tables, kernel, this.state);
+    const { cache, parts = [], tables, checksHealth = false } = this.#parts;
+    for (const part of parts) await part.adopt(kernel, this.state, remainingTimes(tables));
     if (!checksHealth) return;
     const services = adoptEjected(cache, kernel, this.state, this.#nodeContext);
     if (services.size > 0) this.#renderer.update(services, this.#refused.servicePorts);
@@ -340,7 +345,7 @@ export class Reconciler {
     if (family === undefined) return false;
     this.#refused.exclude(family, message);
     await inTurns(this.#renderAll(this.#refused.programmed(this.#nodeContext)));
-    this.#parts.vanished?.putInto(this.state);
+    this.#putParts();
     return true;
   }
 

@@ -1,9 +1,10 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
-import { VanishedEndpoints } from "../../src/conntrack/vanished-endpoints.ts";
+import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/features/connection-life/rules.ts";
+import { statePart } from "../../src/features/connection-life/state.ts";
+import { VanishedEndpoints } from "../../src/features/connection-life/vanished-endpoints.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import type { SliceEndpoint } from "../../src/model/endpoint-slice.ts";
-import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import {
   cacheOf,
@@ -28,7 +29,9 @@ function start(own: ServiceOptions = {}) {
   const byDefault = Object.keys(own).length === 0;
   const clock = { now: 0 };
   const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0, byDefault });
-  const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), vanished });
+  const now = () => clock.now;
+  const parts = [statePart(vanished, { now, monotonic: now })];
+  const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), parts });
   const nodeContext = testNodeContext({ resetVanished: byDefault });
   const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
   const serve = (...endpoints: readonly (SliceEndpoint | string)[]) =>

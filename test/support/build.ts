@@ -1,10 +1,10 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
+import type { ConnectionLife } from "../../src/features/connection-life/life.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import type { PassiveHealthSetting } from "../../src/features/passive-health-checks/check.ts";
 import { FEATURES } from "../../src/features/registry.ts";
 import { ALL_FEATURES, isEnabled } from "../../src/features/selection.ts";
-import type { OnRemoved } from "../../src/model/connection-life.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -34,7 +34,7 @@ interface PortOptions extends ServicePortSpec {
 }
 
 /** The options of a Service in a test. Lists of addresses may contain both families. */
-export interface ServiceOptions {
+export interface ServiceOptions extends ConnectionLife {
   /** The UID is `uid-` and this name. */
   readonly name?: string;
   readonly createdAt?: number;
@@ -50,8 +50,6 @@ export interface ServiceOptions {
   readonly passiveHealthCheck?: PassiveHealthSetting;
   readonly clientLimits?: ClientLimits;
   readonly connectionTimeouts?: ConnectionTimeouts;
-  readonly onEndpointRemoved?: OnRemoved;
-  readonly drainTimeoutMs?: number;
 }
 
 /** Returns the {@link ServiceName} of `namespace/name`, or of a bare name in the namespace `default`. */
@@ -80,19 +78,22 @@ export function service(options: ServiceOptions = {}): Service {
     deleting: false,
     ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
     ...featuresOf(options),
-    ...(options.onEndpointRemoved === undefined ? {} : { onEndpointRemoved: options.onEndpointRemoved }),
-    ...(options.drainTimeoutMs === undefined ? {} : { drainTimeoutMs: options.drainTimeoutMs }),
   };
 }
 
 function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
-  const { clientLimits, connectionTimeouts, passiveHealthCheck } = options;
+  const { clientLimits, connectionTimeouts, passiveHealthCheck, onEndpointRemoved, drainTimeoutMs } = options;
+  const life = {
+    ...(onEndpointRemoved !== undefined && { onEndpointRemoved }),
+    ...(drainTimeoutMs !== undefined && { drainTimeoutMs }),
+  };
   const byPort = new Map(
     options.ports?.flatMap(({ name, ranges }) => (ranges === undefined ? [] : [[name, ranges] as const])),
   );
   const features = {
     ...(byPort.size > 0 && { "port-ranges": { byPort } }),
     ...(clientLimits && { "client-limits": clientLimits }),
+    ...(Object.keys(life).length > 0 && { "connection-life": life }),
     ...(connectionTimeouts && { "connection-timeouts": connectionTimeouts }),
     ...(passiveHealthCheck && { "passive-health-checks": { check: passiveHealthCheck } }),
   };
@@ -201,11 +202,14 @@ const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" 
 const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
 
 /** The differences of a node context from the tests' default. */
-export type ContextOptions = Partial<Omit<FamilyContext, "family">>;
+export type ContextOptions = Partial<Omit<FamilyContext, "family">> & { readonly resetVanished?: boolean };
 
 /** Returns the context of one family. The defaults are those of the recorded town. */
-export function familyContext(family: Family, options: ContextOptions = {}): FamilyContext {
-  const settings = { maxLimitedClients: 65_536, ...options.settings };
+export function familyContext(
+  family: Family,
+  { resetVanished = false, ...options }: ContextOptions = {},
+): FamilyContext {
+  const settings = { maxLimitedClients: 65_536, resetVanished, ...options.settings };
   return {
     family,
     place: HERE,
@@ -221,7 +225,6 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
-    resetVanished: false,
     fastPathAfter: undefined,
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,

@@ -134,6 +134,6 @@ export function everyRule(): Ruleset {
     }),
   );
   for (const family of FAMILIES)
-    state.families[family]?.setVanished(new Set([`${ENDPOINTS[family][4]} . 8080`]));
+    state.families[family]?.setKeys("connection-life", new Set([`${ENDPOINTS[family][4]} . 8080`]));
   return state.ruleset;
 }

@@ -1,5 +1,5 @@
+import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../src/features/connection-life/life.ts";
 import { PORT_RANGES_ANNOTATION } from "../../src/features/port-ranges/parse.ts";
-import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../src/model/connection-life.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/model/scheduler.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
 import type { StubObject } from "./stub-api/selectors.ts";

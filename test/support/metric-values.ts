@@ -14,8 +14,8 @@ export function testMetrics(): Metrics {
 export function addFeatureMetrics(metrics: Metrics): void {
   for (const { daemon } of FEATURES) {
     if (daemon === undefined) continue;
-    const samples = Object.fromEntries(Object.keys(daemon.metrics).map((name) => [name, () => []]));
-    metrics.addFeature(daemon.metrics, { samples, synced: () => {}, stop: () => {} });
+    const samples = Object.fromEntries(Object.keys(daemon.metrics ?? {}).map((name) => [name, () => []]));
+    metrics.addFeature(daemon, { samples });
   }
 }
 
@@ -43,7 +43,6 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     connectionCounts: undefined,
-    resetPackets: undefined,
     affinity: { entries: {}, countedClients: [] },
     fastPath: undefined,
     ...parts,

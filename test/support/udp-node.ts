@@ -15,7 +15,7 @@ export class UdpNode {
   readonly frontends = new UdpFrontends({
     cache: this.cache,
     state: () => this.#renderer.state,
-    drained:
+    ended:
       () =>
       (_, { target }: Endpoint) =>
         this.drained.has(target),

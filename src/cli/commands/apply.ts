@@ -1,14 +1,14 @@
 import { badArgument } from "../../base/errors.ts";
 import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { adoptVanished, vanishedOf } from "../../conntrack/vanished-endpoints.ts";
 import { withoutDaemon } from "../../daemon/namespace-lock.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
-import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import { finalParts, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { remainingTimes } from "../../kernel/remaining-times.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -31,8 +31,8 @@ import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
- * gets no rules, the others get theirs, and the exit code is 1. Connections to endpoints that the kernel has
- * and the files lack are reset immediately, if `--reset-vanished` or the Service requests it. Without
+ * gets no rules, the others get theirs, and the exit code is 1. What features add
+ * for endpoints that the kernel has and the files lack takes effect at once. Without
  * `--force` it refuses while a daemon runs.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -74,8 +74,10 @@ const REFUSAL = {
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
-  const vanished = vanishedOf(cache, systemClock.monotonic, options.resetVanished);
-  const adopt = (kernel: Ruleset) => adoptVanished(vanished, reader.tables, kernel, state);
+  const parts = finalParts(options, cache);
+  const adopt = async (kernel: Ruleset) => {
+    for (const part of parts) await part.adopt(kernel, state, remainingTimes(reader.tables));
+  };
   const desiredTables = await tablesOfHost(state.ruleset);
   const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>
     reader.close(),

@@ -10,7 +10,7 @@ import {
 } from "../../inspect/dump/selection.ts";
 import { likelyService, type ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
-import { keepVanished, type LiveTables, liveTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import { keepParts, type LiveTables, liveTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Transaction } from "../../nft/ast/json.ts";
@@ -77,7 +77,7 @@ async function changes(
   format: Format,
 ): Promise<string> {
   const { state } = desired;
-  keepVanished(desired, kernel);
+  keepParts(desired, kernel);
   const whole = rulesetOf(selectedTables(state, { families: selection.families }));
   const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));
   if (format === "nft") return changesText(deltas, state);

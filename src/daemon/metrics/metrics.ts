@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { Sample } from "../../base/sample.ts";
-import type { FeatureMetric, RunningFeature } from "../../features/seam/daemon-part.ts";
+import type { DaemonPart, RunningFeature } from "../../features/seam/daemon-part.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { KUBE_PROXY_METRICS } from "./kube-proxy-metrics.ts";
 import type { Metric, Occurrences, ScrapedParts } from "./metric.ts";
@@ -57,10 +57,10 @@ export class Metrics {
     }
   }
 
-  /** Adds the metrics of a feature. @param declared by name */
-  addFeature(declared: Readonly<Record<string, FeatureMetric>>, { samples }: RunningFeature): void {
-    for (const [name, metric] of Object.entries(declared)) {
-      const sample = samples[name];
+  /** Adds the metrics of a feature. */
+  addFeature({ metrics = {} }: Pick<DaemonPart, "metrics">, { samples }: RunningFeature): void {
+    for (const [name, metric] of Object.entries(metrics)) {
+      const sample = samples?.[name];
       if (sample !== undefined) readAtScrape(newCollector(name, metric, this.registry), sample);
     }
   }

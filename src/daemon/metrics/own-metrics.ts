@@ -286,16 +286,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     needs: "fastPath",
     scrape: ({ fastPath }) => one(fastPath?.count ?? 0),
   },
-  nft_proxy_reset_packets_total: {
-    kind: "counter",
-    help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; counted since the rules for it were created",
-    labels: ["ip_family"],
-    needs: "resetPackets",
-    scrape: async ({ resetPackets }) => {
-      const packets = await resetPackets?.();
-      return FAMILIES.flatMap((family) => one(packets?.[family] ?? 0, familyLabel(family)));
-    },
-  },
 };
 
 /** Returns the samples of a repair; none for a sync that repaired nothing. */

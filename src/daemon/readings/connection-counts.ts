@@ -1,18 +1,17 @@
 import type { Clock } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
-import type { ByFamily, Family } from "../../base/family.ts";
+import type { Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
+import { cachedReading } from "../../kernel/cached-reading.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
-import { readResetPackets } from "../../kernel/vanished.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { type FrontendParts, parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, VANISHED } from "../../ruleset/sets.ts";
-import { cachedReading } from "./cached-reading.ts";
+import { ENDPOINTS } from "../../ruleset/sets.ts";
 
 /** Number of new connections that a map element has counted since it was created. */
 export interface ConnectionCount {
@@ -34,9 +33,6 @@ export interface ConnectionCounts {
   readonly endpoints: readonly ConnectionCount[] | undefined;
 }
 
-/** Packets that the rules answered with a TCP reset. A family that is not programmed is absent. */
-export type ResetPackets = Partial<ByFamily<number>>;
-
 /** Minimum time between readings of the counters. Milliseconds. */
 const COUNTERS_MAX_AGE = 5000;
 
@@ -54,33 +50,6 @@ export function connectionCounts(
   );
   const first: ConnectionCounts = { frontends: [], endpoints: undefined };
   return cachedReading(first, () => readConnectionCounts(tables, state()), COUNTERS_MAX_AGE, clock, failures);
-}
-
-/**
- * Returns a reader of packets to endpoints that left or drained, with a cache. It never rejects. It does not
- * read tables without rules for this, because a listing takes long.
- */
-export function resetPackets(
-  tables: TableReader,
-  state: () => RulesetState,
-  clock: Clock,
-  logger: Logger,
-): () => Promise<ResetPackets> {
-  const failures = new FailureLog(
-    { logger, clock },
-    "cannot read the count of resets",
-    "the count of resets can be read again",
-  );
-  const read = async (): Promise<ResetPackets> =>
-    Object.fromEntries(
-      await Promise.all(
-        Object.values(state().families).map(async ({ table: { family, sets } }) => [
-          family,
-          sets.has(VANISHED) ? await readResetPackets(tables, family) : 0,
-        ]),
-      ),
-    );
-  return cachedReading<ResetPackets>({}, read, COUNTERS_MAX_AGE, clock, failures);
 }
 
 /**

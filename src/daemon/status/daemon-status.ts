@@ -1,7 +1,5 @@
 import type { ByFamily } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
-import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
-import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
 import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
@@ -24,16 +22,6 @@ import type { CountedClients } from "../readings/counted-clients.ts";
 import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
-/** Endpoints whose connections are reset. */
-export interface VanishedStatus {
-  /** In the order in which they left. */
-  readonly held: readonly VanishedEndpoint[];
-  /** Terminating endpoints of Services with a drain timeout. */
-  readonly draining: readonly DrainingEndpoint[];
-  /** Since the rules were created. */
-  readonly resetPackets: number;
-}
-
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
 export interface DaemonStatus {
   readonly version: string;
@@ -54,7 +42,6 @@ export interface DaemonStatus {
   readonly timeline: readonly TimelineMinute[];
   /** Absent if refusals are not recorded, and until they are first read. */
   readonly refusals?: RecentRefusals | undefined;
-  readonly vanished?: VanishedStatus;
   /** The cards of features; absent for none. */
   readonly cards?: readonly FeatureCard[];
   /** Number of network interfaces between which connections take the fast path; absent if none does. */

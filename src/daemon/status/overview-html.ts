@@ -1,10 +1,8 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { counted, listText, moreLines, rounded } from "../../base/text.ts";
-import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import { counted, moreLines, rounded } from "../../base/text.ts";
 import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
-import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
@@ -29,7 +27,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -106,26 +104,8 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** Lists the newest first. Empty if no connection is or will be reset. */
-function vanishedCard({ vanished, nodeContext, now }: DaemonStatus): Html | undefined {
-  if (vanished === undefined) return undefined;
-  const { held, draining, resetPackets } = vanished;
-  const isDefault = nodeContext.some(({ resetVanished }) => resetVanished);
-  if (!isDefault && held.length + draining.length === 0) return undefined;
-  const lineOf = ({ target, services, leftAt, isDrained }: VanishedEndpoint) => {
-    const from = services.length === 0 ? "" : ` ${listText(services)}`;
-    const what = isDrained ? "exceeded the drain timeout of" : "left";
-    return `${targetText(target)} ${what}${from} ${durationWords(now - leftAt)} ago`;
-  };
-  return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
-    `${counted(resetPackets, "packet")} of their clients reset`,
-    ...(draining.length === 0 ? [] : [`${counted(draining.length, "endpoint")} of Services draining`]),
-    ...listed(held.toReversed(), lineOf),
-  ]);
-}
-
-function featureCard({ title, isGood, value, lines, list }: FeatureCard): Html {
-  return card(title, isGood ? "good" : "bad", value, [...lines, ...listed(list)]);
+function featureCard({ title, tone, value, lines, list }: FeatureCard): Html {
+  return card(title, tone, value, [...lines, ...listed(list)]);
 }
 
 /** Empty if no connection takes the fast path. */

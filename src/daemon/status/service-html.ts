@@ -1,4 +1,3 @@
-import { formatDuration } from "../../base/duration.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
@@ -72,19 +71,11 @@ function badges(
       const badges = views.map(({ port }) => words?.badge?.(port.service));
       return badges.includes(undefined) ? [] : badges.slice(0, 1);
     }),
-    ...connectionLifeWords(service),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),
   ];
   return words.map((word) => html` <span class="badge">${word}</span>`);
-}
-
-function connectionLifeWords({ onEndpointRemoved, drainTimeoutMs }: Service): string[] {
-  return [
-    ...(onEndpointRemoved === undefined ? [] : [`on removal: ${onEndpointRemoved}`]),
-    ...(drainTimeoutMs === undefined ? [] : [`drain timeout ${formatDuration(drainTimeoutMs)}`]),
-  ];
 }
 
 /** Empty for the scheduler random, unless the Service names it. */

@@ -1,13 +1,20 @@
+import { boolean, own } from "../../base/option.ts";
+import type { Feature } from "../seam/feature.ts";
 import {
   DRAIN_TIMEOUT_ANNOTATION,
   ON_REMOVED_ANNOTATION,
   parseDrainTimeout,
   parseOnRemoved,
-} from "../../model/connection-life.ts";
-import { type Feature, fieldsOf } from "../seam/feature.ts";
+  partOfLife,
+} from "./life.ts";
+import { daemonPart } from "./reset-packets.ts";
+import { FEATURE, isResetByDefault, rules } from "./rules.ts";
+import { createState } from "./state.ts";
+import { words } from "./words.ts";
 
 export const connectionLife: Feature = {
-  name: "connection-life",
+  name: FEATURE,
+  isEnabled: isResetByDefault,
   former: { path: "nftProxy.ignoreServiceResets", flag: "ignore-service-resets" },
   annotations: [
     {
@@ -16,7 +23,7 @@ export const connectionLife: Feature = {
       absent: "as `--reset-vanished`",
       cost: "one element for each endpoint that left, for 15 minutes",
       event: "InvalidConnectionLife",
-      parse: (text) => fieldsOf(parseOnRemoved(text)),
+      parse: (text) => partOfLife(parseOnRemoved(text)),
     },
     {
       name: DRAIN_TIMEOUT_ANNOTATION,
@@ -24,7 +31,22 @@ export const connectionLife: Feature = {
       absent: "connections end with their endpoint",
       cost: "one element for each endpoint that terminates; 8,192 of a namespace",
       event: "InvalidConnectionLife",
-      parse: (text) => fieldsOf(parseDrainTimeout(text)),
+      parse: (text) => partOfLife(parseDrainTimeout(text)),
     },
   ],
+  options: {
+    resetVanished: boolean({
+      path: "nftProxy.resetVanished",
+      preset: false,
+      flag: own(
+        "reset-vanished",
+        "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
+      ),
+      reload: "restart",
+    }),
+  },
+  ruleset: rules,
+  createState,
+  daemon: daemonPart,
+  words,
 };

@@ -8,11 +8,8 @@ import { answersPing } from "./rules.ts";
 
 /** Logs when echo requests to Services get no answer, and shows how many addresses answer. */
 export const daemonPart: DaemonPart = {
-  metrics: {},
   create: (host) => ({
     synced: silenceLog(host),
-    stop: () => {},
-    samples: {},
     card: () => cardOf(host.nodeContext(), host.state()),
   }),
 };
@@ -37,7 +34,7 @@ function cardOf(nodeContext: NodeContext, state: RulesetState): FeatureCard | un
   const count = answering.reduce((sum, { family }) => sum + addressCount(family, state), 0);
   return {
     title: "Answered pings",
-    isGood: silent.length === 0,
+    tone: silent.length === 0 ? "good" : "bad",
     value: String(count),
     lines: [
       "addresses of Services answer",

@@ -37,7 +37,7 @@ const PLAIN = { dynamic: false, counter: false } as const;
 
 export const rules: RulesetPart = {
   name: FEATURE,
-  isAlways: true,
+  isAlways: () => true,
   specs: ({ family }) => [{ ...PLAIN, name: PING_IPS, key: [addressType(family)], value: "verdict" }],
   chains: answerChains,
   besideSourceRanges: { specs: sourceRangesSpecs, chains: checkChains },

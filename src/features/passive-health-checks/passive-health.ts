@@ -152,7 +152,7 @@ export class PassiveHealth implements RunningFeature {
       `${targetText(endpoint.target)} of ${listText(endpoint.services)}, ${ejectedText(endpoint, now)}`;
     return {
       title: "Ejected endpoints",
-      isGood: ejected.length === 0,
+      tone: ejected.length === 0 ? "good" : "bad",
       value: String(ejected.length),
       lines: [`of ${counted(watched, "watched endpoint")}`],
       list: ejected.toReversed().map(lineOf),

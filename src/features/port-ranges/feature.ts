@@ -53,5 +53,5 @@ export const portRanges: Feature = {
   },
   ruleset: rules,
   words: { atNodeAddress, unserved },
-  daemon: { metrics: {}, create: unservedRanges },
+  daemon: { create: unservedRanges },
 };

@@ -24,8 +24,6 @@ export function unservedRanges(
     }
   };
   return {
-    samples: {},
-    stop: () => {},
     synced: ({ rendered, nodeContext }: FinishedSync): void => {
       const [context] = nodeContext;
       const due: Service[] = [];

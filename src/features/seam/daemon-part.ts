@@ -6,13 +6,13 @@ import type { TableReader } from "../../kernel/table-reader.ts";
 import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { NodeContext, Settings } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
 /** What a feature does in the daemon besides its rules. It runs unless the daemon applies nothing. */
 export interface DaemonPart {
   /** By name. The daemon has them while the feature runs. */
-  readonly metrics: Readonly<Record<string, FeatureMetric>>;
+  readonly metrics?: Readonly<Record<string, FeatureMetric>>;
   /** Makes what runs; nothing happens before the first sync. */
   readonly create: (host: FeatureHost) => RunningFeature;
 }
@@ -33,6 +33,9 @@ export interface FeatureHost {
   readonly cache: ObjectCache;
   readonly state: () => RulesetState;
   readonly nodeContext: () => NodeContext;
+  readonly settings: Settings;
+  /** What its part of the desired state shows: see `StatePart.shown`. */
+  readonly shown: () => unknown;
   readonly requestSync: () => void;
   /** Reads all addresses of the host. */
   readonly localAddresses: () => Promise<readonly string[]>;
@@ -53,12 +56,12 @@ export interface FeatureEvent {
 /** A feature at work in the daemon. */
 export interface RunningFeature {
   /** Called after each successful sync. */
-  readonly synced: (sync: FinishedSync) => void;
-  readonly stop: () => void;
+  readonly synced?: (sync: FinishedSync) => void;
+  readonly stop?: () => void;
   /** The current values of its metrics, by the names of {@link DaemonPart.metrics}. */
-  readonly samples: Readonly<Record<string, () => readonly Sample[]>>;
+  readonly samples?: Readonly<Record<string, () => readonly Sample[] | Promise<readonly Sample[]>>>;
   /** A card of the status page; undefined for none. @param now milliseconds since 1970 */
-  readonly card?: (now: number) => FeatureCard | undefined;
+  readonly card?: (now: number) => FeatureCard | undefined | Promise<FeatureCard | undefined>;
   /** The endpoints that it ejected. */
   readonly ejected?: () => readonly EjectedEndpoint[];
 }
@@ -77,7 +80,7 @@ export interface FinishedSync {
 /** A card of the status page. */
 export interface FeatureCard {
   readonly title: string;
-  readonly isGood: boolean;
+  readonly tone: "good" | "idle" | "bad";
   /** In large letters. */
   readonly value: string;
   readonly lines: readonly string[];

@@ -3,9 +3,11 @@ import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import type { Table } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import type { FrontendOutcome } from "../../ruleset/service-view.ts";
 import type { DaemonPart } from "./daemon-part.ts";
+import type { StatePart, StatePartHost } from "./state-part.ts";
 
 /**
  * Something that kube-proxy does not have. Everything that exists for it alone is in its folder, and the
@@ -27,6 +29,7 @@ export interface Feature {
   /** What its rules need of the node's own settings of conntrack, added to the values of its options. */
   readonly settingsOf?: (conntrack: ConntrackSettings) => Settings;
   readonly ruleset?: RulesetPart;
+  readonly createState?: (host: StatePartHost) => StatePart;
   readonly daemon?: DaemonPart;
   /** How it was forbidden before `--features`. */
   readonly former?: FormerSetting;
@@ -117,8 +120,17 @@ export interface AnnotatedService {
 
 /** How commands and the status page speak of a feature: sentences in lower case, without a full stop. */
 export interface FeatureWords {
+  /** The topic of its notes; if absent, that of its budget, or its name. */
+  readonly topic?: string;
   /** What `explain` notes about connections to a service port. */
   readonly note?: (port: ServicePort, of: NotedConnection) => string | undefined;
+  /** What it notes about a service port if a daemon is asked. */
+  readonly shownNotes?: (port: ServicePort, of: NotedState) => readonly string[];
+  /**
+   * What it notes about a TCP connection from the kernel's table if no daemon is asked.
+   * @param ports the ports of the Service's endpoints; none if unknown
+   */
+  readonly tableNotes?: (table: Table, ports: ReadonlySet<number>) => readonly string[];
   /** What `check` warns of, for a valid Service. */
   readonly warnings?: (service: Service, of: CheckedService) => readonly FeatureWarning[];
   /** What `check` warns of for each further address of a valid Service that is one of a Node. */
@@ -140,6 +152,12 @@ export interface FeatureWords {
   readonly beyond?: Readonly<Record<string, (most: number) => string>>;
   /** Why a chain refuses a connection, by its name. */
   readonly refusals?: Readonly<Record<string, string>>;
+  /**
+   * Why a chain resets an established connection because of its endpoint, by the chain's name.
+   * @param endpoint `the endpoint 10.244.1.5:8080`, or `its endpoint`
+   * @param service the name of its service port, if known
+   */
+  readonly resets?: Readonly<Record<string, (endpoint: string, service: string | undefined) => string>>;
   /** How a list of refusals says that the feature refuses some clients: `refused beyond a limit`. */
   readonly outcome?: string;
   /** Explains why a service port refused such a client. */
@@ -164,6 +182,16 @@ export interface UnservedDestination {
 export interface NotedNode {
   /** Whether connections may take the fast path. */
   readonly hasFastPath: boolean;
+}
+
+/** What a daemon shows of a feature. */
+export interface NotedState {
+  /** See {@link StatePart.shown}. */
+  readonly shown: unknown;
+  /** The daemon's time, milliseconds since 1970. */
+  readonly now: number;
+  /** `shop/cart port http (80/tcp)` */
+  readonly portText: string;
 }
 
 /** The connection that a note is about. */
@@ -224,9 +252,4 @@ export interface RefusedWords {
   readonly message: string;
   readonly action: string;
   readonly commands: readonly string[];
-}
-
-/** The result of a parser that returns fields of a Service, or the reason why the text is invalid. */
-export function fieldsOf(parsed: Partial<Service> | { readonly reason: string }): Parsed {
-  return "reason" in parsed ? parsed : { fields: parsed };
 }

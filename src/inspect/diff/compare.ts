@@ -1,7 +1,7 @@
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../load/desired.ts";
-import { keepVanished, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
+import { keepParts, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 
 /** A difference, and the diagnostics of the objects behind it. */
@@ -23,7 +23,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const desired = await loadDesired(request, live.objects);
   const { state, diagnostics, origin } = desired;
   const before = { ruleset: live.ruleset };
-  keepVanished(desired, before.ruleset);
+  keepParts(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adopt(before.ruleset, { desired: after.ruleset });
   return {

@@ -27,7 +27,7 @@ export interface ExplainInput {
   /** The node's own addresses. */
   readonly host: Host;
   /** The daemon's data about endpoints; absent without a daemon. */
-  readonly daemon?: Pick<DaemonState, "vanished" | "draining" | "ejected" | "now"> | undefined;
+  readonly daemon?: Pick<DaemonState, "features" | "ejected" | "now"> | undefined;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules | undefined;
 }

@@ -1,25 +1,21 @@
 import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
-import type { Family } from "../../base/family.ts";
-import { counted, listText, moreLines } from "../../base/text.ts";
-import type { DrainingEndpoint } from "../../conntrack/draining-endpoints.ts";
-import type { VanishedEndpoint } from "../../conntrack/vanished-endpoints.ts";
+import { counted, listText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
-import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../model/connection-life.ts";
+import type { Feature } from "../../features/seam/feature.ts";
 import { familyOf } from "../../model/ip.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
-import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
 import { contextOf, hasFastPath } from "../../ruleset/node-context.ts";
-import { HAIRPIN_CONNECTIONS, VANISHED } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { hasEffect, isKept } from "./endpoints.ts";
-import type { ExplainInput, LiveRules } from "./explain-input.ts";
+import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { chainText, isOtherTable, originalRuleText } from "./other-tables.ts";
@@ -42,12 +38,7 @@ export function servicePortNotes(
   input: ExplainInput,
 ): Note[] {
   if (match === undefined) return [];
-  return [
-    ...reducedNotes(match, input),
-    ...featureNotes(match, own, input),
-    ...lifeNotes(match),
-    ...ignoredNotes(match),
-  ];
+  return [...reducedNotes(match, input), ...featureNotes(match, own, input), ...ignoredNotes(match)];
 }
 
 /**
@@ -69,7 +60,7 @@ export function explainNotes(
     ...(match === undefined
       ? []
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
-    ...vanishedNotes(connection, match, input),
+    ...shownNotes(connection, match, input),
     ...fastPathNotes(connection, own, input),
   ];
 }
@@ -175,26 +166,6 @@ function ignoredNotes({ port: { service } }: Match): Note[] {
   }));
 }
 
-/** Describes what happens to connections when an endpoint terminates or is removed. */
-function lifeNotes({ port: { service, spec } }: Match): Note[] {
-  const { onEndpointRemoved, drainTimeoutMs } = service;
-  const isTcp = spec.protocol === "tcp";
-  const fate = isTcp ? "are reset" : "move to another endpoint";
-  const messages = [
-    ...(onEndpointRemoved === undefined || !isTcp
-      ? []
-      : [
-          `connections to an endpoint that left are ${onEndpointRemoved === "keep" ? "kept" : "reset"} (annotation ${ON_REMOVED_ANNOTATION})`,
-        ]),
-    ...(drainTimeoutMs === undefined
-      ? []
-      : [
-          `connections to a terminating endpoint ${fate} after ${durationText(drainTimeoutMs / 1000)} (annotation ${DRAIN_TIMEOUT_ANNOTATION})`,
-        ]),
-  ];
-  return messages.map((message) => ({ topic: "reset", message }));
-}
-
 /** What features note about a service port as it is served. */
 function featureNotes(
   { port }: Match,
@@ -209,11 +180,16 @@ function featureNotes(
     hasEffect: (kind: string) => hasEffect(outcomes, (effect) => effect.kind === kind),
     hasFastPath: hasFastPath(nodeContext),
   };
-  return FEATURES.flatMap(({ name, ruleset, words }): Note[] => {
+  return FEATURES.flatMap((feature): Note[] => {
+    const { ruleset, words } = feature;
     const hasElements = rules.ofFeatures?.some(({ part }) => part === ruleset) ?? false;
     const message = words?.note?.(rules.port, { ...of, hasElements });
-    return message === undefined ? [] : [{ topic: ruleset?.budget?.topic ?? name, message }];
+    return message === undefined ? [] : [{ topic: topicOf(feature), message }];
   });
+}
+
+function topicOf({ name, ruleset, words }: Feature): string {
+  return words?.topic ?? ruleset?.budget?.topic ?? name;
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
@@ -312,73 +288,20 @@ function schedulerWords({ draw: { scheduler, slots, count }, slot }: Choice): st
   }
 }
 
-/** Maximum number of endpoints to list. The others are counted. */
-const MOST = 5;
-
-/**
- * Names the endpoints that left the Service and whose clients are reset, from the daemon, else from the
- * kernel.
- */
-function vanishedNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
+/** What features note from the daemon's state, else from the kernel's table. */
+function shownNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
   const { daemon, live, objectsKnown } = input;
-  // Older daemons do not report it.
-  if (daemon?.vanished !== undefined)
-    return match === undefined ? [] : daemonNotes(match, daemon.vanished, daemon);
-  if (live === undefined || connection.protocol !== "tcp" || (match === undefined && objectsKnown)) return [];
-  return kernelNotes(familyOf(connection.to), match, live);
-}
-
-/** Lists endpoints that left, starting with the last one. Terminating endpoints follow. */
-function daemonNotes(
-  { port }: Match,
-  vanished: readonly VanishedEndpoint[],
-  { draining = [], now }: NonNullable<ExplainInput["daemon"]>,
-): Note[] {
-  const own = vanished.filter(
-    ({ family, services }) => family === port.family && services.includes(port.service.name),
-  );
-  const reset = own.toReversed().map(({ target, leftAt, isDrained }) => {
-    const what = isDrained ? "exceeded the drain timeout of" : "left";
-    return `the endpoint ${targetText(target)} ${what} ${portText(port)} ${timeBetween(leftAt, now)} ago; clients that are still connected to it are reset`;
+  const table = live?.ruleset[familyOf(connection.to)];
+  const isUnknown = connection.protocol !== "tcp" || (match === undefined && objectsKnown);
+  const ports = new Set(match?.view.endpoints.map(({ endpoint }) => endpoint.port));
+  return FEATURES.flatMap((feature): Note[] => {
+    const { name, words } = feature;
+    // Older daemons show nothing.
+    const shown = daemon?.features?.[name];
+    const messages =
+      shown !== undefined && daemon !== undefined
+        ? match && words?.shownNotes?.(match.port, { shown, now: daemon.now, portText: portText(match.port) })
+        : table && !isUnknown && words?.tableNotes?.(table, ports);
+    return messages ? messages.map((message) => ({ topic: topicOf(feature), message })) : [];
   });
-  const drained = new Set(own.flatMap(({ target, isDrained }) => (isDrained ? [splitParts(target)[0]] : [])));
-  const ending = draining.filter(
-    ({ family, service, address }) =>
-      family === port.family && service === port.service.name && !drained.has(address),
-  );
-  const notes = [...reset, ...ending.map((one) => drainText(one, now))];
-  const shown = [...notes.slice(0, MOST), ...moreLines(notes.length - MOST)];
-  return shown.map((message) => ({ topic: "reset", message }));
-}
-
-/** docs/connection-life.md explains why connections may remain after the drain timeout. */
-function drainText({ address, since, dueAt }: DrainingEndpoint, now: number): string {
-  const what = `the endpoint ${address} has been terminating for ${timeBetween(since, now)}`;
-  if (dueAt > now) return `${what}; its drain timeout is over in ${timeBetween(now, dueAt)}`;
-  const over = timeBetween(dueAt, now);
-  return `${what}, and its drain timeout was over ${over} ago; connections to it stay only while it gets new ones, or another Service names it and does not drain it`;
-}
-
-function timeBetween(from: number, to: number): string {
-  return durationText(Math.max(Math.floor((to - from) / 1000), 0));
-}
-
-/**
- * The kernel does not know the Services of endpoints. Those with a port of this Service's endpoints may be
- * its own.
- */
-function kernelNotes(family: Family, match: Match | undefined, { ruleset }: LiveRules): Note[] {
-  const ports = new Set(match?.view.endpoints.map(({ endpoint }) => String(endpoint.port)));
-  const targets = [...(ruleset[family]?.sets.get(VANISHED)?.elements.keys() ?? [])].filter((target) => {
-    return ports.size === 0 || ports.has(splitParts(target)[1] ?? "");
-  });
-  if (targets.length === 0) return [];
-  // The kernel lists them in random order.
-  const names = listText(targets.map(targetText).sort(), MOST);
-  return [
-    {
-      topic: "reset",
-      message: `clients that are still connected to endpoints that left or terminated for too long are reset: ${names}; only the daemon knows the Services of these endpoints`,
-    },
-  ];
 }

@@ -29,7 +29,6 @@ import {
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
-import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
@@ -225,7 +224,7 @@ function effectWords(
 }
 
 /** Words of all features, by the names of their sets and chains. */
-function wordsOf<Kind extends "found" | "beyond" | "refusals" | "translations">(
+function wordsOf<Kind extends "found" | "beyond" | "refusals" | "resets" | "translations">(
   kind: Kind,
 ): NonNullable<FeatureWords[Kind]> {
   return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
@@ -234,14 +233,14 @@ function wordsOf<Kind extends "found" | "beyond" | "refusals" | "translations">(
 const FOUND = wordsOf("found");
 const BEYOND = wordsOf("beyond");
 const REFUSALS = wordsOf("refusals");
+const RESETS = wordsOf("resets");
 const TRANSLATIONS = wordsOf("translations");
 
 function resetWords({ chain }: RuleEffects): string {
   const reason = REFUSALS[chain];
   if (reason !== undefined) return `reset: ${reason}`;
-  return chain === VANISHED_CHECK
-    ? "reset: the connection's endpoint left every EndpointSlice, or terminated for too long"
-    : "refused with a reset";
+  const resets = RESETS[chain]?.("the connection's endpoint", undefined);
+  return resets === undefined ? "refused with a reset" : `reset: ${resets}`;
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {

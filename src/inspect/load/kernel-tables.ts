@@ -1,13 +1,15 @@
 import { durationText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
-import { vanishedOf } from "../../conntrack/vanished-endpoints.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import type { StatePart } from "../../features/seam/state-part.ts";
+import { stateParts } from "../../features/selection.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
-import { VANISHED } from "../../ruleset/sets.ts";
 import { askDaemon } from "../../socket/daemon-client.ts";
 import { type DaemonObjects, rulesetOf } from "../../socket/daemon-protocol.ts";
 import type { Desired } from "./desired.ts";
@@ -75,21 +77,17 @@ export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFile
   );
 }
 
-/**
- * Copies the kernel's vanished endpoints into a desired state, except those whose connections must no longer
- * be reset. Objects do not say which endpoints left, or since when they terminate; only the daemon knows.
- */
-export function keepVanished(
+/** The parts of the desired state of features, for objects that are complete and final. */
+export function finalParts(options: ProxyOptions, cache: ObjectCache): readonly StatePart[] {
+  const parts = stateParts(options, { cache, clock: systemClock, isFinal: true });
+  for (const part of parts) part.update(cache.serviceNames());
+  return parts;
+}
+
+/** Puts what features may have added to the kernel into a desired state: only the daemon decides about it. */
+export function keepParts(
   { cache, state, options }: Pick<Desired, "cache" | "state" | "options">,
   kernel: Ruleset,
 ): void {
-  const found = Object.values(kernel).map(({ family, sets }) => ({
-    family,
-    targets: [...(sets.get(VANISHED)?.elements.keys() ?? [])],
-  }));
-  if (found.every(({ targets }) => targets.length === 0)) return;
-  const vanished = vanishedOf(cache, () => 0, options.resetVanished);
-  for (const { family, targets } of found) {
-    state.families[family]?.setVanished(vanished.resettable(targets));
-  }
+  for (const part of finalParts(options, cache)) part.keep(kernel, state);
 }

@@ -1,5 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
+import { FEATURES } from "../../features/registry.ts";
+import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -7,7 +9,6 @@ import type { ElementStatement, Expression, Statement } from "../../nft/ast/json
 import { type Chain, type Ruleset, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import { podNames } from "../explain/match.ts";
 import { type KnownEffect, stepWords } from "../explain/steps.ts";
 import { portText } from "../explain/words.ts";
@@ -90,9 +91,9 @@ export function storyNamer(
       input: packet.input,
       stages: namedStages(story, ruleset, destinationOf),
       end,
-      message: isResetForVanished(story)
-        ? resetText(destinationOf(packet), endpoint)
-        : endText(end, sameDestination(packet, last) ? undefined : destinationOf(last), stopReason),
+      message:
+        resetText(end, destinationOf(packet), endpoint) ??
+        endText(end, sameDestination(packet, last) ? undefined : destinationOf(last), stopReason),
     };
   };
 }
@@ -176,10 +177,11 @@ function drawn(expression: Expression): KnownEffect[] {
 }
 
 /** `reset: the endpoint 10.244.1.5:8080 left Service shop/cart port http (80/tcp)` */
-function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
+function resetText(end: TraceEnd, { name }: NamedEnd, endpoint: FlowEnd | undefined): string | undefined {
   const which =
     endpoint === undefined ? "its endpoint" : `the endpoint ${socketText(endpoint.address, endpoint.port)}`;
-  return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}, or terminated for too long`;
+  const why = resetOf(end)?.(which, name === "" ? undefined : name);
+  return why === undefined ? undefined : `reset: ${why}`;
 }
 
 /** @param destination the destination after translation; undefined if it was not translated */
@@ -226,9 +228,14 @@ function ownerText(table: string): string {
   return OWNERS.find(([pattern]) => pattern.test(table))?.[1] ?? "which is not nft-proxy's";
 }
 
-/** Whether a packet was reset because the endpoint of its connection left every EndpointSlice or drained. */
-function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
-  return end.kind === "rejected" && end.table === TABLE_NAME && end.chain === VANISHED_CHECK;
+const RESETS: NonNullable<FeatureWords["resets"]> = Object.assign(
+  {},
+  ...FEATURES.map(({ words }) => words?.resets),
+);
+
+/** The words for a packet that was reset because of the endpoint of its connection; undefined for others. */
+function resetOf(end: TraceEnd): (typeof RESETS)[string] | undefined {
+  return end.kind === "rejected" && end.table === TABLE_NAME ? RESETS[end.chain] : undefined;
 }
 
 /**
@@ -241,7 +248,7 @@ export async function resetEndpoint(
   story: PacketStory,
   connections: (client: string) => AsyncIterable<TrackedConnection>,
 ): Promise<FlowEnd | undefined> {
-  if (!isResetForVanished(story)) return undefined;
+  if (resetOf(story.end) === undefined) return undefined;
   const { source, sourcePort, destination, destinationPort } = story.packet;
   try {
     for await (const one of connections(source)) {

@@ -21,7 +21,7 @@ function started(options: ContextOptions) {
 test("--answer-ping warns once if the node lacks an address of a family in which Services would answer", () => {
   const { logger, running } = started(SILENT);
   for (const given of [SILENT, SILENT, ON, SILENT])
-    running.synced({ ...syncReport({ nodeContext: testNodeContext(given) }), waiting: new Set() });
+    running.synced?.({ ...syncReport({ nodeContext: testNodeContext(given) }), waiting: new Set() });
   const message = "--answer-ping: no address of this node to answer pings with";
   const lines = logger.lines.map((line) => [line.level, line.message, line.fields.families]);
   expect(lines).toEqual([
@@ -34,14 +34,14 @@ test.each<[string, ContextOptions, object | undefined]>([
   [
     "counts the addresses that answer",
     ON,
-    { title: "Answered pings", isGood: true, value: "1", lines: ["addresses of Services answer"], list: [] },
+    { title: "Answered pings", tone: "good", value: "1", lines: ["addresses of Services answer"], list: [] },
   ],
   ["is absent without the option", {}, undefined],
   [
     "names the family in which the node has no address to answer with",
     SILENT,
     {
-      ...{ title: "Answered pings", isGood: false, value: "0", list: [] },
+      ...{ title: "Answered pings", tone: "bad", value: "0", list: [] },
       lines: ["addresses of Services answer", "this node has no IPv4 address to answer with"],
     },
   ],

@@ -55,6 +55,8 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     cache,
     state: () => renderer.state,
     nodeContext: () => nodeContext,
+    settings: {},
+    shown: () => undefined,
     requestSync: () => {},
     localAddresses: async () => [],
     warn: (service, event) => warnings.push({ service, event }),

@@ -21,7 +21,7 @@ test("port ranges that this node does not serve are reported once for each Servi
       const ports = [port(80, { ranges: [{ first: 8000, last: 8999 }] })];
       cache.putService(service({ clusterIPs: ["10.96.0.10", "fd00:10:96::10"], externalIPs, ports }));
     }
-    running.synced({
+    running.synced?.({
       rendered: new Set([named("web")]),
       nodeContext: testNodeContext({ settings: { portRanges } }),
     } as never);

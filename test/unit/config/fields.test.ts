@@ -80,7 +80,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
   ["nftProxy.answerPing", "true", { settings: { ...SETTINGS, answerPing: true } }],
-  ["nftProxy.resetVanished", "true", { resetVanished: true }],
+  ["nftProxy.resetVanished", "true", { settings: { ...SETTINGS, resetVanished: true } }],
   ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
   ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],
   ["nftables.masqueradeAll", "true", { masqueradeAll: true }],

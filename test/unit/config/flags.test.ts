@@ -93,7 +93,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["proxy-mode", "nftables", {}],
   ["refusal-log-size", "0", { refusalLogSize: 0 }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],
-  ["reset-vanished", "", { resetVanished: true }],
+  ["reset-vanished", "", { settings: { ...SETTINGS, resetVanished: true } }],
   ["scheduler", "round-robin", { scheduler: "round-robin" }],
   ["service-counters", "endpoints", { serviceCounters: "endpoints" }],
   ["v", "4", { logVerbosity: 4 }],

@@ -70,7 +70,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
   acceptEmptyLists: fc.boolean(),
-  resetVanished: fc.boolean(),
   features: fc.constantFrom<EnabledFeatures>(
     {},
     ALL_FEATURES,
@@ -89,6 +88,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
     maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+    resetVanished: fc.boolean(),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(
       fc.constant("off" as const),

@@ -35,7 +35,6 @@ const NEW: ProxyOptions = {
   logVerbosity: 4,
   reserveNodePorts: true,
   acceptEmptyLists: true,
-  resetVanished: true,
   features: ALL_FEATURES,
   fastPath: true,
   fastPathAfter: 1,
@@ -44,6 +43,7 @@ const NEW: ProxyOptions = {
   serviceCounters: "services",
   settings: {
     answerPing: true,
+    resetVanished: true,
     maxLimitedClients: 1,
     passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
     portRanges: "all",

@@ -43,7 +43,6 @@ describe("options from flags alone", () => {
         logVerbosity: 0,
         reserveNodePorts: false,
         acceptEmptyLists: false,
-        resetVanished: false,
         features: {},
         fastPath: false,
         fastPathAfter: 20,
@@ -52,6 +51,7 @@ describe("options from flags alone", () => {
         serviceCounters: "off",
         settings: {
           answerPing: false,
+          resetVanished: false,
           maxLimitedClients: 65_536,
           passiveHealthCheck: "off",
           portRanges: "virtual",

@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from "vitest";
 import { FastPathDevices } from "../../../src/daemon/fast-path-devices.ts";
+import { VANISHED } from "../../../src/features/connection-life/rules.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../../../src/nft/delta.ts";
-import { VANISHED } from "../../../src/ruleset/sets.ts";
 import { renderAll, service, testNodeContext } from "../../support/build.ts";
 import { withoutListing } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

@@ -16,8 +16,8 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
     cleanings++;
   };
   let now = 0;
-  const draining = { nextDueAfter: (moment: number) => (moment < 5 ? 5 : undefined) };
-  const subscriber = staleFlowSubscriber(frontends, { clean }, draining, () => now);
+  const ends = [{ nextAfter: (moment: number) => (moment < 5 ? 5 : undefined) }];
+  const subscriber = staleFlowSubscriber(frontends, { clean }, ends, () => now);
   const after = (kind: "partial" | "full", ...rendered: readonly string[]) => {
     subscriber.synced(syncReport({ kind, rendered: new Set(rendered.map(named)) }));
     return cleanings;
@@ -26,7 +26,7 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   expect(after("partial", "web", "dns")).toBe(1);
   expect(after("full"), "rules that were missing let flows pass untranslated").toBe(2);
   now = 5;
-  expect(after("partial"), "a drain timeout is over").toBe(3);
+  expect(after("partial"), "flows to an endpoint that serves end").toBe(3);
   expect(after("partial")).toBe(3);
 });
 

@@ -34,7 +34,7 @@ function knownMetrics(): Map<string, KnownMetric> {
   const metrics = new Metrics();
   addFeatureMetrics(metrics);
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
+  metrics.readFrom(scrapedParts({ connectionCounts }));
   const made = metrics.registry.getMetricsAsArray() as unknown as {
     name: string;
     type: string;

@@ -50,9 +50,7 @@ async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics();
   addFeatureMetrics(metrics);
   const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(
-    scrapedParts({ connectionCounts, resetPackets: async () => ({}), fastPath: { count: 0 } }),
-  );
+  metrics.readFrom(scrapedParts({ connectionCounts, fastPath: { count: 0 } }));
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }

@@ -87,7 +87,10 @@ describe("a plan", () => {
   /** Three addresses whose connections are reset, from this one on. */
   function vanished(first: number): Ruleset {
     const { state } = renderAll({}, testNodeContext({ resetVanished: true }));
-    state.families.ip?.setVanished(new Set([0, 1, 2].map((n) => `10.244.1.${first + n} . 80`)));
+    state.families.ip?.setKeys(
+      "connection-life",
+      new Set([0, 1, 2].map((n) => `10.244.1.${first + n} . 80`)),
+    );
     return state.ruleset;
   }
 

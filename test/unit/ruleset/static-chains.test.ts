@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
-import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
 import type { Statement } from "../../../src/nft/ast/json.ts";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
@@ -274,31 +273,12 @@ test("no rule has a set of protocols of its own: each would be another set of th
 
 interface Part {
   readonly specs: (context: FamilyContext) => readonly SetSpec[];
-  readonly chains: (context: FamilyContext) => readonly string[];
 }
 
 /** The parts of the table, and those of features. */
 const ALL_PARTS: Readonly<Record<string, Part>> = {
-  ...Object.fromEntries(
-    Object.entries(TABLE_PARTS).map(([name, { specs, chains }]) => [
-      name,
-      { specs, chains: (context: FamilyContext) => chains(context, FRONTEND_KINDS) },
-    ]),
-  ),
-  ...Object.fromEntries(
-    familyContext("ip")
-      .features.filter(({ isAlways }) => !isAlways)
-      .map(({ name, specs, chains, intervals }) => [
-        name,
-        {
-          specs,
-          chains: (context: FamilyContext) => [
-            ...chains(context).map((chain) => chain.name),
-            ...Object.values(intervals?.kind.chains ?? {}),
-          ],
-        },
-      ]),
-  ),
+  ...TABLE_PARTS,
+  ...Object.fromEntries(familyContext("ip").features.map(({ name, specs }) => [name, { specs }])),
 };
 const PARTS = Object.keys(ALL_PARTS);
 
@@ -309,26 +289,6 @@ describe("the parts that a table has only while Services need them", () => {
     (_, bits) => new Set(PARTS.filter((_part, index) => bits & (1 << index))),
   );
   const context = familyContext("ip", { settings: { answerPing: true } });
-  const namesOf = (parts: ReadonlySet<string>) => staticChains(context, parts).map(({ name }) => name);
-
-  test.each(PARTS)(
-    "%s: all chains that it adds are those that are deleted with it, in any combination",
-    (part) => {
-      const chains = ALL_PARTS[part]?.chains(context) ?? [];
-      const others = combinations.filter((parts) => !parts.has(part));
-      for (const parts of others) {
-        const without = namesOf(parts);
-        const added = namesOf(new Set([...parts, part])).filter((name) => !without.includes(name));
-        expect(chains).toEqual(expect.arrayContaining(added));
-        expect(without.filter((name) => chains.includes(name) && !isOfOther(name, parts))).toEqual([]);
-      }
-
-      /** Whether another part, which stays, has the chain, too. */
-      function isOfOther(name: string, parts: ReadonlySet<string>): boolean {
-        return [...parts].some((other) => ALL_PARTS[other]?.chains(context).includes(name));
-      }
-    },
-  );
 
   test("in any combination have all chains and sets that rules refer to", () => {
     for (const parts of combinations) {

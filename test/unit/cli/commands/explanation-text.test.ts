@@ -97,7 +97,9 @@ test("an explanation names the endpoints that left its Service and whose clients
     leftAt: 1_000_000,
   } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
-  const whole = explanation(1, { daemon: { vanished: endpoints, draining: [], now: 1_083_000 } });
+  const whole = explanation(1, {
+    daemon: { features: { "connection-life": { held: endpoints, draining: [] } }, now: 1_083_000 },
+  });
   const { notes } = whole;
   const schema = JSON.parse(
     readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"),

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Metrics } from "../../../../src/daemon/metrics/metrics.ts";
-import { cachedReading } from "../../../../src/daemon/readings/cached-reading.ts";
 import type { ConnectionCounts } from "../../../../src/daemon/readings/connection-counts.ts";
+import { cachedReading } from "../../../../src/kernel/cached-reading.ts";
 import { initialState } from "../../../../src/kube/source.ts";
 import { scrapedParts } from "../../../support/metric-values.ts";
 import { syncReport } from "../../../support/sync-report.ts";
@@ -161,14 +161,6 @@ describe("connection metrics", () => {
     await scrape();
     expect(errors).toEqual(["over", "nft is busy", "nft is busy", "over"]);
   });
-});
-
-test("reset packets are counted by family, with 0 for a family without any", async () => {
-  const metrics = new Metrics();
-  metrics.readFrom(scrapedParts({ resetPackets: async () => ({ ip: 3 }) }));
-  const text = await metrics.registry.metrics();
-  expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv4"} 3\n');
-  expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv6"} 0\n');
 });
 
 test("reflector metrics show the state at each scrape", async () => {

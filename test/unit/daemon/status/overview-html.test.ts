@@ -5,7 +5,7 @@ import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { fullSyncText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, named, service, testNodeContext } from "../../../support/build.ts";
+import { cacheOf, service, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
 
 /** The page's text, without markup. */
@@ -59,34 +59,6 @@ test("the card Pending waits for the first sync, whatever has been listed", () =
   const pending = { since: NOW - 90_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
   const waiting = text({ pending, history: { ...history, lastSyncedAt: undefined } });
   expect(waiting).toContain("Pending the first sync for 90 s Verification");
-});
-
-describe("the card Vanished endpoints", () => {
-  test("exists only with the option, and shows endpoints that left, newest first, with their Service if known", () => {
-    const older = { family: "ip", target: "10.244.1.5 . 8080", services: [], leftAt: NOW - 300_000 } as const;
-    const newer = {
-      family: "ip6",
-      target: "fd00::5 . 8080",
-      services: [named("web")],
-      leftAt: NOW - 4000,
-    } as const;
-    expect(text({})).not.toContain("Vanished endpoints");
-    const none = { held: [], draining: [], resetPackets: 0 };
-    expect(text({ vanished: none })).not.toContain("Vanished endpoints");
-    expect(text({ vanished: none, nodeContext: testNodeContext({ resetVanished: true }) })).toContain(
-      "Vanished endpoints 0 0 packets of",
-    );
-    const drained = { ...older, services: [named("web")], isDrained: true } as const;
-    const address = { service: named("web"), address: "10.244.1.5", since: NOW - 1000, dueAt: NOW } as const;
-    expect(
-      text({ vanished: { held: [drained], draining: [{ family: "ip", ...address }], resetPackets: 0 } }),
-    ).toContain(
-      "1 endpoint of Services draining 10.244.1.5:8080 exceeded the drain timeout of default/web 5 min ago",
-    );
-    expect(text({ vanished: { ...none, held: [older, newer], resetPackets: 7 } })).toContain(
-      "Vanished endpoints 2 7 packets of their clients reset [fd00::5]:8080 left default/web 4 s ago 10.244.1.5:8080 left 5 min ago",
-    );
-  });
 });
 
 describe("pending Services", () => {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
+import type { FeatureCard } from "../../../../src/features/seam/daemon-part.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { servicePortsOf } from "../../../../src/model/service-port.ts";
-import { endpoint, named, type Objects, port, service, slice, slicePort } from "../../../support/build.ts";
+import { endpoint, type Objects, port, service, slice, slicePort } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
 
 const MOST_BYTES = 500_000;
@@ -86,17 +87,15 @@ describe("the status page has less than 500 kB", () => {
     const keys = services.flatMap((one) => servicePortsOf(one).map(({ key }) => key));
     const quarantined = new Map(keys.map((key): [ServicePortKey, string] => [key, reason]));
     const { history } = daemonStatus({});
-    const left = { family: "ip", target: "10.244.1.5 . 8080", leftAt: NOW } as const;
-    const vanished = {
-      resetPackets: 7,
-      draining: [],
-      held: upTo(1000, () => ({ ...left, services: upTo(500, (i) => named(longName(i))) })),
-    };
+    const line = upTo(500, longName).join();
+    const cards: readonly FeatureCard[] = [
+      { title: "Feature", tone: "idle", value: "7", lines: [line], list: upTo(1000, () => line) },
+    ];
     const states = [
       {},
       {
         quarantined,
-        vanished,
+        cards,
         history: { ...history, problem: "&".repeat(100_000) },
         pending: { since: NOW, services: services.map(({ name }) => name) },
       },

@@ -47,7 +47,7 @@ function inputOf(
 /** The input of `explain --live` where the kernel resets clients of these endpoints. */
 function input(targets: readonly string[], daemon?: ExplainInput["daemon"]): ExplainInput {
   return inputOf({ resetVanished: true }, (state) => {
-    state.families.ip?.setVanished(new Set(targets));
+    state.families.ip?.setKeys("connection-life", new Set(targets));
     const ruleset: Ruleset = Object.fromEntries(
       Object.values(state.families).map(({ table }) => [table.family, table]),
     );
@@ -74,7 +74,7 @@ describe("the notes on vanished endpoints", () => {
   test("come from the daemon if it answers", () => {
     const services = input([]).cache.serviceNames();
     const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
-    const known = { vanished: [left], draining: [], now: 5000 };
+    const known = { features: { "connection-life": { held: [left], draining: [] } }, now: 5000 };
     expect(resets(input(["172.31.0.9 . 8080"], known))).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 left \S+ port .* 5s ago/),
     ]);
@@ -87,15 +87,15 @@ describe("the notes on vanished endpoints", () => {
       ["172.31.0.8", 50_000],
       ["172.31.0.9", 40_000],
     ] as const;
-    const known = {
-      vanished: [
+    const shown = {
+      held: [
         { family: "ip", target: "172.31.0.9 . 8080", services: [name], leftAt: 40_000, isDrained: true },
       ],
       draining: draining.map(([address, dueAt]) => {
         return { family: "ip", service: name, address, since: 20_000, dueAt } as const;
       }),
-      now: 60_000,
     } as const;
+    const known = { features: { "connection-life": shown }, now: 60_000 };
     expect(resets(input([], known))).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 exceeded the drain timeout of \S+ .* 20s ago/),
       "the endpoint 172.31.0.7 has been terminating for 40s; its drain timeout is over in 30s",
@@ -228,19 +228,12 @@ test("a brief explanation has the notes about the Service port alone", () => {
   const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, whole);
   const topics = (notes: readonly Note[]) => notes.map(({ topic }) => topic);
   const brief = explain(connection, whole, "brief");
-  expect(topics(brief.notes)).toEqual([
-    "client limits",
-    "timeouts",
-    "passive health check",
-    "reset",
-    "reset",
-  ]);
+  expect(topics(brief.notes)).toEqual(["client limits", "reset", "timeouts", "passive health check"]);
   expect(brief.notes.map(({ message }) => message)).toEqual([
     expect.stringMatching(/^each source address can have 7 connections at a time;/),
+    "connections to an endpoint that left are reset (annotation nft-proxy.io/on-endpoint-removed); connections to a terminating endpoint are reset after 1m (annotation nft-proxy.io/drain-timeout)",
     expect.stringMatching(/^conntrack forgets the connection after tcp-established=2h/),
     expect.stringMatching(/none of 3 new connections in a row is tried, and ejected for 10s at first/),
-    "connections to an endpoint that left are reset (annotation nft-proxy.io/on-endpoint-removed)",
-    "connections to a terminating endpoint are reset after 1m (annotation nft-proxy.io/drain-timeout)",
   ]);
   expect(topics(explain(connection, whole).notes)).toEqual(["source", "affinity", ...topics(brief.notes)]);
 });

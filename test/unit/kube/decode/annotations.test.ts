@@ -45,7 +45,7 @@ test("annotations of features that are off are neither read nor checked, and say
   const off = (feature: string) =>
     `needs the feature ${feature}, which is off in namespace default: see --features`;
   expect(decoded(given, [WEB], only)).toEqual({
-    fields: { drainTimeoutMs: 60_000 },
+    fields: { features: { "connection-life": { drainTimeoutMs: 60_000 } } },
     invalid: [
       `nft-proxy.io/port-ranges ${off("port-ranges")}: it is ignored`,
       `nft-proxy.io/scheduler ${off("schedulers")}: it is ignored`,
@@ -201,14 +201,16 @@ describe("the life of connections", () => {
     decoded({ "on-endpoint-removed": onRemoved, "drain-timeout": drain });
 
   test("each annotation works alone, and both together", () => {
-    expect(living("keep", null).fields).toEqual({ onEndpointRemoved: "keep" });
-    expect(living(null, "60s").fields).toEqual({ drainTimeoutMs: 60_000 });
-    expect(living("reset", "1m").fields).toEqual({ onEndpointRemoved: "reset", drainTimeoutMs: 60_000 });
+    const lifeOf = (...given: Parameters<typeof living>) =>
+      living(...given).fields.features?.["connection-life"];
+    expect(lifeOf("keep", null)).toEqual({ onEndpointRemoved: "keep" });
+    expect(lifeOf(null, "60s")).toEqual({ drainTimeoutMs: 60_000 });
+    expect(lifeOf("reset", "1m")).toEqual({ onEndpointRemoved: "reset", drainTimeoutMs: 60_000 });
   });
 
   test("an invalid annotation is ignored with a warning, and the other one works", () => {
     expect(living("reset", "never")).toMatchObject({
-      fields: { onEndpointRemoved: "reset" },
+      fields: { features: { "connection-life": { onEndpointRemoved: "reset" } } },
       invalid: [
         expect.stringMatching(/^nft-proxy\.io\/drain-timeout must be .* not "never": it is ignored$/),
       ],

@@ -1,34 +1,14 @@
-import { type Clock, type Timer, wallTime } from "../base/clock.ts";
-import { excessOver } from "../base/equal-shares.ts";
-import { AppError } from "../base/errors.ts";
-import { FAMILIES, type Family } from "../base/family.ts";
-import { groupBy } from "../base/group-by.ts";
-import { NftStoppedError } from "../kernel/nft-errors.ts";
-import type { TableReader } from "../kernel/table-reader.ts";
-import { readEndingTargets } from "../kernel/vanished.ts";
-import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import { namespaceOf, type ServiceName } from "../model/ids.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
-import type { Service } from "../model/service.ts";
-import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { parseFrontendKey } from "../ruleset/keys.ts";
-import { parseId } from "../ruleset/list-ids.ts";
-import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import {
-  ENDPOINTS,
-  LISTS,
-  MOST_VANISHED,
-  VANISHED,
-  VANISHED_MARGIN,
-  VANISHED_SECONDS,
-} from "../ruleset/sets.ts";
-import {
-  type DrainedTarget,
-  type DrainingEndpoint,
-  DrainingEndpoints,
-  receivers,
-} from "./draining-endpoints.ts";
+import { excessOver } from "../../base/equal-shares.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
+import { groupBy } from "../../base/group-by.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { type DrainedTarget, DrainingEndpoints, receivers } from "./draining-endpoints.ts";
+import { type ConnectionLife, connectionLifeOf } from "./life.ts";
 import { NamedTargets, TargetMap, targetsLeft } from "./named-targets.ts";
+import { FEATURE, MOST_VANISHED, VANISHED_SECONDS } from "./rules.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
 export interface VanishedEndpoint {
@@ -80,8 +60,6 @@ const MOST_SERVICES = 8;
 /** Maximum number of targets of one EndpointSlice that are remembered when they leave it at once. */
 const MOST_LEAVING = 4 * MOST_VANISHED;
 
-type Wish = Pick<Service, "onEndpointRemoved" | "drainTimeoutMs">;
-
 /** A target that an EndpointSlice named and then no longer did. */
 interface LeftTarget {
   readonly family: Family;
@@ -106,7 +84,7 @@ export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
   readonly draining: DrainingEndpoints;
   /** Services that want something else than the default. A deleted one counts until its slices are gone. */
-  readonly #wishes = new Map<ServiceName, Wish>();
+  readonly #wishes = new Map<ServiceName, ConnectionLife>();
   readonly #left = new TargetMap<LeftTarget>();
   /** The Services that name those targets that are due. */
   #named = new NamedTargets([], []);
@@ -148,9 +126,10 @@ export class VanishedEndpoints {
       if (cache.slices(name).length === 0) this.#wishes.delete(name);
       return;
     }
-    const { onEndpointRemoved, drainTimeoutMs } = service;
+    const life = connectionLifeOf(service);
+    const { onEndpointRemoved, drainTimeoutMs } = life;
     const isOther = onEndpointRemoved !== undefined && (onEndpointRemoved === "reset") !== byDefault;
-    if (isOther || drainTimeoutMs !== undefined) this.#wishes.set(name, service);
+    if (isOther || drainTimeoutMs !== undefined) this.#wishes.set(name, life);
     else this.#wishes.delete(name);
   }
 
@@ -282,7 +261,7 @@ export class VanishedEndpoints {
     const held = this.held();
     for (const family of FAMILIES) {
       const own = held.filter((one) => one.family === family);
-      families[family]?.setVanished(new Set(own.map(({ target }) => target)));
+      families[family]?.setKeys(FEATURE, new Set(own.map(({ target }) => target)));
     }
   }
 
@@ -381,107 +360,4 @@ function fairShare<Target extends Pick<VanishedEndpoint, "services">>(
     if (surplus > 0) excess.set(groupOf(one), surplus - 1);
     return surplus === 0;
   });
-}
-
-/**
- * Returns the endpoints to reset of a cache, without a delay, for comparisons with the kernel.
- * @param now monotonic clock, milliseconds
- * @param byDefault as {@link VanishedEndpointsParts.byDefault}
- */
-export function vanishedOf(cache: ObjectCache, now: () => number, byDefault: boolean): VanishedEndpoints {
-  const vanished = new VanishedEndpoints({ cache, now, delayMs: 0, byDefault });
-  vanished.update(cache.serviceNames());
-  return vanished;
-}
-
-/** Returns the endpoints of a tracker for display, with times in milliseconds since 1970. */
-export function shownVanished(
-  vanished: Pick<VanishedEndpoints, "held" | "draining">,
-  clock: Pick<Clock, "now" | "monotonic">,
-): { readonly held: readonly VanishedEndpoint[]; readonly draining: readonly DrainingEndpoint[] } {
-  return {
-    held: vanished.held().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
-    draining: vanished.draining
-      .endpoints()
-      .map((one) => ({ ...one, since: wallTime(clock, one.since), dueAt: wallTime(clock, one.dueAt) })),
-  };
-}
-
-/**
- * Adopts vanished endpoints from the kernel: those that an earlier process saw leave, with their remaining
- * time, and those that left after it ended.
- * @param kernel our tables
- * @param state the desired state to which they are added
- */
-export async function adoptVanished(
-  vanished: VanishedEndpoints,
-  tables: Pick<TableReader, "elements">,
-  kernel: Ruleset,
-  state: RulesetState,
-): Promise<void> {
-  for (const table of vanished.isNeeded ? Object.values(kernel) : [])
-    vanished.adopt(table.family, await heldIn(tables, table), missedIn(table, state));
-  vanished.putInto(state);
-}
-
-/**
- * Returns the elements in the kernel with their remaining time in milliseconds, in the order in which they
- * expire. None if they cannot be read: the sync must not fail.
- */
-async function heldIn(
-  tables: Pick<TableReader, "elements">,
-  { family, sets }: Table,
-): Promise<ReadonlyMap<string, number>> {
-  const set = sets.get(VANISHED);
-  if (set === undefined || set.elements.size === 0) return new Map();
-  try {
-    const found = await readEndingTargets(tables, family, set.spec);
-    found.sort((a, b) => a.expires - b.expires);
-    return new Map(found.map(({ target, expires }) => [target, 1000 * (expires - VANISHED_MARGIN)]));
-  } catch (error) {
-    if (error instanceof AppError && !(error instanceof NftStoppedError)) return new Map();
-    throw error;
-  }
-}
-
-/** Returns the TCP endpoints of a table that no list of the desired state contains, with their Services. */
-function missedIn(
-  { family, sets }: Table,
-  { families }: RulesetState,
-): ReadonlyMap<string, readonly ServiceName[]> {
-  const frontends = new Map<number, string>();
-  for (const [frontend, id] of sets.get(LISTS)?.elements ?? []) {
-    const { servicePort } = parseId(Number(id)) ?? {};
-    if (servicePort !== undefined) frontends.set(servicePort, frontend);
-  }
-  const present = new Set(families[family]?.table.sets.get(ENDPOINTS)?.elements.values());
-  const missed = new Map<string, readonly ServiceName[]>();
-  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
-    if (present.has(target)) continue;
-    const frontend = frontends.get(parseId(Number.parseInt(key, 10))?.servicePort ?? 0);
-    if (frontend === undefined || parseFrontendKey(frontend).protocol !== "tcp") continue;
-    const owner = families[family]?.ownerOf(frontend);
-    const services = [...(missed.get(target) ?? []), ...(owner === undefined ? [] : [owner.service.name])];
-    missed.set(target, [...new Set(services)]);
-  }
-  return missed;
-}
-
-/**
- * Returns a subscriber that requests a sync when vanished endpoints are due to be added to the rules, or
- * removed.
- */
-export function vanishedTimer(
-  vanished: Pick<VanishedEndpoints, "nextChangeAt">,
-  clock: Clock,
-  request: () => void,
-): { readonly synced: () => void } {
-  let timer: Timer | undefined;
-  return {
-    synced() {
-      timer?.cancel();
-      const at = vanished.nextChangeAt();
-      if (at !== undefined) timer = clock.after(Math.max(0, at - clock.monotonic()), request);
-    },
-  };
 }

@@ -81,8 +81,8 @@ describe.each([true, false])("a packet of a connection (--reset-vanished %s)", (
     },
     testNodeContext({ resetVanished }),
   );
-  state.families.ip?.setVanished(new Set([`${ENDPOINT.address} . ${ENDPOINT.port}`]));
-  state.families.ip6?.setVanished(new Set([`${SIX.address} . ${SIX.port}`]));
+  state.families.ip?.setKeys("connection-life", new Set([`${ENDPOINT.address} . ${ENDPOINT.port}`]));
+  state.families.ip6?.setKeys("connection-life", new Set([`${SIX.address} . ${SIX.port}`]));
   const host = { localAddresses: new Set(["192.0.2.2"]) };
   const outcome = (options: Partial<Packet>) =>
     evaluate(Object.values(state.ruleset), host, {

@@ -1,13 +1,13 @@
 import { describe, expect, test, vi } from "vitest";
+import { changeTimer } from "../../../src/daemon/proxier.ts";
+import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/features/connection-life/rules.ts";
+import { statePart } from "../../../src/features/connection-life/state.ts";
 import {
-  shownVanished,
   VANISHED_DELAY,
   VanishedEndpoints,
-  vanishedTimer,
-} from "../../../src/conntrack/vanished-endpoints.ts";
+} from "../../../src/features/connection-life/vanished-endpoints.ts";
 import type { EndpointSlice, SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import type { Service } from "../../../src/model/service.ts";
-import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import {
   cacheOf,
@@ -49,7 +49,8 @@ function start({
   const clock = { now: 0 };
   const now = () => clock.now;
   const vanished = new VanishedEndpoints({ cache, now, delayMs: VANISHED_DELAY, byDefault: resetVanished });
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
+  const parts = [statePart(vanished, { now, monotonic: now })];
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
   const sync = async (wait = 0) => {
     clock.now += wait;
     await reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
@@ -392,13 +393,13 @@ test("the timer requests a sync when a drain timeout is over, also of UDP ports 
   vanished.update(cache.takeDirty());
   vanished.putInto({ families: {} });
   let requests = 0;
-  vanishedTimer(vanished, clock, () => requests++).synced();
+  changeTimer([vanished], clock, () => requests++).synced();
   clock.set(3_600_000);
   clock.advance(DRAIN - 1);
   expect(requests).toBe(0);
-  expect(shownVanished(vanished, clock).draining).toMatchObject([
-    { since: 3_600_000, dueAt: 3_600_000 + DRAIN },
-  ]);
+  expect(statePart(vanished, clock).shown()).toMatchObject({
+    draining: [{ since: 3_600_000, dueAt: 3_600_000 + DRAIN }],
+  });
   clock.advance(1);
   expect(requests).toBe(1);
 });

@@ -1,6 +1,6 @@
-import type { Clock } from "../../base/clock.ts";
-import type { FailureLog } from "../../base/failure-log.ts";
-import { loggedReading } from "../../kernel/logged-reading.ts";
+import type { Clock } from "../base/clock.ts";
+import type { FailureLog } from "../base/failure-log.ts";
+import { loggedReading } from "./logged-reading.ts";
 
 /** Minimum ratio of the age to the time of a reading, so that it takes at most a twentieth of a processor. */
 const AGE_IN_LENGTHS = 20;

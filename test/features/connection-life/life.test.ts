@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseDrainTimeout, parseOnRemoved } from "../../../src/model/connection-life.ts";
+import { parseDrainTimeout, parseOnRemoved } from "../../../src/features/connection-life/life.ts";
 
 test.each([
   ["1s", 1000],

@@ -1,17 +1,18 @@
-import type { Family } from "../base/family.ts";
-import { addToGroup } from "../base/group-by.ts";
-import type { Endpoint } from "../model/endpoint.ts";
-import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import { namespaceOf, type ServiceName } from "../model/ids.ts";
-import { familyOf } from "../model/ip.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
-import type { Service } from "../model/service.ts";
-import { servicePortsOf } from "../model/service-port.ts";
-import { joinParts, splitParts } from "../nft/elements.ts";
-import type { ServicePortLists } from "../ruleset/endpoint-list.ts";
-import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { MOST_VANISHED } from "../ruleset/sets.ts";
+import type { Family } from "../../base/family.ts";
+import { addToGroup } from "../../base/group-by.ts";
+import type { Endpoint } from "../../model/endpoint.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import { namespaceOf, type ServiceName } from "../../model/ids.ts";
+import { familyOf } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Service } from "../../model/service.ts";
+import { servicePortsOf } from "../../model/service-port.ts";
+import { joinParts, splitParts } from "../../nft/elements.ts";
+import type { ServicePortLists } from "../../ruleset/endpoint-list.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { connectionLifeOf } from "./life.ts";
 import { tcpPorts } from "./named-targets.ts";
+import { MOST_VANISHED } from "./rules.ts";
 
 /** An address whose endpoints of a Service with a drain timeout all terminate. */
 export interface DrainingEndpoint {
@@ -69,7 +70,7 @@ export class DrainingEndpoints {
    * terminate for the longest time are remembered.
    */
   update(service: ServiceName): void {
-    const timeout = this.#cache.service(service)?.drainTimeoutMs;
+    const timeout = this.#timeoutOf(service);
     const before = this.#services.get(service);
     this.#services.delete(service);
     if (before !== undefined) this.#countTargets(service, -targetCount(before));
@@ -94,6 +95,11 @@ export class DrainingEndpoints {
     if (after.size === 0) return;
     this.#services.set(service, after);
     this.#countTargets(service, targetCount(after));
+  }
+
+  #timeoutOf(name: ServiceName): number | undefined {
+    const service = this.#cache.service(name);
+    return service && connectionLifeOf(service).drainTimeoutMs;
   }
 
   #countTargets(service: ServiceName, added: number): void {
@@ -130,7 +136,7 @@ export class DrainingEndpoints {
   adopt(target: string, dueAt: number): void {
     const [address = ""] = splitParts(target);
     for (const [service, addresses] of this.#services) {
-      const timeout = this.#cache.service(service)?.drainTimeoutMs ?? 0;
+      const timeout = this.#timeoutOf(service) ?? 0;
       const one = addresses.get(address);
       if (one?.targets.has(target)) addresses.set(address, { ...one, since: dueAt - timeout, dueAt });
     }

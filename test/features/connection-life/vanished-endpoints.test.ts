@@ -1,15 +1,17 @@
 import { describe, expect, test, vi } from "vitest";
+import { changeTimer } from "../../../src/daemon/proxier.ts";
+import { resetPackets } from "../../../src/features/connection-life/reset-packets.ts";
+import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/features/connection-life/rules.ts";
+import { statePart } from "../../../src/features/connection-life/state.ts";
 import {
   VANISHED_DELAY,
   VanishedEndpoints,
-  vanishedTimer,
-} from "../../../src/conntrack/vanished-endpoints.ts";
+} from "../../../src/features/connection-life/vanished-endpoints.ts";
+import { remainingTimes } from "../../../src/kernel/remaining-times.ts";
 import type { TableReader } from "../../../src/kernel/table-reader.ts";
-import { readEndingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { deltaSize } from "../../../src/nft/delta.ts";
-import { MOST_VANISHED, VANISHED, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import {
   cacheOf,
@@ -200,7 +202,9 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
   const vanished = resetVanished
     ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY, byDefault: true })
     : undefined;
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, vanished });
+  const now = () => clock.now;
+  const parts = vanished === undefined ? [] : [statePart(vanished, { now, monotonic: now })];
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
   const sync = () =>
     reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
   const serve = (...addresses: readonly string[]) =>
@@ -311,7 +315,7 @@ test("the set, the chain and its rule are deleted without the option, and added 
   expect(text()).toBe(without);
 });
 
-test("readEndingTargets reads the time that remains, in whole seconds", async () => {
+test("remainingTimes reads the times in whole seconds, the shortest first", async () => {
   const spec = {
     name: VANISHED,
     key: ["ipv4_addr", "inet_service"],
@@ -324,9 +328,9 @@ test("readEndingTargets reads the time that remains, in whole seconds", async ()
       yield [{ key: at(B), value: "", expiresMs: 1000 }];
     },
   };
-  expect(await readEndingTargets(tables, "ip", spec)).toEqual([
-    { target: at(A), expires: 960 },
-    { target: at(B), expires: 1 },
+  expect([...(await remainingTimes(tables)("ip", spec))]).toEqual([
+    [at(B), 1000],
+    [at(A), 960_000],
   ]);
 });
 
@@ -361,7 +365,7 @@ test("a sync is requested at the next change: at once if it is past, never if th
   const clock = new ManualClock();
   const next: { at: number | undefined } = { at: 4000 };
   const requested: number[] = [];
-  const timer = vanishedTimer({ nextChangeAt: () => next.at }, clock, () =>
+  const timer = changeTimer([{ nextChangeAt: () => next.at }], clock, () =>
     requested.push(clock.monotonic()),
   );
   timer.synced();

@@ -1,6 +1,6 @@
-import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { ServiceName } from "../model/ids.ts";
-import { joinParts, splitParts } from "../nft/elements.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { joinParts, splitParts } from "../../nft/elements.ts";
 
 /**
  * Values for some TCP targets (`address . port`). Those that a slice names are found without making the names

@@ -1,5 +1,8 @@
-import { durationText, parseDuration } from "../base/duration.ts";
-import { quoted } from "../base/text.ts";
+import { durationText, parseDuration } from "../../base/duration.ts";
+import { quoted } from "../../base/text.ts";
+import type { Service } from "../../model/service.ts";
+import type { Parsed } from "../seam/feature.ts";
+import { FEATURE } from "./rules.ts";
 
 /** The annotation of a Service that determines whether TCP connections to a removed endpoint are reset. */
 export const ON_REMOVED_ANNOTATION = "nft-proxy.io/on-endpoint-removed";
@@ -8,10 +11,27 @@ export const ON_REMOVED_ANNOTATION = "nft-proxy.io/on-endpoint-removed";
 export const DRAIN_TIMEOUT_ANNOTATION = "nft-proxy.io/drain-timeout";
 
 /** Whether clients of removed endpoints wait (`keep`) or get a reset. */
-export const ON_REMOVED = ["keep", "reset"] as const;
+const ON_REMOVED = ["keep", "reset"] as const;
 
-/** One of {@link ON_REMOVED}. */
-export type OnRemoved = (typeof ON_REMOVED)[number];
+/** What happens to a Service's connections when an endpoint terminates or leaves; at least one of these. */
+export interface ConnectionLife {
+  /** For TCP; absent to do what `--reset-vanished` says. */
+  readonly onEndpointRemoved?: (typeof ON_REMOVED)[number];
+  /** How long connections may stay with a terminating endpoint, in milliseconds; absent for any time. */
+  readonly drainTimeoutMs?: number;
+}
+
+const NONE: ConnectionLife = {};
+
+/** The values of a Service's annotations. */
+export function connectionLifeOf({ features }: Pick<Service, "features">): ConnectionLife {
+  return (features?.[FEATURE] as ConnectionLife | undefined) ?? NONE;
+}
+
+/** The result of one of the parsers, as a part of the value. */
+export function partOfLife(parsed: ConnectionLife | { readonly reason: string }): Parsed {
+  return "reason" in parsed ? parsed : { value: parsed };
+}
 
 const SHORTEST_DRAIN = 1000;
 const LONGEST_DRAIN = 3_600_000;
@@ -20,9 +40,7 @@ const LONGEST_DRAIN = 3_600_000;
  * Parses `keep` or `reset`.
  * @returns the value, or the reason why it is invalid: the predicate of a sentence
  */
-export function parseOnRemoved(
-  text: string,
-): { readonly onEndpointRemoved: OnRemoved } | { readonly reason: string } {
+export function parseOnRemoved(text: string): ConnectionLife | { readonly reason: string } {
   const onEndpointRemoved = ON_REMOVED.find((word) => word === text.trim());
   return onEndpointRemoved === undefined
     ? { reason: `must be ${ON_REMOVED.join(" or ")}, not ${quoted(text)}` }
@@ -33,9 +51,7 @@ export function parseOnRemoved(
  * Parses a drain timeout, 1s to 1h in Go's format.
  * @returns milliseconds, or the reason why it is invalid: the predicate of a sentence
  */
-export function parseDrainTimeout(
-  text: string,
-): { readonly drainTimeoutMs: number } | { readonly reason: string } {
+export function parseDrainTimeout(text: string): ConnectionLife | { readonly reason: string } {
   const drainTimeoutMs = parseDuration(text.trim());
   if (drainTimeoutMs !== undefined && drainTimeoutMs >= SHORTEST_DRAIN && drainTimeoutMs <= LONGEST_DRAIN)
     return { drainTimeoutMs };
