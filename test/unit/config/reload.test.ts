@@ -94,7 +94,6 @@ describe("planReload", () => {
       "nftProxy.reserveNodePorts",
       "nftProxy.scheduler",
       "nftProxy.maxAffinityTimeout",
-      "nftProxy.passiveHealthCheck",
       "nftProxy.portRanges",
       "nftProxy.maxServicePortRanges",
       "nftProxy.maxPortRanges",
