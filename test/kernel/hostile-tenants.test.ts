@@ -21,7 +21,7 @@ const BUDGETS = {
   maxServiceElements: 300,
   maxElements: 1000,
   maxNamespaceElements: 600,
-  maxPortRanges: 100,
+  settings: { maxPortRanges: 100 },
 };
 const FLAGS = [
   "--max-service-elements=300",
