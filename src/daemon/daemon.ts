@@ -179,7 +179,7 @@ function actors(
 ): readonly SyncSubscriber[] {
   const { fastPath, affinity, features } = readings;
   return [
-    ...features.map(({ synced }): SyncSubscriber => ({ synced: (sync) => synced?.(sync) })),
+    ...features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
     ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
     changeTimer(parts, clock, () => loop.request()),
