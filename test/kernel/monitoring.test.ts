@@ -96,8 +96,12 @@ function chosen(expr: string): string {
   return expr.replaceAll(/\$(?:cluster|instance)/g, ".*");
 }
 
+/** Alerts on a metric that has no series while all is well. alerts.test.ts makes them fire. */
+const WITHOUT_DATA: readonly string[] = ["NftProxyEndpointsEjected"];
+
 describe("a real Prometheus that scrapes the daemon", () => {
-  test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
+  const measuredAlerts = readAlerts().filter(({ alert }) => !WITHOUT_DATA.includes(alert));
+  test.each(measuredAlerts.map((alert) => [alert.alert, alert] as const))(
     "has data for the alert %s",
     async (_, { expr }) => {
       await expect.poll(async () => (await prometheus.query(measured(expr))).length).toBeGreaterThan(0);
