@@ -39,12 +39,9 @@ export const echoReplies: Feature = {
       [ANSWER_PING]: "this node answers with its own address, which becomes the Service's in the answer",
     },
     reason: reasonOf,
-    warnings: (_, { context, addressesOfNodes }) => {
-      if (context === undefined || !answersPing(context)) return [];
-      const effect = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
-      return addressesOfNodes().map(({ text, path }) => ({
-        ...{ path, code: "ping-on-node", reason: `${text}: ${effect}` },
-      }));
+    atNodeAddress: (_, context) => {
+      const reason = "with --answer-ping, every node answers pings to it itself, even if that Node is down";
+      return answersPing(context) ? { code: "ping-on-node", reason } : undefined;
     },
   },
 };

@@ -132,7 +132,7 @@ export interface FeatureWords {
    */
   readonly tableNotes?: (table: Table, ports: ReadonlySet<number>) => readonly string[];
   /** What `check` warns of, for a valid Service. */
-  readonly warnings?: (service: Service, of: CheckedService) => readonly FeatureWarning[];
+  readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
   /** What `check` warns of for each further address of a valid Service that is one of a Node. */
   readonly atNodeAddress?: (
     service: Service,
@@ -203,14 +203,6 @@ export interface NotedConnection extends NotedNode {
   readonly hasEffect: (kind: string) => boolean;
 }
 
-/** A Service in files, and the node that `check` makes rules for. */
-export interface CheckedService extends NotedNode {
-  /** The first family's; undefined if no family is programmed. */
-  readonly context: FamilyContext | undefined;
-  /** Its external and load-balancer addresses that are also addresses of Nodes: a clause, and the field. */
-  readonly addressesOfNodes: () => readonly { readonly text: string; readonly path: string }[];
-}
-
 /** A packet that no Service port is for, such as an echo request. */
 export interface ExplainedPacket {
   /** The addresses. */
@@ -236,11 +228,9 @@ export interface FeatureReason {
   readonly action: string;
 }
 
-/** A warning of `check` about an annotation or a field. */
+/** A warning of `check` about an annotation. */
 export interface FeatureWarning {
-  readonly annotation?: string;
-  /** The field, if it is not about an annotation. */
-  readonly path?: string;
+  readonly annotation: string;
   /** One of `DIAGNOSTIC_CODES`. */
   readonly code: string;
   /** The predicate of a sentence. */

@@ -179,7 +179,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...addressWarnings(subject, service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
     ...featuresAtNodes(service, written, context),
-    ...featureWarnings(service, written, context),
+    ...featureWarnings(service, nodeContext),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
@@ -356,19 +356,11 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
 }
 
 /** Returns the warnings of features. */
-function featureWarnings(
-  service: Service,
-  written: RawService,
-  { nodeContext, nodes }: WarningContext,
-): FieldDiagnostic[] {
-  const of = {
-    hasFastPath: hasFastPath(nodeContext),
-    context: nodeContext[0],
-    addressesOfNodes: () => addressesOfNodes(written, nodes),
-  };
-  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, of) ?? []);
-  return found.map(({ annotation = "", path, code, reason }) =>
-    fieldWarning(code as DiagnosticCode, path ?? joinPath("metadata.annotations", annotation), reason),
+function featureWarnings(service: Service, nodeContext: NodeContext): FieldDiagnostic[] {
+  const node = { hasFastPath: hasFastPath(nodeContext) };
+  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, node) ?? []);
+  return found.map(({ annotation, code, reason }) =>
+    fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
   );
 }
 
