@@ -2,8 +2,6 @@ import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
-import { FEATURES } from "../../features/registry.ts";
-import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
@@ -33,6 +31,7 @@ import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, originalRuleText } from "./other-tables.ts";
+import { wordsOf } from "./words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -221,13 +220,6 @@ function effectWords(
         ? "an external address by the policy Cluster: marked to be masqueraded"
         : undefined;
   }
-}
-
-/** Words of all features, by the names of their sets and chains. */
-function wordsOf<Kind extends "found" | "beyond" | "refusals" | "resets" | "translations">(
-  kind: Kind,
-): NonNullable<FeatureWords[Kind]> {
-  return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
 }
 
 const FOUND = wordsOf("found");

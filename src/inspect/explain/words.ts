@@ -1,3 +1,5 @@
+import { FEATURES } from "../../features/registry.ts";
+import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
@@ -42,3 +44,10 @@ export const RESULTS: Readonly<Record<Result, string>> = {
   varies: "varies",
   "not-understood": "not understood",
 };
+
+/** Words of all features, by the names of their sets and chains. */
+export function wordsOf<Kind extends "found" | "beyond" | "refusals" | "resets" | "translations">(
+  kind: Kind,
+): NonNullable<FeatureWords[Kind]> {
+  return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
+}

@@ -1,7 +1,5 @@
 import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import { FEATURES } from "../../features/registry.ts";
-import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -11,7 +9,7 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { podNames } from "../explain/match.ts";
 import { type KnownEffect, stepWords } from "../explain/steps.ts";
-import { portText } from "../explain/words.ts";
+import { portText, wordsOf } from "../explain/words.ts";
 import type { PacketStory, StoppingHook, TracedRule, TraceEnd } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
@@ -228,10 +226,7 @@ function ownerText(table: string): string {
   return OWNERS.find(([pattern]) => pattern.test(table))?.[1] ?? "which is not nft-proxy's";
 }
 
-const RESETS: NonNullable<FeatureWords["resets"]> = Object.assign(
-  {},
-  ...FEATURES.map(({ words }) => words?.resets),
-);
+const RESETS = wordsOf("resets");
 
 /** The words for a packet that was reset because of the endpoint of its connection; undefined for others. */
 function resetOf(end: TraceEnd): (typeof RESETS)[string] | undefined {
