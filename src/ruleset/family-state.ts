@@ -27,11 +27,11 @@ import {
   type RulesetPart,
 } from "./node-context.ts";
 import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
-import { setSpecs } from "./set-specs.ts";
+import { setSpecs, sourceRangesSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
-import { staticChains, TABLE_PARTS, type TablePart } from "./static-chains.ts";
+import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -96,7 +96,7 @@ export class FamilyState {
     const ofPorts = context.features
       .filter(({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined)
       .map(({ name }) => name);
-    this.#users = new Map([...PARTS_OF_SERVICES, ...ofPorts].map((part) => [part, new Set()]));
+    this.#users = new Map(["sourceRanges", ...ofPorts].map((part) => [part, new Set()]));
     this.setContext(context);
   }
 
@@ -481,7 +481,7 @@ export class FamilyState {
   }
 
   #specsOf(part: string): readonly SetSpec[] {
-    const { specs } = this.features.find(({ name }) => name === part) ?? TABLE_PARTS[part as TablePart];
+    const { specs = sourceRangesSpecs } = this.features.find(({ name }) => name === part) ?? {};
     return specs(this.#context);
   }
 
@@ -502,9 +502,6 @@ export class FamilyState {
 }
 
 const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]);
-
-/** The parts of the table that single service ports need. */
-const PARTS_OF_SERVICES: readonly TablePart[] = ["sourceRanges"];
 
 /** The elements of a service port that others may share, including those of features. */
 function* sharedElements({ shared, ofFeatures }: ServicePortRules): Generator<DesiredElement> {

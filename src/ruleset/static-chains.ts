@@ -10,7 +10,7 @@ import {
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
-import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
@@ -30,25 +30,14 @@ import {
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import { sourceRangesSpecs } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
-
-/** The sets that a table has while Services need them. Features have their own. */
-export const TABLE_PARTS = {
-  sourceRanges: { specs: sourceRangesSpecs },
-} as const satisfies Readonly<
-  Record<string, { readonly specs: (context: FamilyContext) => readonly SetSpec[] }>
->;
-
-/** The name of one of {@link TABLE_PARTS}. */
-export type TablePart = keyof typeof TABLE_PARTS;
 
 const NO_PARTS: ReadonlySet<string> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
- * @param parts the parts that the table has, and the features
+ * @param parts what the table has beside its other rules: `sourceRanges`, and features by name
  */
 export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] {
   const further = context.features.flatMap(({ name, intervals }) =>

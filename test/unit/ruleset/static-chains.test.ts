@@ -3,8 +3,8 @@ import type { Family } from "../../../src/base/family.ts";
 import type { Statement } from "../../../src/nft/ast/json.ts";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
-import { setSpecs } from "../../../src/ruleset/set-specs.ts";
-import { staticChains, TABLE_PARTS } from "../../../src/ruleset/static-chains.ts";
+import { setSpecs, sourceRangesSpecs } from "../../../src/ruleset/set-specs.ts";
+import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { type ContextOptions, elementsOf, familyContext, renderAll } from "../../support/build.ts";
 
 const NO_PARTS: ReadonlySet<string> = new Set();
@@ -277,7 +277,7 @@ interface Part {
 
 /** The parts of the table, and those of features. */
 const ALL_PARTS: Readonly<Record<string, Part>> = {
-  ...TABLE_PARTS,
+  sourceRanges: { specs: sourceRangesSpecs },
   ...Object.fromEntries(familyContext("ip").features.map(({ name, specs }) => [name, { specs }])),
 };
 const PARTS = Object.keys(ALL_PARTS);
@@ -310,9 +310,9 @@ describe("the parts that a table has only while Services need them", () => {
 
   test("for source ranges are a set of all lists without intervals, and a map from frontends to their numbers", () => {
     const describeSets = (answerPing: boolean) =>
-      TABLE_PARTS.sourceRanges
-        .specs(familyContext("ip", { settings: { answerPing } }))
-        .map(({ name, key, value, interval }) => [name, key.join(" . "), value, interval]);
+      sourceRangesSpecs(familyContext("ip", { settings: { answerPing } })).map(
+        ({ name, key, value, interval }) => [name, key.join(" . "), value, interval],
+      );
     const always = [
       ["source-ranges", "ipv4_addr . classid . integer", undefined, undefined],
       ["source-range-lists", "ipv4_addr . inet_proto . inet_service", ["classid"], undefined],
