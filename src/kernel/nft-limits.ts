@@ -94,10 +94,6 @@ export function limitedRun(bytes: number | undefined, run: RunProcess): RunProce
   if (bytes === undefined) return run;
   return (path, args, input, limits) =>
     input.length > LARGE_INPUT
-      ? run(PRLIMIT, limited(bytes, path, args), input, limits)
+      ? run(PRLIMIT, [`--as=${bytes}`, path, ...args], input, limits)
       : run(path, args, input, limits);
-}
-
-function limited(bytes: number, path: string, args: readonly string[]): readonly string[] {
-  return [`--as=${bytes}`, path, ...args];
 }

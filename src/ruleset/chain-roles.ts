@@ -51,8 +51,8 @@ export function keepChain(tracker: DeltaTracker, name: string, kind = PORTS): vo
 }
 
 /**
- * The purpose of a chain by its name; undefined for a name that is not ours. Chains for other frontends than
- * ports have that of their equivalent.
+ * The purpose of a chain by its name; undefined for a name that is not ours. For a chain of intervals, ask
+ * with the name of its equivalent for ports.
  */
 export function chainRole(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };

@@ -1,3 +1,4 @@
+import type { Family } from "../base/family.ts";
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
 import { type FamilyContext, isInTable } from "./node-context.ts";
 import {
@@ -18,14 +19,20 @@ import {
   SOURCE_RANGES,
 } from "./sets.ts";
 
-const PLAIN = { dynamic: false, counter: false } as const;
+/** A set or map that no packet fills, without counters. */
+export const PLAIN = { dynamic: false, counter: false } as const;
+
+/** The data type of a family's addresses. */
+export function addressType(family: Family): DataType {
+  return family === "ip" ? "ipv4_addr" : "ipv6_addr";
+}
 
 const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The sets and maps of one family that do not depend on Services. */
 export function setSpecs(context: FamilyContext): SetSpec[] {
   const { family, affinityMapSize, counters, refusalLogSize } = context;
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const address = addressType(family);
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
   return [
@@ -74,7 +81,7 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
 /** The sets and maps of one family that exist while a Service has source ranges. */
 export function sourceRangesSpecs(context: FamilyContext): SetSpec[] {
   const { family, features } = context;
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const address = addressType(family);
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   return [
     { ...PLAIN, name: SOURCE_RANGES, key: [address, "classid", "integer"] },

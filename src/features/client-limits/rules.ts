@@ -6,6 +6,7 @@ import { SERVICE_PORT_ID } from "../../ruleset/balancers.ts";
 import { sourceAddress } from "../../ruleset/keys.ts";
 import type { FamilyContext, PortPart, RulesetPart } from "../../ruleset/node-context.ts";
 import { recordingRules } from "../../ruleset/refusal-rules.ts";
+import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import {
   type ClientLimits,
   clientLimitsOf,
@@ -76,14 +77,12 @@ export const rules = {
  * ended. A probe and an older daemon have no settings.
  */
 function specs({ family, settings }: FamilyContext): SetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  const key: DataType[] = ["classid", "integer", address];
+  const key: DataType[] = ["classid", "integer", addressType(family)];
   const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings as ClientLimitsSettings;
-  const plain = { dynamic: false, counter: false } as const;
   return [
-    { ...plain, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },
-    { ...plain, name: CLIENT_CONNECTIONS, key, dynamic: true, untimed: true, size },
-    { ...plain, name: CLIENT_RATES, key, dynamic: true, size },
+    { ...PLAIN, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: CLIENT_CONNECTIONS, key, dynamic: true, untimed: true, size },
+    { ...PLAIN, name: CLIENT_RATES, key, dynamic: true, size },
   ];
 }
 

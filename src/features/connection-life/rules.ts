@@ -8,6 +8,7 @@ import {
 import type { Expression, Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
+import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 
 /** The name of the feature. */
 export const FEATURE = "connection-life";
@@ -48,9 +49,9 @@ export const rules: RulesetPart = {
  * endpoints.
  */
 function specs({ family }: Pick<FamilyContext, "family">): readonly SetSpec[] {
-  const key: DataType[] = [family === "ip" ? "ipv4_addr" : "ipv6_addr", "inet_service"];
+  const key: DataType[] = [addressType(family), "inet_service"];
   const [size, timeout] = [2 * MOST_VANISHED, VANISHED_SECONDS + VANISHED_MARGIN];
-  return [{ name: VANISHED, key, size, timeout, dynamic: false, counter: false }];
+  return [{ ...PLAIN, name: VANISHED, key, size, timeout }];
 }
 
 /**

@@ -61,8 +61,8 @@ function shownEndpoints(
 }
 
 /**
- * Adopts the endpoints that an earlier process saw leave, with their remaining time, and those that left
- * after it ended.
+ * Continues for endpoints that an earlier process saw leave, for the rest of their time, and begins for those
+ * that left after it ended.
  */
 async function adopt(
   vanished: VanishedEndpoints,

@@ -190,9 +190,9 @@ export class VanishedEndpoints {
 
   /**
    * Adopts endpoints from an earlier process.
-   * @param held those that it reset connections to, with the time for which these are still reset,
-   * milliseconds. A Service that does not drain one ends that.
-   * @param missed those that no list contains any more, with the Services that they left
+   * @param held the endpoints whose connections it reset, each with the milliseconds that are left for that.
+   * A Service that names one and does not drain it ends this.
+   * @param missed the endpoints that left their lists since then, with the Services that they left
    */
   adopt(
     family: Family,
@@ -289,7 +289,7 @@ export class VanishedEndpoints {
     else this.#left.set(target, { ...left, isGone: true });
   }
 
-  /** Forgets targets of which the set could not hold so many. Kept ones stay: they protect connections. */
+  /** Forgets the oldest targets if there are more than the set can hold. Kept ones protect connections. */
   #forgetSurplus(): void {
     const all = [...this.#left.values()].filter(({ isKept }) => !isKept);
     if (all.length <= MOST_LEAVING) return;

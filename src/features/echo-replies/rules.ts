@@ -1,4 +1,3 @@
-import type { Family } from "../../base/family.ts";
 import {
   assign,
   concat,
@@ -16,6 +15,7 @@ import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { REGISTER } from "../../ruleset/balancers.ts";
 import { byPodOrigin, destinationAddress, FROM_NODE } from "../../ruleset/keys.ts";
 import type { FamilyContext, RulesetPart } from "../../ruleset/node-context.ts";
+import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import { allowedChain } from "../../ruleset/source-ranges.ts";
 import {
   ANSWER_ALLOWED,
@@ -32,8 +32,6 @@ export const FEATURE = "echo-replies";
 
 const CHECK = "answer-ping-check";
 const CHECK_INSIDE = "answer-ping-inside-check";
-
-const PLAIN = { dynamic: false, counter: false } as const;
 
 export const rules: RulesetPart = {
   name: FEATURE,
@@ -52,10 +50,6 @@ export const rules: RulesetPart = {
 /** Whether addresses of Services with endpoints answer echo requests. */
 export function answersPing({ features }: Pick<FamilyContext, "features">): boolean {
   return features.includes(rules);
-}
-
-function addressType(family: Family): DataType {
-  return family === "ip" ? "ipv4_addr" : "ipv6_addr";
 }
 
 function sourceRangesSpecs({ family }: FamilyContext): SetSpec[] {
@@ -86,9 +80,8 @@ function answerChains(context: FamilyContext): readonly Chain[] {
 }
 
 /**
- * The chains that answer echo requests to addresses with source ranges. An address has lists for the clients
- * that get an answer, and others for those that get one only inside the cluster. A list that allows everybody
- * is {@link ALLOWS_ALL}.
+ * The chains that answer echo requests to addresses with source ranges. Some lists of an address are for all
+ * clients, others only for those inside the cluster. A list that allows everybody is {@link ALLOWS_ALL}.
  */
 function checkChains({ family }: FamilyContext): readonly Chain[] {
   const list = (index: number) =>

@@ -8,6 +8,7 @@ import { splitParts } from "../../nft/elements.ts";
 import { endpointCount } from "../../ruleset/element-count.ts";
 import { destinationAddress, frontendKey, sourceAddress } from "../../ruleset/keys.ts";
 import type { DesiredElement, FamilyContext, RulesetPart } from "../../ruleset/node-context.ts";
+import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import { checkOf, FEATURE, PASSIVE_HEALTH_ANNOTATION, withoutCheck } from "./check.ts";
 
 /** TCP endpoints that are watched, with counters: new connections to them. */
@@ -92,8 +93,8 @@ export const rules: RulesetPart = {
 };
 
 function specs({ family }: FamilyContext): SetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
-  return WATCH_SETS.map((name) => ({ dynamic: false, name, key: [address, "inet_service"], counter: true }));
+  const key: DataType[] = [addressType(family), "inet_service"];
+  return WATCH_SETS.map((name) => ({ ...PLAIN, name, key, counter: true }));
 }
 
 /**

@@ -2,6 +2,7 @@ import type { DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { intervalCount } from "../../ruleset/element-count.ts";
 import type { IntervalKind } from "../../ruleset/frontend-kinds.ts";
 import type { FamilyContext, RulesetPart } from "../../ruleset/node-context.ts";
+import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import { Claims } from "./claims.ts";
 import { FEATURE, PORT_RANGES_ANNOTATION, rangesOf } from "./parse.ts";
 
@@ -28,8 +29,8 @@ export const RANGES: IntervalKind = {
 };
 
 /**
- * The Service addresses that serve port ranges. `virtual`: those that are not the node's own, so that its
- * programs keep their ports.
+ * At which addresses port ranges are served. `virtual`: at all but the node's own, whose programs keep their
+ * ports.
  */
 export const PORT_RANGE_ADDRESSES = ["virtual", "all"] as const;
 
@@ -85,18 +86,17 @@ export function areVirtual({ settings }: Pick<FamilyContext, "settings">): boole
 }
 
 function specs({ family, counters }: Pick<FamilyContext, "family" | "counters">): SetSpec[] {
-  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const address = addressType(family);
   const key: DataType[] = [address, "inet_proto", "inet_service"];
-  const plain = { dynamic: false, counter: false } as const;
   return [
-    { ...plain, name: RANGES.hairpins, key: [address, address] },
-    { ...plain, name: RANGES.sourceRangeLists, key, value: ["classid"], interval: true },
-    { ...plain, name: RANGES.refusals, key: ["classid"], value: "verdict" },
-    { ...plain, name: RANGES.explicitPorts, key },
-    { ...plain, name: RANGES.lists, key, value: ["classid"], interval: true, counter: counters !== "off" },
-    { ...plain, name: RANGES.balancers, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: RANGES.hairpins, key: [address, address] },
+    { ...PLAIN, name: RANGES.sourceRangeLists, key, value: ["classid"], interval: true },
+    { ...PLAIN, name: RANGES.refusals, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: RANGES.explicitPorts, key },
+    { ...PLAIN, name: RANGES.lists, key, value: ["classid"], interval: true, counter: counters !== "off" },
+    { ...PLAIN, name: RANGES.balancers, key: ["classid"], value: "verdict" },
     {
-      ...plain,
+      ...PLAIN,
       name: RANGES.endpoints,
       key: ["classid", "integer"],
       value: [address],

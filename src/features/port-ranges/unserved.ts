@@ -11,7 +11,7 @@ import { areVirtual } from "./rules.ts";
  */
 export function unservedRanges(
   host: Pick<FeatureHost, "cache" | "warn" | "localAddresses">,
-): Pick<RunningFeature, "synced" | "stop" | "samples"> {
+): Pick<RunningFeature, "synced"> {
   const { cache } = host;
   const judged = new Map<ServiceName, Service>();
   const report = async (due: readonly Service[]) => {

@@ -44,7 +44,7 @@ export type FeatureCheck = Branded<"FeatureCheck">;
 
 /** The result of a check. */
 export interface HostFinding {
-  /** The name of a feature if nft or the kernel lacks what it needs, or one that a feature gives. */
+  /** A feature that lacks something on this node has its name here. */
   readonly check: CheckName | FeatureCheck;
   readonly level: Level;
   /** The fact, at most one sentence, without a full stop. */
