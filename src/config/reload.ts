@@ -12,6 +12,14 @@ export interface Reload {
   readonly needRestart: readonly string[];
 }
 
+/** What came of the last reading of a changed configuration. */
+export interface ConfigState {
+  /** Why it cannot be used; undefined if it can. */
+  readonly problem: string | undefined;
+  /** Fields that changed and take effect after a restart. */
+  readonly needRestart: readonly string[];
+}
+
 /** Compares options by value, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
   const changed = (effect: ReloadEffect): readonly NamedOption[] =>

@@ -23,18 +23,19 @@ export class ConfigPoller {
     if (!this.#path) return;
     this.#timer = setInterval(() => {
       const before = this.#text;
-      if (this.readAgain() && this.#text !== before) onChange();
+      this.readAgain();
+      if (this.#text !== before) onChange();
     }, PERIOD);
   }
 
-  /**
-   * Reads the file now; `onChange` is then only called for later changes.
-   * @returns false if it cannot be read
-   */
-  readAgain(): boolean {
-    const text = this.#read();
-    this.#text = text ?? this.#text;
-    return text !== undefined;
+  /** Whether there is a file that can be read more than once, even if it is gone now. */
+  get hasFile(): boolean {
+    return this.#text !== undefined;
+  }
+
+  /** Reads the file now; `onChange` is then only called for later changes. */
+  readAgain(): void {
+    this.#text = this.#read() ?? this.#text;
   }
 
   /** Stops the calls of `onChange`. */

@@ -1,11 +1,15 @@
 import type { Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { ConfigState } from "../config/reload.ts";
+import type { RunningFeature } from "../features/seam/daemon-part.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
+import type { EjectedEndpoint } from "../model/ejected-endpoint.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import { type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
+import { type DaemonProblem, type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
+import { problemsOf } from "./health/problems.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, type MemoryStatus, pendingServices } from "./status/daemon-status.ts";
@@ -20,27 +24,56 @@ export interface Reports {
   readonly judge: () => HealthReport;
   readonly history: SyncHistory;
   readonly timeline: SyncTimeline;
+  /** Returns what is wrong now. */
+  readonly problems: () => readonly DaemonProblem[];
 }
 
 /** Number of sync periods after which out-of-date rules make the proxy unhealthy, as in kube-proxy. */
 const UNHEALTHY_AFTER_PERIODS = 2;
 
-/** Makes the reports. @param options returns the current options */
+/**
+ * Makes the reports.
+ * @param options returns the current options
+ * @param others returns what else has problems
+ */
 export function createReports(
-  { system: { clock } }: DaemonInput,
+  { system: { clock }, objects }: DaemonInput,
   options: () => ProxyOptions,
   families: readonly Family[],
   proxier: Proxier,
+  others: () => { readonly config: ConfigState; readonly features: readonly RunningFeature[] },
 ): Reports {
+  const { cache, reconciler, source, tracker } = proxier;
   const health = new HealthTracker(families, clock, proxier);
   const threshold = () => UNHEALTHY_AFTER_PERIODS * options().syncPeriodMs;
+  const problems = () => {
+    const { config, features } = others();
+    return problemsOf({
+      now: clock.now(),
+      nodeName: cache.node.name,
+      config,
+      sources: source.states(),
+      remedy: objects.remedy,
+      ...health.state,
+      quarantined: reconciler.quarantined,
+      lostFrontends: reconciler.state.lostFrontends,
+      firstConflict: () => reconciler.state.conflicts(1)[0],
+      nodeLacks: tracker.nodeLacks,
+      ejected: ejectedBy(features),
+    });
+  };
   return {
     startedAt: clock.now(),
     health,
     judge: () => judgeHealth(health.snapshot(), clock.now(), threshold()),
     history: new SyncHistory(),
     timeline: new SyncTimeline(health),
+    problems,
   };
+}
+
+function ejectedBy(features: readonly RunningFeature[]): readonly EjectedEndpoint[] {
+  return features.flatMap((feature) => feature.ejected?.() ?? []);
 }
 
 /** Returns the current state of the daemon, for commands. @param options the current ones */
@@ -71,7 +104,8 @@ export function daemonState(
     sync: syncState(reports),
     quarantined: [...reconciler.quarantined.keys()],
     features: Object.fromEntries(parts.map((part) => [part.name, part.shown()])),
-    ejected: features.flatMap((feature) => feature.ejected?.() ?? []),
+    ejected: ejectedBy(features),
+    problems: reports.problems(),
   };
 }
 
@@ -84,7 +118,7 @@ function syncState({ history, health }: Reports): DaemonState["sync"] {
 export async function daemonStatus(
   { version, hostVersions, dryRun, system }: DaemonInput,
   proxier: Proxier,
-  { startedAt, health, judge, history, timeline }: Reports,
+  { startedAt, health, judge, history, timeline, problems }: Reports,
   readings: Readings,
   costlyTables: readonly CostlyTable[],
 ): Promise<DaemonStatus> {
@@ -105,6 +139,7 @@ export async function daemonStatus(
     state: reconciler.state,
     quarantined: reconciler.quarantined,
     health: judge(),
+    problems: problems(),
     sources: source.states(),
     history: history.snapshot(),
     pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },

@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { configurationOf } from "../config/configuration.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { unfollowedResources } from "../kube/source.ts";
+import type { ConfigState } from "../config/reload.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
@@ -43,6 +43,8 @@ export interface Daemon {
   readonly options: ProxyOptions;
   /** Applies options that are safe to change while running (see config/reload.ts). */
   setOptions(next: ProxyOptions): void;
+  /** Takes what came of reading the configuration again. */
+  configRead(state: ConfigState): void;
   /** Returns the desired state, the committed state and the transaction between them, for support. */
   snapshot(): Record<string, unknown>;
   /**
@@ -60,6 +62,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const { clock } = system;
   // A reload replaces the options, so every part that follows it reads them here each time.
   let current = input.options;
+  let config: ConfigState = { problem: undefined, needRestart: [] };
   const options = () => current;
   const host = await system.readHost(current);
   const { families } = host;
@@ -69,12 +72,14 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   input.objects.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
   const events = eventRecorder(input, metrics);
   const proxier = createProxier(input, options, host, (name) => events.record(implausibleListEvent(name)));
-  const reports = createReports(input, options, families, proxier);
+  const reports = createReports(input, options, families, proxier, () => {
+    return { config, features: readings.features };
+  });
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   const readings = createReadings(input, families, proxier, metrics, events);
   const { affinity, refusals, features, fastPath } = readings;
-  metrics.readFrom({ ...system, ...proxier, ...reports, ...readings });
+  metrics.readFrom({ ...system, ...proxier, ...reports, ...readings, config: () => config });
   const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
   const heap = new HeapKeeper(clock, system.compactHeap);
@@ -117,6 +122,9 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
       upkeep.optionsChanged();
       drift.periodChanged();
       proxier.loop.request();
+    },
+    configRead: (state) => {
+      config = state;
     },
     snapshot: () => stateSnapshot(clock.now(), proxier, reports),
     ...startAndStop(input, reports.health, servers, begin, end),
@@ -213,7 +221,7 @@ function daemonRoutes(
   return {
     healthz: healthRoutes({
       judge: reports.judge,
-      progress: () => syncProgress(proxier, reports, now()),
+      progress: () => syncProgress(proxier, reports),
       now,
       onAnswer: (path, answered) => metrics.observe("healthAnswer", { path, status: answered }),
     }),
@@ -230,16 +238,12 @@ function daemonRoutes(
   };
 }
 
-function syncProgress(
-  { reconciler, source }: Proxier,
-  { history, health }: Reports,
-  now: number,
-): SyncProgress {
+function syncProgress({ reconciler }: Proxier, { history, health, problems }: Reports): SyncProgress {
   return {
     verifiedAt: history.snapshot().verifiedAt,
     pendingSince: health.pendingSince,
     quarantined: reconciler.quarantined.size,
-    unfollowed: unfollowedResources(source.states(), now),
+    problems: problems(),
   };
 }
 

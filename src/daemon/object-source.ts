@@ -14,7 +14,7 @@ import { unservedInFiles } from "../kube/files/read-files.ts";
 import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
-import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
+import type { ObjectSource, ResourceName, SourceErrorKind, SourceHandlers } from "../kube/source.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
@@ -31,9 +31,23 @@ export interface ObjectOrigin {
   readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** Returns the API servers, or their proxies, that it has connected to; none for files. */
   readonly apiServers: () => readonly ServerAddress[];
+  /** What to do about a failure to follow it. */
+  readonly remedy: (kind: SourceErrorKind) => string;
   /** Closes its connections. Call it after the source is stopped. */
   readonly close: () => void;
 }
+
+const CHECK_NETWORK =
+  "check that this node reaches the API server at this address, and trusts its certificate";
+
+/** What to do about a failure to follow the API server. */
+const API_REMEDIES: Partial<Record<SourceErrorKind, string>> = {
+  connection: CHECK_NETWORK,
+  timeout: CHECK_NETWORK,
+  unauthorized:
+    "check the daemon's token or kubeconfig: the API server does not accept it; a wrong clock of the node has the same effect",
+  forbidden: "let the daemon's ServiceAccount get, list and watch them: see the ClusterRole of deploy/base",
+};
 
 /** Access to a cluster. */
 export interface ClusterAccess {
@@ -81,6 +95,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
       observe = observer;
     },
     apiServers: () => servers.all(),
+    remedy: (kind) => API_REMEDIES[kind] ?? "see the log of the API server",
     close: () => client.close(),
   };
 }
@@ -105,6 +120,7 @@ export function fileOrigin(
     unservedServices: () => unservedInFiles(paths),
     observeRequests: () => {},
     apiServers: () => [],
+    remedy: () => "correct the files of --from; they are read again when they change",
     close: () => {},
   };
 }

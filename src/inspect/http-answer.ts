@@ -24,8 +24,8 @@ export interface ProxyHealth {
   readonly lastVerified?: string;
   readonly outOfSyncSince?: string;
   readonly quarantinedServicePorts?: number;
-  /** Resources that it does not follow. */
-  readonly unfollowed?: readonly string[];
+  /** What is wrong, in /livez. */
+  readonly problems?: readonly { readonly kind: string; readonly found: string }[];
 }
 
 /** The answer of nft-proxy's /livez. */
@@ -38,17 +38,22 @@ export type OwnHealth = ProxyHealth & { readonly lastVerified: string };
 export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined {
   const body = parsedJson(text) as Partial<Record<keyof ProxyHealth, unknown>> | null | undefined;
   if (typeof body?.currentTime !== "string") return undefined;
-  const { status = {}, reasons = [], unfollowed = [], quarantinedServicePorts = 0 } = body;
+  const { status = {}, reasons = [], problems = [], quarantinedServicePorts = 0 } = body;
   const isWhole =
     isRecord(status) &&
     Object.values(status).every(isRecord) &&
-    [reasons, unfollowed].every(isListOfText) &&
+    isListOf(reasons, isText) &&
+    isListOf(problems, (one) => isRecord(one) && isText(one.kind) && isText(one.found)) &&
     typeof quarantinedServicePorts === "number";
   return isWhole ? (body as ProxyHealth) : undefined;
 }
 
-function isListOfText(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => typeof one === "string");
+function isListOf(value: unknown, isItem: (item: unknown) => boolean): boolean {
+  return Array.isArray(value) && value.every(isItem);
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string";
 }
 
 /** Whether an answer is from nft-proxy's /livez: only that reports when rules were verified. */

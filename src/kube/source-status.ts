@@ -4,6 +4,8 @@ import { initialState, type SourceErrorKind, type SourceEventKind, type SourceSt
 /** The times of a {@link SourceState}, on the monotonic clock. */
 type SourceTimes = Record<"lastEventAt" | "lastSyncAt" | "followedSince", number | undefined>;
 
+const NO_FAILURE = { failure: "", failureKind: undefined };
+
 /** Counts the events and errors of one resource and records its times, for its {@link SourceState}. */
 export class SourceStatus {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
@@ -29,7 +31,7 @@ export class SourceStatus {
 
   /** Records that the resource is not served, or not to these credentials: it counts as synced and empty. */
   absentResource(): void {
-    this.#state = { ...this.#state, synced: true, absent: true, failure: "" };
+    this.#state = { ...this.#state, synced: true, absent: true, ...NO_FAILURE };
     this.#times.followedSince = undefined;
   }
 
@@ -39,13 +41,14 @@ export class SourceStatus {
 
   /** Records that the resource can be followed. */
   followed(): void {
-    this.#state = { ...this.#state, failure: "" };
+    this.#state = { ...this.#state, ...NO_FAILURE };
     this.#times.followedSince ??= this.#clock.monotonic();
   }
 
-  /** Records the reason why the resource cannot be followed; "" if it can. */
-  failed(failure: string): void {
-    this.#state = { ...this.#state, failure };
+  /** Counts a failure after which the resource cannot be followed. */
+  failed(failureKind: SourceErrorKind, failure: string): void {
+    this.countError(failureKind);
+    this.#state = { ...this.#state, failure, failureKind };
     this.#times.followedSince = undefined;
   }
 

@@ -84,6 +84,8 @@ export interface SourceState {
   readonly errors: Readonly<Record<SourceErrorKind, number>>;
   /** The reason why it cannot be followed now; "" if it can. */
   readonly failure: string;
+  /** The kind of that failure; absent without one. */
+  readonly failureKind?: SourceErrorKind | undefined;
 }
 
 /** A source of objects: an API server, or files. */

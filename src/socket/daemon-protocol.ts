@@ -160,7 +160,35 @@ export interface DaemonState {
    * Endpoints that get no new connections because they do not answer this node; absent from older daemons.
    */
   readonly ejected?: readonly EjectedEndpoint[];
+  /** What is wrong, as far as the daemon knows; absent from older daemons. */
+  readonly problems?: readonly DaemonProblem[];
 }
+
+/** Something that keeps a daemon from doing its work, or will. Its sentences are as those of `doctor`. */
+export interface DaemonProblem {
+  readonly kind: ProblemKind;
+  /** A fault keeps Services from working; a warning may do so, now or later. */
+  readonly level: "warning" | "fault";
+  readonly found: string;
+  readonly means?: string;
+  readonly action?: string;
+}
+
+/** The kinds of problems, which are stable for scripts. */
+export type ProblemKind =
+  /** It cannot follow the API server, or read its files. */
+  | "following"
+  /** The rules are out of date, or there are none yet. */
+  | "programming"
+  /** The configuration changed, and cannot be used. */
+  | "configuration"
+  /** Changed settings wait for a restart. */
+  | "restart"
+  | "quarantine"
+  | "conflict"
+  /** Our Node lost fields. */
+  | "node"
+  | "ejected-endpoints";
 
 /** Numbers of objects that a daemon holds. */
 export interface DaemonObjectCounts {

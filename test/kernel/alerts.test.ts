@@ -68,6 +68,18 @@ const CASES: readonly Case[] = [
     at: "20m",
   },
   {
+    alert: "NftProxyConfigInvalid",
+    failing: { nft_proxy_config_last_reload_successful: "0x30" },
+    healthy: { nft_proxy_config_last_reload_successful: "1x30" },
+    at: "10m",
+  },
+  {
+    alert: "NftProxyRestartNeeded",
+    failing: { nft_proxy_config_settings_awaiting_restart: "2x90" },
+    healthy: { nft_proxy_config_settings_awaiting_restart: "0x90" },
+    at: "80m",
+  },
+  {
     alert: "NftProxyServiceQuarantined",
     failing: { nft_proxy_quarantined_service_ports: "1x30" },
     healthy: { nft_proxy_quarantined_service_ports: "0x30" },

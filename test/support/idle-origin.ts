@@ -11,6 +11,7 @@ export function idleOrigin(
     makeSource,
     observeRequests: () => {},
     apiServers: () => [],
+    remedy: () => "see the log of the API server",
     eventSink: { send: async () => {} },
     unservedServices: async () => unserved,
   };

@@ -40,6 +40,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     health: { pendingSince: undefined },
     history: new SyncHistory(),
     source: { states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }) },
+    config: () => ({ problem: undefined, needRestart: [] }),
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     connectionCounts: undefined,

@@ -44,6 +44,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
       NOW,
       60_000,
     ),
+    problems: [],
     sources: { services: followed, endpointslices: followed, nodes: followed, servicecidrs: followed },
     history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...UP_TO_DATE },
     pending: { since: undefined, services: [] },

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
-import { planReload } from "../../config/reload.ts";
+import { type ConfigState, planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
 import { prepareHost, probeHost, removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
@@ -114,7 +114,8 @@ async function serve(
     // Done after every step that can fail, so that a failed start does not change the host's settings.
     if (!dryRun) await setUpHost(options, logger);
     reload = () => {
-      const next = planned(argv, daemon.options, supported, logger);
+      const { options: next, ...state } = readChange(argv, daemon.options, supported, logger);
+      daemon.configRead(state);
       if (next === undefined) return;
       if (daemon.options.configChange === "exit") return ended.end("the configuration changed");
       logger.level = logLevel(next.logVerbosity);
@@ -171,36 +172,38 @@ async function objectOrigin(
 function readAgain(poller: ConfigPoller, reload: (() => void) | undefined, logger: Logger): void {
   if (reload === undefined)
     logger.info({}, "SIGHUP: still starting; a changed configuration is noticed then");
-  else if (poller.readAgain()) reload();
-  else logger.warn({}, "SIGHUP: there is no configuration file (--config) that can be read again");
+  else if (poller.hasFile) {
+    poller.readAgain();
+    reload();
+  } else logger.warn({}, "SIGHUP: there is no configuration file (--config) that can be read again");
 }
 
 /**
- * The options to continue with; undefined if the configuration is invalid or changes nothing. Logs the
- * reason.
+ * Reads a changed configuration. `options` are those to continue with; absent if it is invalid or changes
+ * nothing. Logs the reason.
  */
-function planned(
+function readChange(
   argv: Argv,
   current: ProxyOptions,
   supported: (options: ProxyOptions) => ProxyOptions,
   logger: Logger,
-): ProxyOptions | undefined {
+): ConfigState & { readonly options?: ProxyOptions } {
   try {
     const { options, notices } = commandOptions(argv);
     const { options: next, taken, needRestart } = planReload(current, supported(options));
     if (taken.length + needRestart.length === 0) {
       logger.info({}, "the configuration was read again; nothing changed");
-      return undefined;
+      return { problem: undefined, needRestart };
     }
     logNotices(notices, logger);
     if (taken.length > 0) logger.info({ taken }, "the configuration changed");
     if (needRestart.length > 0) logger.warn({ needRestart }, "some changes take effect only after a restart");
-    return next;
+    return { options: next, problem: undefined, needRestart };
   } catch (error) {
     logger.error(
       { error: messageOf(error), ...evidenceOf(error) },
       "the changed configuration cannot be used: keeping the current one",
     );
-    return undefined;
+    return { problem: messageOf(error), needRestart: [] };
   }
 }

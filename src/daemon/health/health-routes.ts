@@ -1,4 +1,5 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-server.ts";
 import type { HealthReport } from "./health.ts";
 
@@ -25,8 +26,7 @@ export interface SyncProgress {
   readonly pendingSince: number | undefined;
   /** Number of service ports in quarantine. */
   readonly quarantined: number;
-  /** See `unfollowedResources` in kube/source.ts. */
-  readonly unfollowed: readonly string[];
+  readonly problems: readonly DaemonProblem[];
 }
 
 /**
@@ -40,16 +40,19 @@ export function healthRoutes({ judge, progress, now, onAnswer }: HealthRoutesOpt
     return given;
   };
   return new Map([
-    ["/healthz", route("/healthz", healthzAnswer)],
+    ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, progress().problems))],
     ["/livez", route("/livez", (report, at) => livezAnswer(report, at, progress()))],
     ["/readyz", route("/readyz", readyzAnswer)],
   ]);
 }
 
-/** Answers /healthz as kube-proxy does. Adds `reasons` if it is 503. */
-function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
+/** Answers /healthz as kube-proxy does. Adds `reasons` if it is 503, and for each problem. */
+function healthzAnswer(report: HealthReport, now: number, problems: readonly DaemonProblem[]): HttpAnswer {
   const healthy = report.proxyHealthy && report.nodeEligible;
-  return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
+  // An unhealthy report says itself that the rules are out of date.
+  const others = problems.filter(({ kind }) => kind !== "programming" || report.proxyHealthy);
+  const reasons = [...report.reasons, ...others.map(({ found }) => found)];
+  return answer({ ...report, reasons }, now, healthy, { nodeEligible: report.nodeEligible });
 }
 
 /**
@@ -60,13 +63,13 @@ function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
 function livezAnswer(
   report: HealthReport,
   now: number,
-  { verifiedAt, pendingSince, quarantined, unfollowed }: SyncProgress,
+  { verifiedAt, pendingSince, quarantined, problems }: SyncProgress,
 ): HttpAnswer {
   return answer(report, now, report.live, {
     lastVerified: timestamp(verifiedAt),
     quarantinedServicePorts: quarantined,
     ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
-    ...(unfollowed.length === 0 ? {} : { unfollowed }),
+    ...(problems.length === 0 ? {} : { problems: problems.map(({ kind, found }) => ({ kind, found })) }),
   });
 }
 

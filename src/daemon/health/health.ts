@@ -174,15 +174,20 @@ export class HealthTracker implements SyncSubscriber {
     return this.#lastSynced === undefined ? wallTime(this.#clock, this.#startedAt) : pendingSince;
   }
 
-  snapshot(): HealthSnapshot {
-    const { tracker, cache } = this.#watched;
-    const { pendingSince } = this;
+  /** The state of each family that the kernel accepts: both change in one transaction. */
+  get state(): Omit<FamilyHealth, "excluded"> {
+    const { tracker } = this.#watched;
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
     const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
-    const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
+    return { lastSynced: this.#lastSynced, pendingSince: this.pendingSince, problem };
+  }
+
+  snapshot(): HealthSnapshot {
+    const { cache } = this.#watched;
+    const { state } = this;
     return {
       families: Object.fromEntries(
-        this.#families.map((family) => [family, { ...health, excluded: this.#excluded.get(family) }]),
+        this.#families.map((family) => [family, { ...state, excluded: this.#excluded.get(family) }]),
       ),
       nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,

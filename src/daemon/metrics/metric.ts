@@ -1,5 +1,6 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Labels, Sample } from "../../base/sample.ts";
+import type { ConfigState } from "../../config/reload.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
 import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
@@ -53,6 +54,7 @@ export interface ScrapedParts {
   readonly health: { readonly pendingSince: number | undefined };
   readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };
   readonly source: Pick<ObjectSource, "states">;
+  readonly config: () => ConfigState;
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
   /** Undefined if connections are not counted. */

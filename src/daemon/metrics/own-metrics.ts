@@ -52,6 +52,16 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     scrape: ({ tracker }) =>
       NODE_FIELDS.map((field) => ({ labels: { field }, value: tracker.nodeLacks.includes(field) ? 1 : 0 })),
   },
+  nft_proxy_config_last_reload_successful: {
+    kind: "gauge",
+    help: "0 if the configuration changed and cannot be used, so that the one of before stays in force",
+    scrape: ({ config }) => one(config().problem === undefined ? 1 : 0),
+  },
+  nft_proxy_config_settings_awaiting_restart: {
+    kind: "gauge",
+    help: "Changed settings that take effect only after a restart",
+    scrape: ({ config }) => one(config().needRestart.length),
+  },
   nft_proxy_excluded_family: {
     kind: "gauge",
     help: "1 for a family without rules because the kernel refuses its tables",

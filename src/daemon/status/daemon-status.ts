@@ -11,6 +11,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
+import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import {
@@ -35,6 +36,7 @@ export interface DaemonStatus {
   readonly state: RulesetState;
   readonly quarantined: Quarantine;
   readonly health: HealthReport;
+  readonly problems: readonly DaemonProblem[];
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly history: SyncHistorySnapshot;
   readonly pending: Pending;

@@ -5,6 +5,7 @@ import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
+import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
@@ -27,7 +28,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
+${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -44,14 +45,26 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
 
 /** Shows a failing sync even before it makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
-  const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
   const isGood =
     health.proxyHealthy && health.nodeEligible && problem === undefined && excluded(health).length === 0;
   return card("Health", isGood ? "good" : "bad", healthText(health, problem), [
-    ...reasons,
+    ...health.reasons,
     ...(dryRun ? ["dry run: applies nothing"] : []),
   ]);
 }
+
+/** The problems, each with its remedy; empty without one. Those with a card of their own are not repeated. */
+function problemsCard({ problems }: DaemonStatus): Html | undefined {
+  const shown = problems.filter(({ kind }) => !HAS_CARD.has(kind));
+  if (shown.length === 0) return undefined;
+  const tone = shown.some(({ level }) => level === "fault") ? "bad" : "idle";
+  const lines = shown.flatMap(({ found, means, action }) =>
+    [found, means, action].filter((line) => line !== undefined),
+  );
+  return wideCard("Problems", tone, String(shown.length), lines);
+}
+
+const HAS_CARD: ReadonlySet<ProblemKind> = new Set(["quarantine", "conflict", "ejected-endpoints"]);
 
 function healthText(health: HealthReport, problem: string | undefined): string {
   if (!health.proxyHealthy) return "unhealthy";

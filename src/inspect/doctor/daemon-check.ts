@@ -1,3 +1,4 @@
+import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
 import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HealthFact } from "./host-facts.ts";
@@ -16,14 +17,9 @@ export interface DaemonFact {
 /** A daemon that answers on its socket. */
 export interface DaemonSocketFact {
   readonly path: string;
-  /** Why its last sync failed; absent after a success. */
-  readonly problem?: string | undefined;
-  /** Resources that it does not follow, with the reasons; absent if it follows all. */
-  readonly unfollowed?: string;
-  /** What our Node lost, a sentence; absent if it is complete. */
-  readonly node?: string;
-  /** Endpoints that it ejected, with their Services; absent for none. */
-  readonly ejected?: string;
+  /** Whether it applies nothing. */
+  readonly dryRun: boolean;
+  readonly problems: readonly DaemonProblem[];
 }
 
 /**
@@ -33,7 +29,8 @@ export interface DaemonSocketFact {
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { health } = fact;
   const answers = health.kind === "answers" ? health : undefined;
-  return judge([...ROWS, NODE, EJECTED_ENDPOINTS], {
+  const { socket } = fact;
+  const own = judge(ROWS, {
     ...fact,
     hasTables,
     url: health.kind === "off" ? "" : health.url,
@@ -43,6 +40,8 @@ export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): H
     body: answers && readHealth(answers.healthz),
     isOther: answers !== undefined && !isOwnLivez(readHealth(answers.livez)),
   });
+  const known = (socket?.problems ?? []).map(({ kind, ...problem }) => ({ check: kind, ...problem }));
+  return [...own, ...known];
 }
 
 interface Facts extends DaemonFact {
@@ -120,11 +119,21 @@ const ROWS: readonly Row<Facts>[] = (
         "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",
     },
     {
+      level: "ok",
+      when: ({ socket, hasTables }) => socket?.dryRun === true && hasTables === false,
+      found: (facts) => `${daemonText(facts)}; it runs with --dry-run and applies nothing`,
+    },
+    {
       level: "warning",
-      when: ({ answers, hasTables }) => answers !== undefined && hasTables === false,
+      when: ({ answers, hasTables, socket }) =>
+        answers !== undefined &&
+        hasTables === false &&
+        !socket?.problems.some(({ level }) => level === "fault"),
       found: (facts) => `${daemonText(facts)}, and there are no tables of nft-proxy`,
-      means:
-        "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
+      means: ({ socket }) =>
+        socket === undefined
+          ? "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them"
+          : "it has not programmed any rules yet, or another program has just deleted them",
       action: "run doctor again in some seconds; if there are still none, check its log",
     },
     {
@@ -136,28 +145,13 @@ const ROWS: readonly Row<Facts>[] = (
     },
     {
       level: "warning",
-      when: ({ socket }) => socket?.problem !== undefined,
-      found: daemonText,
-      means: ({ socket }) => `its last sync failed, so the rules are out of date: ${socket?.problem}`,
-      action: LOOK,
-    },
-    {
-      level: "warning",
-      when: ({ socket }) => socket?.unfollowed !== undefined,
-      found: daemonText,
-      means: ({ socket }) =>
-        `it cannot watch these resources and uses the last known objects: ${socket?.unfollowed}`,
-      action: "check that this node reaches the API server, and that its credentials may list and watch them",
-    },
-    {
-      level: "warning",
       when: ({ answers }) => answers !== undefined && answers.healthz.status !== 200,
       found: daemonText,
       means: (facts) =>
         `load balancers are told to avoid this node: ${reasonsText(facts) || "no reason given"}`,
     },
     {
-      // Load balancers need not avoid the node if the kernel refuses one family.
+      // Load balancers need not avoid the node for these.
       level: "warning",
       when: (facts) => reasonsText(facts) !== "",
       found: daemonText,
@@ -167,24 +161,6 @@ const ROWS: readonly Row<Facts>[] = (
     { level: "ok", found: daemonText },
   ] satisfies readonly Omit<Row<Facts>, "check">[]
 ).map((row) => ({ check: "daemon", ...row }));
-
-const NODE: Row<Facts> = {
-  check: "node",
-  level: "warning",
-  when: ({ socket }) => socket?.node !== undefined,
-  found: ({ socket }) => socket?.node ?? "",
-  means: "the daemon uses the last known values, as these may come back: a new Node has none at first",
-  action: "if they do not come back, see why the kubelet or the cloud controller does not write them",
-};
-
-const EJECTED_ENDPOINTS: Row<Facts> = {
-  check: "ejected-endpoints",
-  level: "warning",
-  when: ({ socket }) => socket?.ejected !== undefined,
-  found: ({ socket }) => `the daemon ejected ${socket?.ejected}`,
-  means: "they do not answer this node, and get no new connections from it until they do",
-  action: "check with nft-proxy fleet whether most nodes eject them, or only this one",
-};
 
 function absenceText({ silence, url }: Facts): string {
   if (silence !== undefined) return `no daemon answers at ${url} (${silence})`;
@@ -200,8 +176,10 @@ function daemonText({ isOff, socket, url, body }: Facts): string {
   return `the daemon at ${url} ${body === undefined ? "answers" : lastSyncText(body)}`;
 }
 
-function reasonsText({ body }: Facts): string {
-  return body?.reasons?.join("; ") ?? "";
+/** Why the health checks say so, without the problems, which are findings of their own. */
+function reasonsText({ body, socket }: Facts): string {
+  const known = new Set(socket?.problems.map(({ found }) => found));
+  return body?.reasons?.filter((reason) => !known.has(reason)).join("; ") ?? "";
 }
 
 /**

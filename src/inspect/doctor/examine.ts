@@ -1,6 +1,5 @@
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
-import { listText, listTextOf } from "../../base/text.ts";
 import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
@@ -10,13 +9,10 @@ import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
-import { unfollowedResources } from "../../kube/source.ts";
-import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { targetText } from "../../nft/elements.ts";
-import { localUrl, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";
+import { localUrl, runningDaemon } from "../../socket/daemon-client.ts";
 import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
-import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
+import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
 import { judgeFastPath } from "./fast-path-check.ts";
 import type { FeatureCheck, HostFinding } from "./finding.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
@@ -136,27 +132,8 @@ async function daemonFact(
       : await gatherHealth(host, localUrl(healthzBindAddress));
   if (typeof daemon === "string") return { health, socketProblem: daemon };
   if (daemon?.isHere !== true) return { health };
-  return { health, socket: socketFact(daemon) };
-}
-
-function socketFact({
-  socket,
-  state: { now, nodeName, objects, sources, sync, ejected = [] },
-}: RunningDaemon): DaemonSocketFact {
-  const { problem } = sync;
-  const names = unfollowedResources(sources, now);
-  const reasons = [...new Set(names.map((name) => sources[name].failure))];
-  return {
-    path: socket,
-    problem,
-    ...(names.length === 0 ? {} : { unfollowed: `${listText(names)} (${reasons.join("; ")})` }),
-    ...(objects.nodeLacks?.length ? { node: `Node ${nodeName} lacks ${listText(objects.nodeLacks)}` } : {}),
-    ...(ejected.length === 0 ? {} : { ejected: listTextOf(ejected, ejectedName) }),
-  };
-}
-
-function ejectedName({ target, services }: EjectedEndpoint): string {
-  return `${targetText(target)} (${listText(services, 2)})`;
+  const { dryRun, problems = [] } = daemon.state;
+  return { health, socket: { path: daemon.socket, dryRun, problems } };
 }
 
 /** Facts that only a migration needs. */

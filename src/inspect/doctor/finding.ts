@@ -1,4 +1,5 @@
 import type { Branded } from "../../base/text.ts";
+import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 
 /** Severity: a fault keeps Services from working; a warning may do so, now or later. */
 export type Level = "ok" | "warning" | "fault";
@@ -26,8 +27,7 @@ export type CheckName =
   | "firewall"
   | "fast-path"
   | "daemon"
-  | "node"
-  | "ejected-endpoints"
+  | ProblemKind
   | "migration"
   | "migration-forward"
   | "migration-nodeport-addresses"

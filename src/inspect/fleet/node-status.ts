@@ -1,4 +1,5 @@
-import { counted, listText, parsedJson } from "../../base/text.ts";
+import { counted, parsedJson } from "../../base/text.ts";
+import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
 
 /** States of nft-proxy on a node, the worst first. */
@@ -126,6 +127,14 @@ const SYNCED_WITHIN = 5;
 /** Maximum number of characters of a foreign answer that are shown. */
 const SHOWN = 200;
 
+/** Kinds of problems that others show, or that concern one Service alone: the node does its work. */
+const STILL_SERVES: ReadonlySet<string> = new Set<ProblemKind>([
+  "programming",
+  "quarantine",
+  "conflict",
+  "ejected-endpoints",
+]);
+
 /** Fields of a FleetNode from /livez. */
 type LivezFacts = Required<Pick<FleetNode, "outOfSyncFor" | "quarantined">> & Pick<FleetNode, "verifiedAgo">;
 
@@ -175,14 +184,13 @@ function factsOf({
 
 function judge(
   status: number,
-  { status: families = {}, reasons = [], unfollowed = [] }: OwnHealth,
+  { status: families = {}, reasons = [], problems = [] }: OwnHealth,
   { outOfSyncFor, quarantined, verifiedAgo }: LivezFacts,
 ): Pick<FleetNode, "state" | "reason"> {
   const verdicts = Object.values(families);
   const isNothingServed = verdicts.length > 0 && verdicts.every(({ healthy }) => healthy === false);
-  const lost =
-    unfollowed.length === 0 ? [] : [`it cannot watch ${listText(unfollowed)} and uses the last known ones`];
-  const reason = [...reasons, ...lost].join("; ");
+  const others = problems.filter(({ kind }) => !STILL_SERVES.has(kind));
+  const reason = [...reasons, ...others.map(({ found }) => found)].join("; ");
   // A daemon answers 200 before its first sync, because a restart would not help.
   if (status !== 200 || isNothingServed)
     return { state: "unhealthy", reason: reason || `HTTP status ${status}` };

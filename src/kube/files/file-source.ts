@@ -160,8 +160,7 @@ class FileSource implements ObjectSource {
     const failure = messageOf(error);
     this.#failures.add(failure);
     for (const name of RESOURCE_NAMES) {
-      this.#held[name].status.countError("parse");
-      this.#held[name].status.failed(failure);
+      this.#held[name].status.failed("parse", failure);
     }
   }
 

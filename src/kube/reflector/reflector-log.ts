@@ -31,15 +31,12 @@ export class ReflectorLog {
 
   /** Records that a list or a watch failed, and when it is retried. An outage is one warning. */
   failure(failure: ApiFailure, wait: Wait): void {
-    this.status.countError(failure.kind);
     const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
     const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, ...waits };
     const known = this.status.failure === failure.message;
-    this.#logger[known ? "debug" : "warn"](
-      fields,
-      "cannot follow the API server; the last known objects stay in use",
-    );
-    this.status.failed(failure.message);
+    const then = this.status.synced ? "the last known objects stay in use" : "none are known yet";
+    this.#logger[known ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
+    this.status.failed(failure.kind, failure.message);
   }
 
   /** Records that the server does not understand a selector, and is asked without it. */

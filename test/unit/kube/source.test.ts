@@ -23,7 +23,7 @@ test("a resource is followed since it was first reached after a failure, however
   clock.advance(1000);
   status.followed();
   expect(since()).toBe(first);
-  status.failed("connect ECONNREFUSED");
+  status.failed("connection", "connect ECONNREFUSED");
   expect(since()).toBe(0);
   clock.advance(1000);
   status.followed();
@@ -35,7 +35,7 @@ test("a resource is followed since it was first reached after a failure, however
 test("a resource is not unfollowed because the wall clock was set", () => {
   const { clock, status } = source();
   status.listed();
-  status.failed("connect ECONNREFUSED");
+  status.failed("connection", "connect ECONNREFUSED");
   const unfollowed = () => {
     const state = status.snapshot(0);
     const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import { HealthTracker, isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
+import type { DaemonProblem } from "../../../../src/socket/daemon-protocol.ts";
 import type { Awaited } from "../../../../src/sync/change-tracker.ts";
 import { node } from "../../../support/build.ts";
 
@@ -35,21 +36,32 @@ interface Asked {
   readonly tracker: HealthTracker;
   readonly verifiedAt?: number;
   readonly quarantined?: number;
-  readonly unfollowed?: readonly string[];
+  readonly problems?: readonly DaemonProblem[];
 }
 
+const FOLLOWING: DaemonProblem = {
+  kind: "following",
+  level: "warning",
+  found: "the daemon cannot follow services: HTTP 403: forbidden",
+};
+const OUT_OF_DATE: DaemonProblem = {
+  kind: "programming",
+  level: "fault",
+  found: "the rules have been out of date for 1 min: nft hangs",
+};
+
 /** The fields of /livez that kube-proxy's answer does not have. */
-const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince", "unfollowed"]);
+const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince", "problems"]);
 
 async function ask(
-  { tracker, verifiedAt, quarantined = 0, unfollowed = [] }: Asked,
+  { tracker, verifiedAt, quarantined = 0, problems = [] }: Asked,
   path: HealthPath,
   now = NOW,
 ) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
-    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined, unfollowed }),
+    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined, problems }),
     now: () => now,
     onAnswer: (...answer) => answers.push(answer),
   });
@@ -147,16 +159,28 @@ describe("health", () => {
     expect((await ask(synced(NOW), "/livez")).body).toMatchObject({ lastVerified: "0001-01-01T00:00:00Z" });
   });
 
-  test("/livez is 200 and reports a pending change, quarantined service ports and resources that are not followed", async () => {
-    const parts = { ...synced(NOW - 100_000), quarantined: 2, unfollowed: ["services"] };
+  test("/livez is 200 and reports a pending change, quarantined service ports and problems", async () => {
+    const parts = { ...synced(NOW - 100_000), quarantined: 2, problems: [FOLLOWING] };
     expect((await ask(parts, "/livez")).body).not.toHaveProperty("outOfSyncSince");
     parts.runner.pendingSince = NOW - 5000;
     const own = {
       outOfSyncSince: "2026-11-20T11:59:55.000Z",
       quarantinedServicePorts: 2,
-      unfollowed: ["services"],
+      problems: [{ kind: "following", found: FOLLOWING.found }],
     };
     expect(await ask(parts, "/livez")).toMatchObject({ status: 200, body: own });
+  });
+
+  test("/healthz is 200 with a reason for each problem, and says once that the rules are out of date", async () => {
+    const parts = { ...synced(NOW - 100_000), problems: [FOLLOWING, OUT_OF_DATE] };
+    const reasons = [FOLLOWING.found, OUT_OF_DATE.found];
+    expect(await ask(parts, "/healthz")).toMatchObject({ status: 200, body: { healthy: true, reasons } });
+    parts.runner.pendingSince = NOW - THRESHOLD;
+    parts.tracker.failed({ error: new Error("nft hangs") });
+    expect(await ask(parts, "/healthz")).toMatchObject({
+      status: 503,
+      body: { reasons: ["the rules have been out of date for 60 s: nft hangs", FOLLOWING.found] },
+    });
   });
 
   test("/readyz is 503 until the first sync, and 200 from then on, even while syncs fail", async () => {

@@ -19,7 +19,18 @@ describe("the card Health", () => {
     const { history } = daemonStatus({});
     expect(text({})).toContain("Health healthy Last sync");
     const failing = text({ history: { ...history, problem: "nft refused the transaction" } });
-    expect(failing).toContain("Health syncs fail nft refused the transaction Last sync");
+    expect(failing).toContain("Health syncs fail Last sync");
+  });
+
+  test("is followed by the problems that have no card of their own, each with its remedy", () => {
+    const problem = { level: "warning", found: "Node node-1 lacks zone", action: "ask the kubelet" } as const;
+    const problems = [
+      { kind: "node", ...problem },
+      { kind: "conflict", ...problem },
+    ] as const;
+    expect(text({ problems })).toContain(
+      "Health healthy Problems 1 Node node-1 lacks zone ask the kubelet Last sync",
+    );
   });
 
   test("is not healthy while the kernel refuses a family, and names the family", () => {

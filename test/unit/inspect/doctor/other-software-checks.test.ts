@@ -196,8 +196,7 @@ describe("the daemon", () => {
   const never = "0001-01-01T00:00:00Z";
   const kubeProxy = { currentTime: "2026-01-01T00:01:00Z", status: { IPv4: { lastUpdated: recent } } };
   const ours = { ...kubeProxy, lastVerified: recent };
-  const socket = { path: "/run/x" };
-  const failing = { ...socket, problem: "nft is busy" };
+  const socket = { path: "/run/x", dryRun: false, problems: [] };
   const off = { kind: "off" } as const;
   const silent = { kind: "silent", url, reason: "ECONNREFUSED" } as const;
 
@@ -212,6 +211,11 @@ describe("the daemon", () => {
     } as const;
   };
 
+  const UNPROGRAMMED = {
+    kind: "programming",
+    level: "fault",
+    found: "nothing has been programmed in the 2 min since the start: waiting for services",
+  } as const;
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
     ["silent without tables is ok", { health: silent }, false, "ok", "ECONNREFUSED"],
     ["silent without known tables is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
@@ -245,13 +249,6 @@ describe("the daemon", () => {
     ],
     ["without health checks is ok", { health: off, socket }, true, "ok", "/run/x; its health checks are"],
     [
-      "without health checks whose last sync failed is a warning",
-      { health: off, socket: failing },
-      true,
-      "warning",
-      "so the rules are out of date: nft is busy",
-    ],
-    [
       "without health checks and socket is a warning while there are tables",
       { health: off },
       true,
@@ -264,20 +261,6 @@ describe("the daemon", () => {
       true,
       "ok",
       "last synced 12 s ago",
-    ],
-    [
-      "healthy whose last sync failed is a warning",
-      { health: answers(200, 200, ours), socket: failing },
-      true,
-      "warning",
-      "so the rules are out of date: nft is busy",
-    ],
-    [
-      "healthy that does not follow the API server is a warning",
-      { health: answers(200, 200, ours), socket: { ...socket, unfollowed: "services (HTTP status 401)" } },
-      true,
-      "warning",
-      "uses the last known objects: services (HTTP status 401)",
     ],
     [
       "before its first sync is ok",
@@ -301,7 +284,7 @@ describe("the daemon", () => {
     ],
     [
       "stuck is a fault, with its reason",
-      { health: answers(503, 503, { ...ours, reasons: ["nft refuses"] }), socket: failing },
+      { health: answers(503, 503, { ...ours, reasons: ["nft refuses"] }), socket },
       true,
       "fault",
       "nft refuses",
@@ -319,6 +302,23 @@ describe("the daemon", () => {
       false,
       "warning",
       "there are no tables",
+    ],
+    [
+      "without our tables that knows why does not guess",
+      {
+        health: answers(200, 200, { ...ours, reasons: [UNPROGRAMMED.found] }),
+        socket: { ...socket, problems: [UNPROGRAMMED] },
+      },
+      false,
+      "ok",
+      "last synced 12 s ago undefined",
+    ],
+    [
+      "in a dry run needs no tables",
+      { health: answers(200, 200, ours), socket: { ...socket, dryRun: true } },
+      false,
+      "ok",
+      "it runs with --dry-run and applies nothing",
     ],
     [
       "that is kube-proxy is named",
@@ -369,25 +369,17 @@ describe("the daemon", () => {
   });
 });
 
-test("endpoints that the daemon ejected are a warning, beside the daemon's own finding", () => {
+test("each problem that the daemon knows is a finding, beside the daemon's own", () => {
   const health = { kind: "off" } as const;
-  const socket = { path: "/run/x", ejected: "10.244.1.7:8080 (shop/cart)" };
-  expect(judgeDaemon({ health, socket }, true)).toMatchObject([
-    { check: "daemon", level: "ok" },
+  const problem = { kind: "node", level: "warning", found: "Node node-1 lacks addresses" } as const;
+  expect(
+    judgeDaemon({ health, socket: { path: "/run/x", dryRun: false, problems: [problem] } }, true),
+  ).toEqual([
     {
-      check: "ejected-endpoints",
-      level: "warning",
-      found: "the daemon ejected 10.244.1.7:8080 (shop/cart)",
-      action: expect.stringContaining("nft-proxy fleet"),
+      check: "daemon",
+      level: "ok",
+      found: "the daemon answers at /run/x; its health checks are switched off",
     },
-  ]);
-});
-
-test("a Node that lost what it had is a warning", () => {
-  const health = { kind: "off" } as const;
-  const socket = { path: "/run/x", node: "Node node-1 lacks addresses" };
-  expect(judgeDaemon({ health, socket }, true)).toMatchObject([
-    { check: "daemon", level: "ok" },
     { check: "node", level: "warning", found: "Node node-1 lacks addresses" },
   ]);
 });

@@ -40,13 +40,19 @@ CONFIG_NFT_FIB_IPV4=m
 
 test("the schema of the output contains every check", () => {
   const text = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
-  const union = /type CheckName =([^;]*);/.exec(text("src/inspect/doctor/finding.ts"))?.[1] ?? "";
+  const union = (type: string, path: string) =>
+    [...(new RegExp(`type ${type} =([^;]*);`).exec(text(path))?.[1] ?? "").matchAll(/"(.*?)"/g)].map(
+      ([, name]) => name,
+    );
   const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
   const ofFeatures = FEATURES.flatMap(({ name, ruleset, missedFromIpvs }) => [
     ...(ruleset?.needs === undefined ? [] : [name]),
     ...(missedFromIpvs === undefined ? [] : [missedFromIpvs.check]),
   ]);
-  const names = [...union.matchAll(/"(.*?)"/g)].map(([, name]) => name);
+  const names = [
+    ...union("CheckName", "src/inspect/doctor/finding.ts"),
+    ...union("ProblemKind", "src/socket/daemon-protocol.ts"),
+  ];
   expect(properties.check.enum.toSorted()).toEqual([...names, ...ofFeatures].sort());
 });
 

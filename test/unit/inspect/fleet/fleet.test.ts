@@ -39,14 +39,14 @@ interface Livez {
   readonly since?: number;
   readonly quarantined?: number;
   readonly unserved?: readonly string[];
-  readonly unfollowed?: readonly string[];
+  readonly problems?: readonly { readonly kind: string; readonly found: string }[];
 }
 
 /** The answer of nft-proxy's /livez. */
 function livez(
   status: number,
   verifiedAgo: number,
-  { reasons, since, quarantined = 0, unserved = [], unfollowed }: Livez = {},
+  { reasons, since, quarantined = 0, unserved = [], problems }: Livez = {},
 ) {
   const families = ["IPv4", "IPv6"].map((family) => [family, { healthy: !unserved.includes(family) }]);
   const body = {
@@ -56,7 +56,7 @@ function livez(
     ...(since === undefined ? {} : { outOfSyncSince: ago(since) }),
     status: Object.fromEntries(families),
     reasons,
-    unfollowed,
+    problems,
   };
   return { status, body: JSON.stringify(body) };
 }
@@ -258,8 +258,18 @@ test.each<[string, Omit<Pod, "node">, string]>([
   ],
   [
     "that does not follow the API server is degraded",
-    { livez: livez(200, 5, { unfollowed: ["services", "nodes"] }) },
-    "degraded: it cannot watch services and nodes and uses the last known ones",
+    { livez: livez(200, 5, { problems: [{ kind: "following", found: "it cannot follow services" }] }) },
+    "degraded: it cannot follow services",
+  ],
+  [
+    "whose changed configuration is invalid is degraded",
+    { livez: livez(200, 5, { problems: [{ kind: "configuration", found: "config.yaml is not YAML" }] }) },
+    "degraded: config.yaml is not YAML",
+  ],
+  [
+    "with a problem of one Service alone is healthy",
+    { livez: livez(200, 5, { problems: [{ kind: "conflict", found: "shop/a has what shop/b wants" }] }) },
+    "healthy",
   ],
   [
     "whose Node is unknown is degraded",
@@ -293,13 +303,17 @@ test.each<[string, Omit<Pod, "node">, string]>([
   ],
   ["that answers HTML is unreachable", { livez: { status: 200, body: "<html>" } }, FOREIGN],
   ["that answers null is unreachable", { livez: { status: 200, body: "null" } }, FOREIGN],
-  ...[{ reasons: 5 }, { unfollowed: {} }, { status: { IPv4: null } }, { quarantinedServicePorts: "no" }].map(
-    (foreign): [string, Omit<Pod, "node">, string] => {
-      const body = JSON.stringify({ currentTime: ago(0), lastVerified: ago(0), ...foreign });
-      const livez = { status: 200, body };
-      return [`that answers ${Object.keys(foreign)} of a wrong type is unreachable`, { livez }, FOREIGN];
-    },
-  ),
+  ...[
+    { reasons: 5 },
+    { problems: {} },
+    { problems: [{ kind: 5 }] },
+    { status: { IPv4: null } },
+    { quarantinedServicePorts: "no" },
+  ].map((foreign): [string, Omit<Pod, "node">, string] => {
+    const body = JSON.stringify({ currentTime: ago(0), lastVerified: ago(0), ...foreign });
+    const livez = { status: 200, body };
+    return [`that answers ${Object.keys(foreign)} of a wrong type is unreachable`, { livez }, FOREIGN];
+  }),
   [
     "that refuses connections is unreachable, as the API server tells it",
     { livez: refusedByNode },
