@@ -1,5 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { Nft } from "./nft.ts";
 import { NftRefusedError } from "./nft-errors.ts";
 import { nftVersion } from "./nft-listings.ts";
@@ -43,6 +44,25 @@ export async function probeFeatures(
       hint: [...new Set(missing.map((feature) => feature.hint))].join("; ") || UPGRADE,
       evidence: { version: await nftVersion(nft), stderr: refusal },
     },
+  );
+}
+
+/** The kernel refuses it: there is no such chain. */
+const NONSENSE: Transaction = {
+  nftables: [{ delete: { chain: { family: "ip", table: TABLE_NAME, name: "no-such-chain" } } }],
+};
+
+/**
+ * As {@link probeFeatures}, for the features that all rules need. Also checks that nft asks the kernel at all:
+ * a wrapper or a stub that answers 0 to everything would seem to have every feature, and to program all rules.
+ */
+export async function probeNft(nft: Nft, required: Parameters<typeof probeFeatures>[1]): Promise<void> {
+  const [, acceptsNonsense] = await Promise.all([probeFeatures(nft, required), accepts(nft, NONSENSE)]);
+  if (!acceptsNonsense) return;
+  throw new AppError(
+    "NFT_FEATURE",
+    `nft at "${nft.path}" does nothing: it accepts the deletion of a chain that does not exist`,
+    { hint: "set --nft-path to nft itself; a wrapper must pass on nft's input, output and exit code" },
   );
 }
 

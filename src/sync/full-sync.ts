@@ -1,8 +1,10 @@
+import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
+import { tableNames } from "../kernel/nft-listings.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
+import { type Ruleset, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { applyDeltas, rebuild } from "./apply-deltas.ts";
@@ -34,7 +36,7 @@ export interface FullSyncOptions {
 /**
  * Compares our tables in the kernel with the desired ruleset and repairs differences. Everything else is
  * kept: connections, session affinity, and the indexes of endpoints. Tables that cannot be read are rebuilt.
- * @throws as {@link applyDeltas}
+ * @throws as {@link applyDeltas}; AppError NFT_FAILED if the kernel has no tables afterwards
  */
 export async function fullSync(
   nft: Nft,
@@ -42,11 +44,30 @@ export async function fullSync(
   desired: Ruleset,
   { state, keepsIds, adopt, chunkSize }: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
-  const kernel = await readKernel(tables, Object.keys(desired) as Family[]);
-  if (kernel.kind === "unreadable") {
-    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
-  }
-  await adopt?.(kernel.ruleset);
-  const deltas = state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
-  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, { chunkSize }) };
+  const families = Object.keys(desired) as Family[];
+  const kernel = await readKernel(tables, families);
+  const { commits } = nft;
+  const repaired = async (): Promise<FullSyncReport> => {
+    if (kernel.kind === "unreadable")
+      return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
+    await adopt?.(kernel.ruleset);
+    const deltas =
+      state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
+    return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, { chunkSize }) };
+  };
+  const report = await repaired();
+  if (nft.commits > commits) await requireTables(nft, families);
+  return report;
+}
+
+/** An nft that answers 0 and does nothing has programmed nothing. @throws AppError NFT_FAILED */
+async function requireTables(nft: Nft, families: readonly Family[]): Promise<void> {
+  const names = await tableNames(nft);
+  const missing = families.filter((family) => !names.has(`${family} ${TABLE_NAME}`));
+  if (missing.length === 0) return;
+  throw new AppError(
+    "NFT_FAILED",
+    `nft at "${nft.path}" reports success, but the kernel has no table ${missing[0]} ${TABLE_NAME}`,
+    { hint: "another program deletes it, or --nft-path is a wrapper that does not pass on its input" },
+  );
 }

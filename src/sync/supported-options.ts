@@ -3,7 +3,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
 import { isEnabled } from "../features/selection.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { accepts, missingFeatures, probeFeatures } from "../kernel/probe.ts";
+import { accepts, missingFeatures, probeNft } from "../kernel/probe.ts";
 import {
   fastPathFeatures,
   partFeatures,
@@ -51,10 +51,10 @@ const OPTIONAL: readonly OptionalFeature[] = [
 /**
  * Checks the features that all rules need, and then as {@link unsupportedOptions}. There are two checks
  * because nft has 10 s for each, and a machine that has just booted loads every kernel module from the disk.
- * @throws as {@link probeFeatures}
+ * @throws as {@link probeNft}
  */
 export async function checkFeatures(nft: Nft, options: ProxyOptions): Promise<UnsupportedOption[]> {
-  await probeFeatures(nft, requiredFeatures());
+  await probeNft(nft, requiredFeatures());
   return await unsupportedOptions(nft, options);
 }
 

@@ -46,7 +46,7 @@ describe("health", () => {
       "nft-broken",
       `case "$*" in *-f*) input=$(cat);; esac
        [ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }
-       case "$*" in *-f*) printf '%s' "$input" | exec nft "$@";; esac`,
+       case "$*" in *-f*) printf '%s' "$input" | nft "$@"; exit;; esac`,
     );
     daemon = lab.start([`--nft-path=${path}`, "--iptables-sync-period=1s", "--iptables-min-sync-period=0s"]);
     await lab.converged();

@@ -1,13 +1,16 @@
 import { rm, writeFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { bundle, townObjects } from "../support/command.ts";
+import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
+import { wrappedNft } from "../support/wrapped-nft.ts";
 
 // Whatever breaks, one command leads to its cause and to a remedy: `doctor` on the node. Health checks and
 // the status page say the same.
+
+const ESTABLISHED_TIMEOUT = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established";
 
 let lab: DaemonLab;
 let daemon: RunningDaemon;
@@ -131,6 +134,35 @@ describe("the cause is found with one command", () => {
       found: expect.stringContaining(file),
       action: expect.stringContaining("--from"),
     });
+  });
+
+  test("of an nft that does nothing: the daemon does not start, and changes nothing on the host", async () => {
+    const path = await wrappedNft(lab, "nft-nothing", "exit 0");
+    const flags = [`--master=${lab.master}`, "--conntrack-tcp-timeout-established=1234s", ...townFlags];
+    const { exitCode, stderr } = await lab.lab.exec([
+      process.execPath,
+      bundle,
+      "run",
+      `--nft-path=${path}`,
+      ...flags,
+    ]);
+    expect(exitCode).not.toBe(0);
+    expect(stderr).toContain("does nothing: it accepts the deletion of a chain");
+    const established = await lab.lab.exec(["cat", ESTABLISHED_TIMEOUT]);
+    expect(established.stdout.trim()).not.toBe("1234");
+  });
+
+  test("of an nft that drops transactions: nothing counts as programmed", async () => {
+    const path = await wrappedNft(
+      lab,
+      "nft-drops",
+      'case "$*" in *-c*) exec nft "$@";; *-f*) cat >/dev/null; exit 0;; *) exec nft "$@";; esac',
+    );
+    daemon = lab.start([`--nft-path=${path}`, `--daemon-socket=${socket}`]);
+    await expect
+      .poll(async () => JSON.stringify(daemon.log))
+      .toContain("reports success, but the kernel has no table ip nft-proxy");
+    expect((await lab.get(10256, "/readyz")).status).toBe(503);
   });
 
   test("of a Service beyond its budget, and of two Services with one address", async () => {

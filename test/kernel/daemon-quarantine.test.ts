@@ -40,7 +40,7 @@ async function refusingNft(
        case "$input" in *${address}*)
          [ -e ${flag} ] && echo "internal:0:0-0: Error: Could not process rule: Invalid argument" >&2 && exit 1;;
        esac
-       printf '%s' "$input" | exec nft "$@";;
+       printf '%s' "$input" | nft "$@"; exit;;
      esac`,
   );
   return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
 import { tableNames } from "../../src/kernel/nft-listings.ts";
-import { probeFeatures } from "../../src/kernel/probe.ts";
+import { probeFeatures, probeNft } from "../../src/kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
 import { fastPathFeatures, requiredFeatures } from "../../src/ruleset/required-features.ts";
 
@@ -41,6 +41,14 @@ describe("the probe of nft and the kernel", () => {
       message: expect.stringContaining("flow tables that preserve the connection timeouts"),
       hint: expect.stringContaining("use Linux 5.14 or newer"),
     });
+  });
+
+  test("finds a program that answers 0 and does nothing", async () => {
+    await expect(probeNft(new NftProgram({ path: "true" }), requiredFeatures())).rejects.toMatchObject({
+      code: "NFT_FEATURE",
+      message: expect.stringContaining('nft at "true" does nothing'),
+    });
+    await probeNft(new NftProgram({ path: "nft" }), requiredFeatures());
   });
 
   test("names only the missing feature", async () => {

@@ -8,7 +8,7 @@ import { interfaceNames } from "../../kernel/interfaces.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listChains, nftVersion } from "../../kernel/nft-listings.ts";
 import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
+import { probeNft } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { socatVersion } from "../../kernel/versions.ts";
@@ -149,7 +149,7 @@ export async function gatherFacts(
 export async function gatherNft(nft: Nft): Promise<NftFact> {
   const version = await nftVersion(nft).catch(() => undefined);
   try {
-    await probeFeatures(nft, requiredFeatures());
+    await probeNft(nft, requiredFeatures());
     return { path: nft.path, version };
   } catch (error) {
     const hint = error instanceof AppError ? error.hint : undefined;
