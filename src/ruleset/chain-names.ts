@@ -40,16 +40,19 @@ export interface StaticChain extends Chain {
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
 export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
 
-/** The verdict of each way to refuse connections for which there is no endpoint. */
-export const REFUSALS = { refused: `goto ${REJECT_CHAIN}`, dropped: `goto ${DROP_CHAIN}` } as const;
+/** The verdict for each cause to refuse all connections of a frontend: see `REFUSAL_CAUSES`. */
+export const REFUSALS = {
+  "no-endpoints": `goto ${REJECT_CHAIN}`,
+  "no-local-endpoints": `goto ${DROP_CHAIN}`,
+} as const;
 
-/** No endpoint anywhere: `refused`. Some, but not for the traffic policy: `dropped`. */
+/** No endpoint anywhere, or some, but not for the traffic policy. */
 export type Refusal = keyof typeof REFUSALS;
 
 /** The refusal of a verdict; undefined for other verdicts. */
 export function refusalOf(verdict: string | undefined): Refusal | undefined {
-  if (verdict === REFUSALS.dropped) return "dropped";
-  return verdict === REFUSALS.refused ? "refused" : undefined;
+  const refusals = Object.keys(REFUSALS) as Refusal[];
+  return refusals.find((refusal) => REFUSALS[refusal] === verdict);
 }
 
 /** The chains through which a packet reaches an endpoint, and the chain that masquerades marked packets. */

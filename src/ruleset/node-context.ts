@@ -128,8 +128,8 @@ export interface RulesetPart extends SetsAndChains {
    * gets such an id while the kernel has clients of it.
    */
   readonly clientSets?: Readonly<Record<string, string>>;
-  /** Whether it refuses some connections of clients that are served otherwise. */
-  readonly refusesClients?: true;
+  /** How it refuses some connections of clients that are served otherwise, for a cause with its own name. */
+  readonly refusal?: OwnRefusal;
   /** Further frontends of service ports. At most one feature has some. */
   readonly intervals?: IntervalFrontends;
   readonly budget?: OwnBudget;
@@ -176,6 +176,14 @@ export interface EjectionPart {
 export interface FeatureElements {
   readonly part: RulesetPart;
   readonly elements: readonly DesiredElement[];
+}
+
+/** The refusal of a feature: its part of `REFUSAL_CAUSES`. */
+interface OwnRefusal {
+  /** The chain that refuses connections. */
+  readonly chain: string;
+  /** Why it refuses them. */
+  readonly message: string;
 }
 
 /** Sets and maps, and chains. */

@@ -92,7 +92,7 @@ export function renderServicePort(
 /** Tells which clients a frontend serves; undefined if it serves none. */
 export function clientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.
-  const isInside = way === "external-local" && refusal === "dropped";
+  const isInside = way === "external-local" && refusal === "no-local-endpoints";
   if (way === undefined || (refusal !== undefined && !isInside)) return undefined;
   return { key, isInside, ranges: guard?.id };
 }
@@ -222,7 +222,7 @@ function externalFrontend(key: string, { service }: ServicePort, choice: Endpoin
  * Refuses immediately if no node has an endpoint; drops if only other nodes have one that the policy allows.
  */
 function refusal({ hasAny }: EndpointChoice): Refusal {
-  return hasAny ? "dropped" : "refused";
+  return hasAny ? "no-local-endpoints" : "no-endpoints";
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */

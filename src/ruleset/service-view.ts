@@ -31,7 +31,7 @@ export interface EndpointView {
 export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
 
 /** The outcome of a connection to a frontend from outside the cluster and this node. */
-export type FrontendOutcome = "served" | "refused" | "dropped";
+export type FrontendOutcome = "served" | Refusal;
 
 /** Display names of the kinds of frontends. */
 export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
@@ -39,13 +39,6 @@ export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
   "external-ip": "external IP",
   "load-balancer-ip": "load-balancer IP",
   "node-port": "NodePort",
-};
-
-/** Display names of outcomes. */
-export const OUTCOME_NAMES: Readonly<Record<FrontendOutcome, string>> = {
-  served: "served",
-  refused: "refused",
-  dropped: "dropped",
 };
 
 /** Display names of the reasons to exclude an endpoint. */
@@ -176,7 +169,7 @@ function viewFrontend(
     address,
     ...ports,
     policy: isLocal ? "local" : "cluster",
-    outcome: refusal ?? (way === undefined ? "refused" : "served"),
+    outcome: refusal ?? (way === undefined ? "no-endpoints" : "served"),
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
     // If the service port has no port of an interval, shows the owner of its first port.

@@ -69,7 +69,7 @@ test("a client at its limit stays refused over a restart, and commands, metrics,
   await hold();
   expect(await outcome()).toBe("refused");
   expect(await run("refusals", "--service=shop/limited")).toMatch(
-    /2 packets of 1 client,[^\n]*\n {2}refused beyond a limit: a client of Service shop\/limited can have 2 connections at a time/,
+    /2 packets of 1 client,[^\n]*\n {2}refused at times: a client of Service shop\/limited can have 2 connections at a time/,
   );
   expect(await run("explain", `${CLUSTER_IP}:80`)).toContain("2 connections at a time");
   expect(await run("diff")).toContain("no difference");

@@ -149,9 +149,13 @@ describe("trace", () => {
     });
   });
 
-  test("names the chain that rejects packets to a Service without endpoints", async () => {
+  test("names the chain that rejects packets to a Service without endpoints, and the cause", async () => {
     const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
-    expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
+    expect(first).toMatchObject({
+      end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" },
+      message:
+        "rejected by a rule of chain reject-chain in table ip nft-proxy, which is nft-proxy's: no endpoints",
+    });
   });
 
   test("reports that the kernel stopped a packet after prerouting, because it has no route", async () => {

@@ -8,7 +8,7 @@ import { explain } from "../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../src/inspect/explain/explain-input.ts";
 import type { Cause, Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
-import type { FeatureRefusal } from "../../src/ruleset/refusal-reason.ts";
+import type { FeatureRefusal } from "../../src/ruleset/refusal-causes.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { isEcho } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";

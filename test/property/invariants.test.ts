@@ -199,7 +199,7 @@ describe("in every ruleset", () => {
             if (way === "local" || way === "external-local") expect(has("local")).toBe(refusal === undefined);
             else expect(has("cluster") || refusal !== undefined).toBe(true);
             if (way === "external-local" && refusal !== undefined) {
-              expect(has("cluster")).toBe(refusal === "dropped");
+              expect(has("cluster")).toBe(refusal === "no-local-endpoints");
             }
           }
           const balanced = new Set(

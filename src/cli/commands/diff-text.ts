@@ -5,6 +5,7 @@ import { targetText } from "../../nft/elements.ts";
 import { isOfFrontends } from "../../ruleset/frontend-kinds.ts";
 import { frontendText, idOfKey } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
+import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import {
   type ElementChange,
   type FrontendChange,
@@ -124,7 +125,7 @@ const WAY_TEXTS = {
 } as const satisfies Record<NonNullable<ProgrammedFrontend["way"]>, string>;
 
 function outcomeText({ way, lists, refusal }: ProgrammedFrontend): string {
-  if (refusal !== undefined) return refusal;
+  if (refusal !== undefined) return REFUSAL_CAUSES[refusal].result;
   const list = way === "local" || way === "external-local" ? lists.local : lists.cluster;
   return list === undefined ? "" : listText(list);
 }

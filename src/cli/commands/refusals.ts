@@ -253,8 +253,7 @@ function nameOf({ address, port, protocol, service, servicePort }: RefusedDestin
 
 /** The kernel does not record the cause; this one is computed from the current objects. */
 function outcomeText({ now, cause }: RefusedDestination): string {
-  const ofFeature = FEATURES.find(({ name }) => name === cause)?.words?.outcome;
-  if (ofFeature !== undefined) return ofFeature;
+  if (FEATURES.some(({ name }) => now === "varies" && name === cause)) return "refused at times";
   return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;
 }
 

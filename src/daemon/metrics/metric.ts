@@ -6,7 +6,7 @@ import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
 import type { ApiRequestOutcome } from "../../kube/client/client.ts";
 import type { ObjectSource } from "../../kube/source.ts";
-import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
+import type { RefusalCause } from "../../ruleset/refusal-causes.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
@@ -35,7 +35,7 @@ export interface Occurrences {
   /** The rules refused packets of new connections. `service` is `namespace/name`; "" for none. */
   readonly packetsRefused: {
     readonly service: string;
-    readonly reason: RefusalReason;
+    readonly reason: RefusalCause;
     readonly packets: number;
   };
   /** Entries of the affinity map were deleted. */

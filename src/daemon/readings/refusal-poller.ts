@@ -14,7 +14,7 @@ import {
   type SeenRefusal,
 } from "../../kernel/refused-set.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import { AllowedClients, type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import { AllowedClients, type RefusalCause, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
 /** Parts of {@link RefusalPoller}. */
@@ -27,7 +27,7 @@ export interface RefusalPollerParts {
   /**
    * Called with the packets since the last reading, by Service (`namespace/name`, "" for none) and reason.
    */
-  readonly onPackets: (service: string, reason: RefusalReason, packets: number) => void;
+  readonly onPackets: (service: string, reason: RefusalCause, packets: number) => void;
   /** Called for a Service with refusals, at most once an hour. */
   readonly onRefused: (service: ServiceName, summary: string) => void;
 }
@@ -56,7 +56,7 @@ interface Watched {
 
 interface Refused {
   readonly service: ServiceName;
-  readonly reasons: Set<RefusalReason>;
+  readonly reasons: Set<string>;
   readonly clients: Set<string>;
   packets: number;
 }
@@ -140,16 +140,16 @@ export class RefusalPoller {
     for (const entry of entries) {
       const state = families[entry.family];
       if (state === undefined) continue;
-      const { port, reason } = refusedFrontend(state, entry, allowed);
-      this.#count(port?.service.name ?? "", reason, entry.packets);
-      if (port !== undefined) addTo(refused, port.service.name, reason, entry);
+      const { port, cause, message } = refusedFrontend(state, entry, allowed);
+      this.#count(port?.service.name ?? "", cause, entry.packets);
+      if (port !== undefined) addTo(refused, port.service.name, message, entry);
     }
     const now = this.#parts.clock.monotonic();
     for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
     for (const one of refused.values()) this.#tellService(one);
   }
 
-  #count(service: string, reason: RefusalReason, packets: number): void {
+  #count(service: string, reason: RefusalCause, packets: number): void {
     const key = `${service} ${reason}`;
     if (!this.#counted.has(key) && this.#counted.size >= MOST_COUNTED) {
       this.#parts.onPackets("", reason, packets);
@@ -191,7 +191,7 @@ function watchedOf(
 function addTo(
   refused: Map<string, Refused>,
   service: ServiceName,
-  reason: RefusalReason,
+  reason: string,
   { client, packets }: RefusalEntry,
 ): void {
   const one = refused.get(service) ?? { service, reasons: new Set(), clients: new Set(), packets: 0 };

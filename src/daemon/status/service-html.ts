@@ -5,8 +5,9 @@ import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
+import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
-import { EXCLUSION_NAMES, ORIGIN_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
+import { EXCLUSION_NAMES, ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { roundedAffinitySeconds } from "../../ruleset/setting-grids.ts";
 import type { ConnectionLookup } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
@@ -184,8 +185,10 @@ function frontendVerdict(
   if (quarantined !== undefined) return { tone: "bad", message: `quarantined: ${quarantined}` };
   if (owner === undefined) return { tone: "idle", message: "not programmed yet" };
   if (owner.service.name !== service) return { tone: "bad", message: `held by ${owner.name}` };
+  if (outcome !== "served") {
+    const { result, message } = REFUSAL_CAUSES[outcome];
+    return { tone: "bad", message: `${result}: ${message}` };
+  }
   const where = policy === "local" ? " on this node" : "";
-  if (outcome === "served")
-    return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
-  return { tone: "bad", message: `${OUTCOME_NAMES[outcome]}: no endpoints${where}` };
+  return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
 }

@@ -10,14 +10,7 @@ import {
   parseNewConnections,
   partOfLimits,
 } from "./limits.ts";
-import {
-  CLIENT_CONNECTIONS,
-  CLIENT_LIMIT_REFUSAL,
-  CLIENT_LIMITS,
-  CLIENT_RATES,
-  DEFAULT_MOST_CLIENTS,
-  rules,
-} from "./rules.ts";
+import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES, DEFAULT_MOST_CLIENTS, rules } from "./rules.ts";
 
 export const clientLimits: Feature = {
   name: FEATURE,
@@ -71,8 +64,6 @@ export const clientLimits: Feature = {
       [CLIENT_CONNECTIONS]: (most) => `the client has ${most} connections already`,
       [CLIENT_RATES]: () => "the client makes too many new connections",
     },
-    refusals: { [CLIENT_LIMIT_REFUSAL]: "the client is beyond a limit" },
-    outcome: "refused beyond a limit",
     refused: ({ service }, client) => {
       const limits = clientLimitsOf(service);
       return (

@@ -23,7 +23,7 @@ export const CLIENT_CONNECTIONS = "client-connections";
 /** Service port id, rate and client with new connections; filled by packets. */
 export const CLIENT_RATES = "client-rates";
 /** The chain that refuses connections of clients beyond a limit. */
-export const CLIENT_LIMIT_REFUSAL = "client-limit-refusal";
+const CLIENT_LIMIT_REFUSAL = "client-limit-refusal";
 
 /** The default of the maximum number of clients whose connections are counted. */
 export const DEFAULT_MOST_CLIENTS = 65_536;
@@ -46,7 +46,7 @@ export const rules = {
     const limits = clientLimitsOf(service);
     return limits && partFor(limits, family);
   },
-  refusesClients: true,
+  refusal: { chain: CLIENT_LIMIT_REFUSAL, message: "the client is beyond a limit" },
   clientSets: {
     [CLIENT_CONNECTIONS]: "Clients with limited connections",
     [CLIENT_RATES]: "Clients with limited new connections",

@@ -13,7 +13,9 @@ export function reasonOf(packet: ExplainedPacket): FeatureReason | undefined {
 }
 
 function answered({ to, services, outcomesOf }: ExplainedPacket): FeatureReason {
-  const used = services.filter((service) => outcomesOf(service).some((outcome) => outcome !== "refused"));
+  const used = services.filter((service) =>
+    outcomesOf(service).some((outcome) => outcome !== "no-endpoints"),
+  );
   const has = used.length === 1 ? "has" : "have";
   const because = used.length === 0 ? "" : `, because ${servicesText(used)} ${has} endpoints`;
   return {
@@ -40,28 +42,14 @@ function optionReason({ to, services, context }: ExplainedPacket): FeatureReason
 }
 
 /** The reason why no frontend at the address serves the client. */
-function frontendReason({ from, to, services, outcomesOf, context }: ExplainedPacket): FeatureReason {
-  const outcomes = services.flatMap(outcomesOf);
-  const named = servicesText(services);
-  if (outcomes.includes("served")) {
-    return {
-      cause: "source-ranges",
-      message: `${from} is in none of the loadBalancerSourceRanges of ${named}, and gets no answer from ${to}`,
-      action: "add its address to spec.loadBalancerSourceRanges to allow it",
-    };
-  }
-  if (outcomes.includes("dropped")) {
-    return {
-      cause: "no-local-endpoints",
-      message: `the traffic policy of ${named} is Local, but no ready endpoint runs on this node, ${context?.place.name}`,
-      action: "ping a node that has an endpoint, or set the policy to Cluster",
-    };
-  }
-  return {
-    cause: "no-endpoints",
-    message: `${named} has no ready endpoint, and only addresses with one answer pings`,
-    action: "explain a port of the Service to see why",
-  };
+function frontendReason({ to, refusal }: ExplainedPacket): FeatureReason | undefined {
+  const reason = refusal();
+  return (
+    reason && {
+      ...reason,
+      message: `${to} answers only clients that one of its ports serves, and ${reason.message}`,
+    }
+  );
 }
 
 function servicesText(services: ExplainedPacket["services"]): string {

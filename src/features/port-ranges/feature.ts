@@ -52,6 +52,6 @@ export const portRanges: Feature = {
     }),
   },
   ruleset: rules,
-  words: { atNodeAddress, unserved },
+  words: { atNodeAddress, reason: unserved },
   daemon: { create: unservedRanges },
 };

@@ -1,7 +1,7 @@
 import type { Service } from "../../model/service.ts";
 import { frontendKey } from "../../ruleset/keys.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
-import type { UnservedDestination } from "../seam/feature.ts";
+import type { ExplainedPacket, FeatureReason } from "../seam/feature.ts";
 import { hasPortRanges, rangesOf } from "./parse.ts";
 import { areVirtual } from "./rules.ts";
 
@@ -15,7 +15,8 @@ export function atNodeAddress(service: Service, context: FamilyContext) {
 }
 
 /** Why a port that is in a Service's range is not served. */
-export function unserved({ to, port, protocol, services, context, isLocal, without }: UnservedDestination) {
+export function unserved(packet: ExplainedPacket): FeatureReason | undefined {
+  const { to, port, protocol, services, context, isLocal, without } = packet;
   const contains = (service: Service) =>
     service.ports.some(
       (spec) =>
@@ -23,7 +24,7 @@ export function unserved({ to, port, protocol, services, context, isLocal, witho
         rangesOf({ service, spec })?.some(({ first, last }) => first <= port && port <= last),
     );
   const service = services.find(contains);
-  if (service === undefined) return undefined;
+  if (service === undefined || context === undefined) return undefined;
   const range = `${port}/${protocol} is in a port range of Service ${service.name}`;
   if (context.apiServers.includes(frontendKey(to, protocol, port))) {
     return {

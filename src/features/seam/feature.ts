@@ -138,44 +138,24 @@ export interface FeatureWords {
     service: Service,
     context: FamilyContext,
   ) => Pick<FeatureWarning, "code" | "reason"> | undefined;
-  /** Why a destination that only this feature would serve is not served. */
-  readonly unserved?: (of: UnservedDestination) => Omit<RefusedWords, "commands"> | undefined;
   /** What the status page shows beside the name of a Service. */
   readonly badge?: (service: Service) => string | undefined;
   /** What `explain` says of an element that a rule found, by the name of the map; perhaps by its value. */
   readonly found?: Readonly<Record<string, string | ((value: string) => string)>>;
   /** What it says of a rule that translates the destination, by the name of the chain. */
   readonly translations?: Readonly<Record<string, string>>;
-  /** Why a packet that no Service port is for has its outcome; undefined if the feature does not matter. */
+  /** Why a packet that no service port serves has its outcome; undefined if the feature does not matter. */
   readonly reason?: (packet: ExplainedPacket) => FeatureReason | undefined;
   /** What it says of a connection beyond the limit of an element, by the name of the set. */
   readonly beyond?: Readonly<Record<string, (most: number) => string>>;
-  /** Why a chain refuses a connection, by its name. */
-  readonly refusals?: Readonly<Record<string, string>>;
   /**
    * Why a chain resets an established connection because of its endpoint, by the chain's name.
    * @param endpoint `the endpoint 10.244.1.5:8080`, or `its endpoint`
    * @param service the name of its service port, if known
    */
   readonly resets?: Readonly<Record<string, (endpoint: string, service: string | undefined) => string>>;
-  /** How a list of refusals says that the feature refuses some clients: `refused beyond a limit`. */
-  readonly outcome?: string;
-  /** Explains why a service port refused such a client. */
-  readonly refused?: (port: ServicePort, client: string) => RefusedWords | undefined;
-}
-
-/** A destination that no Service serves. */
-export interface UnservedDestination {
-  readonly to: string;
-  readonly port: number;
-  readonly protocol: string;
-  /** The Services that have the address. */
-  readonly services: readonly Service[];
-  readonly context: FamilyContext;
-  /** Whether the address is the node's own. */
-  readonly isLocal: boolean;
-  /** Why a Service is served without the feature; undefined if it is not. */
-  readonly without: (service: Service) => string | undefined;
+  /** Why a service port refused a client that it serves otherwise: see `RulesetPart.refusal`. */
+  readonly refused?: (port: ServicePort, client: string) => FeatureReason | undefined;
 }
 
 /** The node that explanations and warnings are about. */
@@ -203,29 +183,39 @@ export interface NotedConnection extends NotedNode {
   readonly hasEffect: (kind: string) => boolean;
 }
 
-/** A packet that no Service port is for, such as an echo request. */
+/** A packet that no service port serves, such as an echo request. */
 export interface ExplainedPacket {
   /** The addresses. */
   readonly from: string;
   readonly to: string;
+  /** 0 for an echo request. */
+  readonly port: number;
   /** By nft's name. */
   readonly protocol: string;
   /** Whether it is answered. */
   readonly isServed: boolean;
+  /** Whether its destination is an address of the node. */
+  readonly isLocal: boolean;
   /** The context of its family; undefined if it is not programmed. */
   readonly context: FamilyContext | undefined;
   /** The Services that have its destination. */
   readonly services: readonly Service[];
   /** The outcomes of connections from outside to the ports that a Service serves there. */
   readonly outcomesOf: (service: Service) => readonly FrontendOutcome[];
+  /** Why the ports that Services serve there, if any, do not serve its source. */
+  readonly refusal: () => FeatureReason | undefined;
+  /** Why a Service is served without the feature; undefined if it is not. */
+  readonly without: (service: Service) => string | undefined;
 }
 
 /** Why a packet has its outcome, and what to do about it. */
 export interface FeatureReason {
-  /** A stable word for scripts. */
-  readonly cause: string;
+  /** A stable word for scripts; the name of the feature if absent. */
+  readonly cause?: string;
   readonly message: string;
-  readonly action: string;
+  readonly action?: string;
+  /** Shell commands for the action. */
+  readonly commands?: readonly string[];
 }
 
 /** A warning of `check` about an annotation. */
@@ -235,11 +225,4 @@ export interface FeatureWarning {
   readonly code: string;
   /** The predicate of a sentence. */
   readonly reason: string;
-}
-
-/** The message of a verdict, and what to do about it. */
-export interface RefusedWords {
-  readonly message: string;
-  readonly action: string;
-  readonly commands: readonly string[];
 }

@@ -1,5 +1,5 @@
 import type { Protocol, ServiceName } from "../../model/ids.ts";
-import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
+import type { RefusalCause } from "../../ruleset/refusal-causes.ts";
 import type { Hook } from "../../trace/outcome.ts";
 import type { EchoProtocol } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
@@ -10,7 +10,7 @@ export type Cause =
    * The causes that metrics and Events name, too. For an address without a Service, this type has finer
    * causes.
    */
-  | Exclude<RefusalReason, "no-service">
+  | Exclude<RefusalCause, "no-service">
   /** Topology hints exclude ready endpoints. */
   | "hints"
   /** No endpoint is ready. Terminating endpoints that still serve are used as fallback. */

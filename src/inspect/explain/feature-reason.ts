@@ -1,37 +1,67 @@
 import { FEATURES } from "../../features/registry.ts";
 import type { ExplainedPacket } from "../../features/seam/feature.ts";
 import { familyOf } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
+import { servicePortsOf } from "../../model/service-port.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { viewService } from "../../ruleset/service-view.ts";
+import { type FrontendOutcome, viewService } from "../../ruleset/service-view.ts";
+import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Cause, Connection } from "./explanation.ts";
-import { servicesAt } from "./match.ts";
-import type { Reason } from "./service-reasons.ts";
+import { type Match, servicesAt } from "./match.ts";
+import { noEndpointReason, type Reason, sourceRangeReason } from "./service-reasons.ts";
 
 /**
- * Returns the reason that a feature gives for the outcome of a packet that no Service port is for; undefined
+ * Returns the reason that a feature gives for the outcome of a packet that no service port serves; undefined
  * if it concerns none.
  */
 export function featureReason(
-  { from, to, protocol }: Connection,
+  connection: Connection,
   isServed: boolean,
   input: ExplainInput,
 ): Reason | undefined {
-  const { cache, nodeContext, state } = input;
-  const packet: ExplainedPacket = {
-    ...{ from: from.address, to, protocol, isServed },
-    context: contextOf(nodeContext, familyOf(to)),
-    services: servicesAt(to, input),
-    outcomesOf: ({ name }) =>
-      viewService(cache, name, nodeContext, state).flatMap(({ port, frontends }) =>
-        frontends.flatMap(({ address, owner, outcome }) =>
-          address === to && owner?.key === port.key ? [outcome] : [],
-        ),
-      ),
+  const { from, to, port, protocol } = connection;
+  const services = servicesAt(to, input);
+  const packet: Omit<ExplainedPacket, "without"> = {
+    ...{ from: from.address, to, port, protocol, isServed, services },
+    isLocal: isLocal(input.host, to),
+    context: contextOf(input.nodeContext, familyOf(to)),
+    outcomesOf: (service) => matchesAt(to, service, input).map(({ frontend }) => frontend.outcome),
+    refusal: () => refusalAt(connection, services, input),
   };
-  for (const { words } of FEATURES) {
-    const reason = words?.reason?.(packet);
-    if (reason !== undefined) return { ...reason, cause: reason.cause as Cause };
+  for (const { name, words } of FEATURES) {
+    const budget = input.state.budgets.without(name);
+    const without = (service: Service) =>
+      servicePortsOf(service).flatMap(({ key }) => budget.get(key) ?? [])[0];
+    const reason = words?.reason?.({ ...packet, without });
+    if (reason !== undefined) return { ...reason, cause: (reason.cause ?? name) as Cause };
   }
   return undefined;
+}
+
+/** The frontends that a Service has at an address. */
+function matchesAt(to: string, { name }: Service, input: ExplainInput): readonly Match[] {
+  return viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) =>
+    view.frontends.flatMap((frontend) =>
+      frontend.address === to && frontend.owner?.key === view.port.key
+        ? [{ port: view.port, view, frontend, losers: [] }]
+        : [],
+    ),
+  );
+}
+
+/** The outcomes of frontends, the most favourable first. */
+const OUTCOMES: readonly FrontendOutcome[] = ["served", "no-local-endpoints", "no-endpoints"];
+
+/** Why no frontend at an address serves a client: the reason of the one that would first. */
+function refusalAt(
+  connection: Connection,
+  services: readonly Service[],
+  input: ExplainInput,
+): Reason | undefined {
+  const matches = services.flatMap((service) => matchesAt(connection.to, service, input));
+  const [match] = OUTCOMES.flatMap((one) => matches.find(({ frontend }) => frontend.outcome === one) ?? []);
+  if (match === undefined) return undefined;
+  const isServed = match.frontend.outcome === "served";
+  return isServed ? sourceRangeReason({ connection, match }) : noEndpointReason(match, input);
 }

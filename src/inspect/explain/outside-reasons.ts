@@ -1,7 +1,6 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import { INTERVAL_FEATURE, INTERVALS } from "../../features/frontends.ts";
-import { FEATURES } from "../../features/registry.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { canonicalAddress, cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import { FEATURE_NOT_ENABLED, type Service } from "../../model/service.ts";
@@ -9,7 +8,6 @@ import { excessText } from "../../model/service-budget.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import type { FeatureRefusal } from "../../ruleset/refusal-reason.ts";
 import { isEcho, isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
@@ -34,7 +32,6 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     overBudget(connection, input) ??
     ownEcho(connection, input) ??
     featureReason(connection, false, input) ??
-    unservedByFeature(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
     otherNodePortAddress(connection, input) ??
@@ -135,21 +132,6 @@ function ownEcho({ to, protocol }: Connection, { host }: ExplainInput): Reason |
     message: `${to} is an address of this node, which answers pings without nft-proxy`,
     action: "if it does not, check the host's firewall and its settings of ICMP",
   };
-}
-
-/** The reason for a destination that only a feature would serve. */
-function unservedByFeature({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
-  const context = contextOf(input.nodeContext, familyOf(to));
-  if (context === undefined) return undefined;
-  const destination = { to, port, protocol, services: servicesAt(to, input), context };
-  for (const { name, words } of FEATURES) {
-    const budget = input.state.budgets.without(name);
-    const without = (service: Service) =>
-      servicePortsOf(service).flatMap(({ key }) => budget.get(key) ?? [])[0];
-    const reason = words?.unserved?.({ ...destination, isLocal: isLocal(input.host, to), without });
-    if (reason !== undefined) return { cause: name as FeatureRefusal, ...reason };
-  }
-  return undefined;
 }
 
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {

@@ -5,7 +5,6 @@ import { cidrContains, familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
-import { reasonAt } from "../../ruleset/refusal-reason.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
@@ -18,9 +17,7 @@ export type Reason = Omit<Verdict, "result">;
 /** Returns the reason why a Service port has no usable endpoint. */
 export function noEndpointReason(match: Match, input: ExplainInput): Reason {
   const { view, port, frontend } = match;
-  const state = input.state.families[port.family];
-  if (state !== undefined && reasonAt(state, frontend.key) === "no-local-endpoints")
-    return notLocal(match, input);
+  if (frontend.outcome === "no-local-endpoints") return notLocal(match, input);
   if (view.endpoints.length > 0) return notReady(match);
   const slices = input.cache.slices(port.service.name).filter(({ family }) => family === port.family);
   const hasEndpoints = slices.some(({ endpoints }) => endpoints.length > 0);

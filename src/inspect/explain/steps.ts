@@ -7,15 +7,10 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import {
-  CLUSTER_IPS_CHECK,
-  EXTERNAL,
-  EXTERNAL_LOCAL,
-  refusalOf,
-  SOURCE_RANGES_CHECK,
-} from "../../ruleset/chain-names.ts";
+import { EXTERNAL, EXTERNAL_LOCAL, refusalOf } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
+import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import {
   AFFINITY,
   BALANCERS,
@@ -31,7 +26,7 @@ import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, originalRuleText } from "./other-tables.ts";
-import { wordsOf } from "./words.ts";
+import { refusalWords, wordsOf } from "./words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -190,7 +185,7 @@ function effectWords(
     case "verdict":
       if (portEquivalent(verdictTarget(effect.verdict) ?? "") === EXTERNAL_LOCAL)
         return "an external address by the policy Local";
-      return effect.verdict === "drop" ? dropWords(step) : undefined;
+      return effect.verdict === "drop" ? stopWords("dropped", step, true) : undefined;
     case "random":
       return choiceWords(effect.choices, step);
     case "hash":
@@ -202,7 +197,7 @@ function effectWords(
     case "timeouts":
       return "the connection gets the timeouts of its Service port";
     case "reject":
-      return effect.reset ? resetWords(step) : "refused with an ICMP error";
+      return stopWords(effect.reset ? "reset" : "refused with an ICMP error", step, false);
     case "updated":
       if (effect.map === REFUSED) return undefined;
       return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
@@ -224,15 +219,13 @@ function effectWords(
 
 const FOUND = wordsOf("found");
 const BEYOND = wordsOf("beyond");
-const REFUSALS = wordsOf("refusals");
 const RESETS = wordsOf("resets");
 const TRANSLATIONS = wordsOf("translations");
 
-function resetWords({ chain }: RuleEffects): string {
-  const reason = REFUSALS[chain];
-  if (reason !== undefined) return `reset: ${reason}`;
-  const resets = RESETS[chain]?.("the connection's endpoint", undefined);
-  return resets === undefined ? "refused with a reset" : `reset: ${resets}`;
+/** How and why a rule ends a connection. @param how `dropped` */
+function stopWords(how: string, { chain }: RuleEffects, isDropped: boolean): string {
+  const why = refusalWords(chain, isDropped) ?? RESETS[chain]?.("the connection's endpoint", undefined);
+  return why === undefined ? how : `${how}: ${why}`;
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
@@ -271,9 +264,7 @@ function foundWords(
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
     case NO_ENDPOINTS:
-      return refusalOf(value) === "dropped"
-        ? "a Service without an endpoint on this node"
-        : "a Service without endpoints";
+      return REFUSAL_CAUSES[refusalOf(value) ?? "no-endpoints"].message;
     case AFFINITY:
       return "the client already has an endpoint";
     case SOURCE_RANGE_LISTS:
@@ -289,17 +280,8 @@ function foundWords(
   }
 }
 
-/** Describes the effect on a packet to a cluster IP; undefined if there is none. */
+/** Describes the effect on a packet to a cluster IP; undefined if there is none, or another one says it. */
 function clusterIPWords({ effects }: RuleEffects): string | undefined {
   const isMarked = effects.some(({ kind }) => kind === "assigned");
-  const isRefused = effects.some(({ kind }) => kind === "reject");
-  if (isMarked) return "a cluster IP, and not from a pod: marked to be masqueraded";
-  return isRefused ? "a cluster IP without this port" : undefined;
-}
-
-function dropWords({ chain }: RuleEffects): string {
-  const reason = REFUSALS[chain];
-  if (reason !== undefined) return `dropped: ${reason}`;
-  if (portEquivalent(chain) === SOURCE_RANGES_CHECK) return "the source is in none of the ranges: dropped";
-  return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, but no Service has it: dropped" : "dropped";
+  return isMarked ? "a cluster IP, and not from a pod: marked to be masqueraded" : undefined;
 }

@@ -2,7 +2,7 @@ import { listText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
-import { CLUSTER_IPS_CHECK, SOURCE_RANGES_CHECK } from "../../ruleset/chain-names.ts";
+import { causeOfChain } from "../../ruleset/refusal-causes.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { type OwnResult, resultOf } from "../connection-result.ts";
@@ -75,8 +75,10 @@ function variesReason({ summary }: Evidence): Reason {
 function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, outcomes } = evidence;
   const rule = decidingRule(outcomes);
-  if (rule === undefined || rule.chain === CLUSTER_IPS_CHECK) return outsideReason(connection, input);
-  if (portEquivalent(rule.chain) === SOURCE_RANGES_CHECK) return sourceRangeReason(evidence);
+  const cause = rule && causeOfChain(portEquivalent(rule.chain), result === "dropped");
+  if (rule === undefined || cause === "unserved-port" || cause === "no-service")
+    return outsideReason(connection, input);
+  if (cause === "source-ranges") return sourceRangeReason(evidence);
   if (!isDesired(rule, connection, input)) return foreignRuleReason(rule);
   if (match !== undefined) return noEndpointReason(match, input);
   const where = result === "dropped" ? "on this node" : "anywhere";

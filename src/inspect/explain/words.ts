@@ -1,10 +1,11 @@
+import { portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { listNumber, parseId } from "../../ruleset/list-ids.ts";
-import { OUTCOME_NAMES } from "../../ruleset/service-view.ts";
+import { causeOfChain, REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import { isEcho } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { Connection } from "./explanation.ts";
@@ -39,15 +40,25 @@ export function destinationText({ to, port, protocol }: Connection): string {
 
 /** The names of outcomes in texts for people. */
 export const RESULTS: Readonly<Record<Result, string>> = {
-  ...OUTCOME_NAMES,
+  served: "served",
+  refused: "refused",
+  dropped: "dropped",
   "not-handled": "not handled",
   varies: "varies",
   "not-understood": "not understood",
 };
 
 /** Words of all features, by the names of their sets and chains. */
-export function wordsOf<Kind extends "found" | "beyond" | "refusals" | "resets" | "translations">(
+export function wordsOf<Kind extends "found" | "beyond" | "resets" | "translations">(
   kind: Kind,
 ): NonNullable<FeatureWords[Kind]> {
   return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));
+}
+
+/** Why a chain of nft-proxy refuses or drops a connection; undefined for other chains. */
+export function refusalWords(chain: string, isDropped: boolean): string | undefined {
+  const cause = causeOfChain(portEquivalent(chain), isDropped);
+  if (cause !== undefined) return REFUSAL_CAUSES[cause].message;
+  const found = FEATURES.find(({ ruleset }) => ruleset?.refusal?.chain === chain);
+  return found?.ruleset?.refusal?.message;
 }

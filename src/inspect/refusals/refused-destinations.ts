@@ -16,7 +16,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
-import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import type { Result } from "../connection-result.ts";
@@ -157,10 +157,10 @@ function refusedVerdict(
 ): Verdict | undefined {
   const ofFamily = state.families[entry.family];
   if (ofFamily === undefined) return undefined;
-  const { port, reason } = refusedFrontend(ofFamily, entry, allowed);
-  const words = FEATURES.find(({ name }) => name === reason)?.words?.refused;
+  const { port, cause } = refusedFrontend(ofFamily, entry, allowed);
+  const words = FEATURES.find(({ name }) => name === cause)?.words?.refused;
   const refused = port && words?.(port, entry.client);
-  return refused && { result: "varies", cause: reason as FeatureRefusal, ...refused };
+  return refused && { result: "varies", ...refused, cause: cause as FeatureRefusal };
 }
 
 /** The time of the first packet of some refusals; absent if that of any is unknown. */

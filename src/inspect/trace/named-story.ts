@@ -9,7 +9,7 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { podNames } from "../explain/match.ts";
 import { type KnownEffect, stepWords } from "../explain/steps.ts";
-import { portText, wordsOf } from "../explain/words.ts";
+import { portText, refusalWords, wordsOf } from "../explain/words.ts";
 import type { PacketStory, StoppingHook, TracedRule, TraceEnd } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
@@ -192,7 +192,8 @@ function endText(end: TraceEnd, destination: NamedEnd | undefined, stopReason: s
   if (end.kind === "passed") return `passed every chain of nftables${to}`;
   const { kind, family, table, chain, rule } = end;
   const by = rule === "" ? `the policy of chain ${chain}` : `a rule of chain ${chain}`;
-  return `${kind} by ${by} in table ${family} ${table}, ${ownerText(table)}`;
+  const why = table === TABLE_NAME ? refusalWords(chain, kind === "dropped") : undefined;
+  return `${kind} by ${by} in table ${family} ${table}, ${ownerText(table)}${why === undefined ? "" : `: ${why}`}`;
 }
 
 /** @param reason undefined if routing does not explain it */

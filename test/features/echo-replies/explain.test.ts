@@ -74,12 +74,12 @@ test.each<[string, Parameters<typeof verdictOf>, string]>([
   [
     "a Service without endpoints is refused",
     ["10.96.0.8"],
-    "refused, no-endpoints: Service shop/empty has no ready endpoint, and only addresses with one answer pings",
+    "refused, no-endpoints: 10.96.0.8 answers only clients that one of its ports serves, and Service shop/empty has no endpoints: there is no IPv4 EndpointSlice for it",
   ],
   [
     "an IPv6 address of a Service with IPv4 endpoints is refused",
     ["fd00:10:96::7"],
-    "refused, no-endpoints: Service shop/cart has no ready endpoint, and only addresses with one answer pings",
+    "refused, no-endpoints: fd00:10:96::7 answers only clients that one of its ports serves, and Service shop/cart has no endpoints: there is no IPv6 EndpointSlice for it",
   ],
   [
     "a client within source ranges is answered",
@@ -89,12 +89,12 @@ test.each<[string, Parameters<typeof verdictOf>, string]>([
   [
     "a client outside of source ranges is not handled",
     ["203.0.113.9"],
-    "not-handled, source-ranges: 192.0.2.1 is in none of the loadBalancerSourceRanges of Service shop/fenced, and gets no answer from 203.0.113.9",
+    "not-handled, source-ranges: 203.0.113.9 answers only clients that one of its ports serves, and 192.0.2.1 is in none of the loadBalancerSourceRanges of Service shop/fenced (198.51.100.0/24)",
   ],
   [
     "Local policy without a local endpoint is not handled from outside",
     ["203.0.113.6"],
-    "not-handled, no-local-endpoints: the traffic policy of Service shop/local is Local, but no ready endpoint runs on this node, node-1",
+    "not-handled, no-local-endpoints: 203.0.113.6 answers only clients that one of its ports serves, and externalTrafficPolicy of Service shop/local is Local, but no ready endpoint of its port 80/tcp runs on this node, node-1; they run on an unknown node",
   ],
   [
     "Local policy without a local endpoint answers pods",

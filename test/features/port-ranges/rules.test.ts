@@ -174,7 +174,9 @@ describe("the pieces of port ranges", () => {
     const keys = keysOf({ services });
     expect(keys).toEqual([own(1, "8000-8009"), external("8000-8009"), "203.0.113.2 . tcp . 8000-8009"]);
     const { ip } = renderAll({ services }).state.ruleset;
-    expect(keys.map((key) => ip && refusalAt(ip, key, FRONTEND_KINDS))).toEqual(Array(3).fill("refused"));
+    expect(keys.map((key) => ip && refusalAt(ip, key, FRONTEND_KINDS))).toEqual(
+      Array(3).fill("no-endpoints"),
+    );
     expect(keysOf({ services }, RANGES.refusals)).toHaveLength(2);
     expect(keysOf({ services }, RANGES.sourceRangeLists)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
   });

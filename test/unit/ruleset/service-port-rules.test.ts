@@ -64,7 +64,7 @@ const here = localEndpoint("10.244.1.1");
 describe("a cluster IP", () => {
   test.each<[string, ServiceOptions, Endpoints, readonly string[]]>([
     ["leads to the endpoints of the cluster", {}, [elsewhere, "10.244.2.2"], ["cluster"]],
-    ["is refused without endpoints", {}, [], ["no way", "refused"]],
+    ["is refused without endpoints", {}, [], ["no way", "no-endpoints"]],
     [
       "leads to local endpoints by internal Local policy",
       { internal: "Local" },
@@ -75,13 +75,13 @@ describe("a cluster IP", () => {
       "is dropped by internal Local policy with endpoints elsewhere only",
       { internal: "Local" },
       [elsewhere],
-      ["no way", "dropped"],
+      ["no way", "no-local-endpoints"],
     ],
     [
       "is refused by internal Local policy without any endpoint",
       { internal: "Local" },
       [],
-      ["no way", "refused"],
+      ["no way", "no-endpoints"],
     ],
     ["ignores external Local policy", { ...reachable, external: "Local" }, [elsewhere], ["cluster"]],
   ])("%s", (_, options, endpoints, expected) => {
@@ -104,12 +104,12 @@ describe.each([
   test("is dropped but for the short cut by Local policy without a local endpoint", () => {
     expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere])).toEqual([
       "external-local",
-      "dropped",
+      "no-local-endpoints",
     ]);
   });
 
   test.each(["Cluster", "Local"] as const)("is refused without endpoints, by %s policy", (policy) => {
-    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual(["no way", "refused"]);
+    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual(["no way", "no-endpoints"]);
   });
 });
 
@@ -201,7 +201,7 @@ describe("frontends", () => {
 
     test("lead past the check without endpoints, too: who may not come is dropped, not refused", () => {
       const [way, refusal, check] = frontend("203.0.113.5 . tcp . 80", guarded, []);
-      expect([way, refusal]).toEqual(["external-cluster", "refused"]);
+      expect([way, refusal]).toEqual(["external-cluster", "no-endpoints"]);
       expect(check).toBe(listIdentity(["10.0.0.0/8"]));
     });
   });

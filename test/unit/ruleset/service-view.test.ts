@@ -51,8 +51,8 @@ test("viewService shows every frontend with its outcome, in both families", () =
     "external-ip 192.0.2.9 . tcp . 80 served 1",
     "load-balancer-ip 203.0.113.7 . tcp . 80 served 1 guarded",
     "node-port 0.0.0.0 . tcp . 30080 served 1",
-    "cluster-ip fd00:10:96::a . tcp . 80 refused 0",
-    "node-port :: . tcp . 30080 refused 0",
+    "cluster-ip fd00:10:96::a . tcp . 80 no-endpoints 0",
+    "node-port :: . tcp . 30080 no-endpoints 0",
   ]);
 });
 
@@ -61,11 +61,11 @@ test("viewService shows a frontend as dropped with endpoints elsewhere, and as r
   const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
   expect(frontendsOf(elsewhere)).toEqual([
     "cluster-ip 10.96.0.10 . tcp . 80 served 1",
-    "node-port 0.0.0.0 . tcp . 30080 dropped 0",
+    "node-port 0.0.0.0 . tcp . 30080 no-local-endpoints 0",
   ]);
   expect(frontendsOf(view({ services }))).toEqual([
-    "cluster-ip 10.96.0.10 . tcp . 80 refused 0",
-    "node-port 0.0.0.0 . tcp . 30080 refused 0",
+    "cluster-ip 10.96.0.10 . tcp . 80 no-endpoints 0",
+    "node-port 0.0.0.0 . tcp . 30080 no-endpoints 0",
   ]);
 });
 
@@ -75,7 +75,7 @@ test("viewService names the Service that won a conflict", () => {
     service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
   ];
   expect(frontendsOf(view({ services }))).toContain(
-    "external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)",
+    "external-ip 192.0.2.9 . tcp . 80 no-endpoints 0 (default/old)",
   );
 });
 

@@ -159,7 +159,7 @@ describe("EventRecorder", () => {
   test.each([
     [() => frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
     [() => ignoredAnnotationEvent(WEB, INVALID), 1],
-    [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
+    [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no endpoints`), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(
     "%#: names Events that all nodes find alike once in the cluster, and others once for each node",

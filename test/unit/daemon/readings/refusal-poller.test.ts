@@ -132,7 +132,7 @@ describe("RefusalPoller", () => {
     await see();
     await see(entry("10.96.0.10", 80, 2), entry("10.96.0.10", 80, 1, "10.244.1.8"));
     await see(entry("10.96.0.10", 80, 9));
-    expect(told).toEqual(["shop/none: 3 packets of 2 clients: no-endpoints"]);
+    expect(told).toEqual(["shop/none: 3 packets of 2 clients: no endpoints"]);
     await clock.advance(3_600_000);
     await see(entry("10.96.0.10", 80, 10));
     expect(told).toHaveLength(2);

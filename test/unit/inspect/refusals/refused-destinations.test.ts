@@ -93,7 +93,7 @@ describe("explainRefusals", () => {
     expect(schemaErrors("refusals", { refusals: destinations })).toEqual([]);
     const text = refusalsText(destinations, NOW, { isWatched: false });
     expect(text).toContain(
-      "refused beyond a limit: a client of Service edge/limited can have 5 connections at a time, and 10.244.2.9 had more",
+      "refused at times: a client of Service edge/limited can have 5 connections at a time, and 10.244.2.9 had more",
     );
     expect(text).toContain("nft-proxy connections --service edge/limited --client 10.244.2.9");
   });

@@ -452,7 +452,7 @@ describe("storyNamer", () => {
     ]);
     if (story === undefined) throw new Error("no story");
     const told = name(story).stages.flatMap((stage) => stage.rules.map(({ means }) => means));
-    expect(told.at(-1)).toBe("refused with an ICMP error");
+    expect(told.at(-1)).toBe("refused with an ICMP error: no endpoints");
     expect(told.at(-2)).toBeUndefined();
     expect(rules.length).toBeGreaterThan(1);
   });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { refusedFrontend } from "../../../src/ruleset/refusal-reason.ts";
+import { refusedFrontend } from "../../../src/ruleset/refusal-causes.ts";
 import {
   type ContextOptions,
   endpoint,
@@ -13,7 +13,8 @@ import {
 const NODE_PORT = { nodePort: 30_080 };
 
 /**
- * `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges, `limited` limits, too.
+ * `web` is served, `empty` has no endpoints, `far` none here, `guarded` source ranges, `closed` these but no
+ * endpoints, `limited` limits, too.
  */
 const objects = {
   services: [
@@ -24,6 +25,12 @@ const objects = {
       name: "guarded",
       clusterIPs: ["10.96.0.4"],
       loadBalancerIPs: ["203.0.113.10"],
+      sourceRanges: ["198.51.100.0/24"],
+    }),
+    service({
+      name: "closed",
+      clusterIPs: ["10.96.0.6"],
+      loadBalancerIPs: ["203.0.113.12"],
       sourceRanges: ["198.51.100.0/24"],
     }),
     service({
@@ -45,10 +52,10 @@ function reasonOf(to: string, options: ContextOptions = {}, client = "192.0.2.77
   if (ip === undefined) throw new Error("no IPv4");
   const [address = "", number = ""] = to.split(":");
   const found = refusedFrontend(ip, { client, address, protocol: "tcp", port: Number(number) });
-  return `${found.port?.service.name ?? "nobody"} ${found.reason}`;
+  return `${found.port?.service.name ?? "nobody"} ${found.cause}`;
 }
 
-describe("the reason for a refusal", () => {
+describe("the cause of a refusal", () => {
   test.each([
     ["of a Service without endpoints", "10.96.0.2:80", "default/empty no-endpoints"],
     ["of a Service without endpoints, by its NodePort", "192.0.2.2:30081", "default/empty no-endpoints"],
@@ -60,6 +67,11 @@ describe("the reason for a refusal", () => {
     ["at an address of no Service", "198.51.100.9:30080", "nobody no-service"],
   ])("%s is found", (_which, to, reason) => {
     expect(reasonOf(to)).toBe(reason);
+  });
+
+  test("at a frontend without endpoints is its source ranges only for the clients that they forbid", () => {
+    expect(reasonOf("203.0.113.12:80")).toBe("default/closed source-ranges");
+    expect(reasonOf("203.0.113.12:80", {}, "198.51.100.7")).toBe("default/closed no-endpoints");
   });
 
   test("of a client with limits is these, unless source ranges forbid the client", () => {
