@@ -345,16 +345,6 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
-  refusalLogSize: integer({
-    path: "nftProxy.refusalLogSize",
-    between: [0, MOST_32_BITS],
-    preset: 65_536,
-    flag: own(
-      "refusal-log-size",
-      "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
-    ),
-    reload: "restart",
-  }),
   /** The options that only one feature has. */
   settings: Object.fromEntries(FEATURES.flatMap(({ options = {} }) => Object.entries(options))),
   maxServiceElements: integer({

@@ -1,27 +1,21 @@
 import type { Clock } from "../base/clock.ts";
-import type { Family } from "../base/family.ts";
 import { FEATURES } from "../features/registry.ts";
 import type { FeatureHost, RunningFeature } from "../features/seam/daemon-part.ts";
 import { isEnabled } from "../features/selection.ts";
-import { readRefusals } from "../kernel/refused-set.ts";
-import { REFUSAL_RECORD } from "../ruleset/refusal-rules.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
-import { affinityCrowdedEvent, featureEvent, refusedEvent, serviceSubject } from "./events/events.ts";
+import { affinityCrowdedEvent, featureEvent, serviceSubject } from "./events/events.ts";
 import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 import { type ConnectionCounts, connectionCounts } from "./readings/connection-counts.ts";
-import { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
  * Readings of the entries that packets added to our tables, and of the flow tables: periodic, or on demand.
  */
 export interface Readings {
   readonly affinity: AffinityPoller;
-  /** Undefined if refusals are not recorded. */
-  readonly refusals: RefusalPoller | undefined;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: FastPathDevices | undefined;
   /** None in a dry run. */
@@ -33,22 +27,19 @@ export interface Readings {
 /** Delay from the first sync to the first reading of the affinity maps, as a start is busy. Milliseconds. */
 const AFFINITY_DELAY = 5000;
 
-/** Makes the readings; nothing is read yet. @param families the programmed ones */
+/** Makes the readings; nothing is read yet. */
 export function createReadings(
   input: DaemonInput,
-  families: readonly Family[],
   proxier: Proxier,
   metrics: Metrics,
   events: EventRecorder,
 ): Readings {
   const { tables, system, logger, dryRun, options } = input;
   const { reconciler } = proxier;
-  const isRefusalLogged = !dryRun && options.refusalLogSize > 0;
   const isCounting = options.serviceCounters !== "off";
   const state = () => reconciler.state;
   return {
     affinity: affinityPoller(input, proxier, metrics, events),
-    refusals: isRefusalLogged ? refusalPoller(input, families, proxier, metrics, events) : undefined,
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
     features: dryRun ? [] : runningFeatures(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
@@ -76,25 +67,6 @@ function affinityPoller(
     onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
     onCrowded: ({ service, name }) =>
       events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
-  });
-}
-
-/** Reads the refused connections for metrics and Events. */
-function refusalPoller(
-  { system, logger, nodeName, tables }: DaemonInput,
-  families: readonly Family[],
-  { cache, reconciler }: Proxier,
-  metrics: Metrics,
-  events: EventRecorder,
-): RefusalPoller {
-  return new RefusalPoller({
-    clock: system.clock,
-    logger,
-    read: async () => (await readRefusals(tables, families, REFUSAL_RECORD)) ?? [],
-    state: () => reconciler.state,
-    onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
-    onRefused: (service, summary) =>
-      events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
   });
 }
 

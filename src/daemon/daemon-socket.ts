@@ -6,6 +6,7 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
 import { firstOf } from "../base/signals.ts";
 import type { Verifier } from "../drift/verifier.ts";
+import type { RunningFeature } from "../features/seam/daemon-part.ts";
 import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -20,20 +21,18 @@ import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
 import type { Proxier } from "./proxier.ts";
-import type { RefusalPoller } from "./readings/refusal-poller.ts";
 
 /**
  * Returns the routes of the daemon socket, as socket/daemon-protocol.ts defines them. Answers hold 40 MB and
  * more in large clusters, so they are sent in pieces: changes do not wait for a reader.
  * @param state returns the current state of the daemon
- * @param refusals undefined if refusals are not recorded
  */
 export function daemonSocketRoutes(
   { nft, objects, recentLog, system: { clock } }: DaemonInput,
   proxier: Proxier,
   verifier: Pick<Verifier, "find">,
   state: () => DaemonState,
-  refusals: RefusalPoller | undefined,
+  features: readonly RunningFeature[],
 ): Routes {
   const { reconciler, cache, loop } = proxier;
   const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {
@@ -46,7 +45,10 @@ export function daemonSocketRoutes(
     others: (gone) => listOtherTables(nft, gone, betweenSyncs(loop)),
     unserved: () => objects.unservedServices(),
     log: () => recentLog(),
-    refusals: async () => ({ refusals: await refusals?.seen() }),
+    refusals: async () => {
+      const recorder = features.find(({ refusals }) => refusals !== undefined);
+      return { refusals: await recorder?.refusals?.() };
+    },
   };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
   return new Map(

@@ -144,7 +144,7 @@ export async function daemonStatus(
     history: history.snapshot(),
     pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
-    refusals: readings.refusals?.recent,
+    fills: readings.features.flatMap((feature) => feature.fills?.() ?? []),
     cards: cards.filter((card) => card !== undefined),
     fastPathInterfaces: readings.fastPath?.count,
     costlyTables,

@@ -77,8 +77,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   });
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
-  const readings = createReadings(input, families, proxier, metrics, events);
-  const { affinity, refusals, features, fastPath } = readings;
+  const readings = createReadings(input, proxier, metrics, events);
+  const { affinity, features, fastPath } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings, config: () => config });
   const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
@@ -98,11 +98,10 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     events.record(startingEvent(nodeSubject(proxier.cache)));
     proxier.loop.start(subscribers);
     proxier.source.start();
-    for (const part of [upkeep, dryRun ? undefined : drift, fastPath, refusals]) part?.start();
+    for (const part of [upkeep, dryRun ? undefined : drift, fastPath]) part?.start();
   };
   const end = async () => {
-    for (const part of [refusals, affinity, ...features, proxier.source, upkeep, drift, fastPath])
-      part?.stop?.();
+    for (const part of [affinity, ...features, proxier.source, upkeep, drift, fastPath]) part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -234,7 +233,7 @@ function daemonRoutes(
       startedAt: reports.startedAt,
       now,
     }),
-    socket: daemonSocketRoutes(input, proxier, verifier, state, readings.refusals),
+    socket: daemonSocketRoutes(input, proxier, verifier, state, readings.features),
   };
 }
 

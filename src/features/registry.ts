@@ -4,6 +4,7 @@ import { connectionTimeouts } from "./connection-timeouts/feature.ts";
 import { echoReplies } from "./echo-replies/feature.ts";
 import { passiveHealthChecks } from "./passive-health-checks/feature.ts";
 import { portRanges } from "./port-ranges/feature.ts";
+import { refusalRecord } from "./refusal-record/feature.ts";
 import { schedulers } from "./schedulers/feature.ts";
 import type { Feature } from "./seam/feature.ts";
 
@@ -15,5 +16,6 @@ export const FEATURES: readonly Feature[] = [
   echoReplies,
   passiveHealthChecks,
   portRanges,
+  refusalRecord,
   schedulers,
 ];

@@ -5,7 +5,7 @@ import type { Service, ServiceCounters } from "../model/service.ts";
 import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice, Place } from "../model/topology.ts";
-import type { Rule } from "../nft/ast/json.ts";
+import type { Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { type FrontendKind, type IntervalKind, PORTS_ALONE } from "./frontend-kinds.ts";
@@ -47,8 +47,6 @@ export interface FamilyContext {
   readonly affinityMapSize: number;
   /** Maximum timeout of session affinity, in seconds; longer ones of Services are cut to it. */
   readonly maxAffinitySeconds: number;
-  /** Maximum number of recorded refusals, by client and frontend; 0 records none. */
-  readonly refusalLogSize: number;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;
   readonly counters: ServiceCounters;
@@ -99,6 +97,8 @@ export interface RulesetPart extends SetsAndChains {
   readonly afterTranslation?: readonly Rule[];
   /** Rules for packets that no frontend takes. */
   readonly withoutFrontend?: (context: FamilyContext) => readonly Rule[];
+  /** Rules before each rule that refuses or drops connections. @param conditions those of that rule */
+  readonly beforeRefusal?: (context: FamilyContext, conditions: readonly Statement[]) => readonly Rule[];
   /** Rules for packets that are refused because a frontend has no endpoints, before they get an answer. */
   readonly onRefusal?: readonly Rule[];
   /** Rules for all packets with the id of a list or external way in the register. */

@@ -47,8 +47,6 @@ const CONTEXT: FamilyContext = {
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
-  // Needs only features that dynamic maps and counters need, too.
-  refusalLogSize: 0,
   // Not required: see fastPathFeature.
   fastPathAfter: undefined,
   counters: "off",

@@ -14,7 +14,6 @@ import {
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORT_PROTOCOLS,
-  REFUSED,
   SOURCE_RANGE_LISTS,
   SOURCE_RANGES,
 } from "./sets.ts";
@@ -31,7 +30,7 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The sets and maps of one family that do not depend on Services. */
 export function setSpecs(context: FamilyContext): SetSpec[] {
-  const { family, affinityMapSize, counters, refusalLogSize } = context;
+  const { family, affinityMapSize, counters } = context;
   const address = addressType(family);
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
@@ -42,19 +41,6 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
     ...context.features.flatMap((part) => (isInTable(part, context, NO_PARTS) ? part.specs(context) : [])),
-    ...(refusalLogSize === 0
-      ? []
-      : [
-          // The rules have the counters, not the set: before Linux 5.11, elements added by a rule lack the
-          // set's counters.
-          {
-            ...PLAIN,
-            name: REFUSED,
-            key: [address, ...frontend],
-            dynamic: true,
-            size: refusalLogSize,
-          } as const,
-        ]),
     { ...PLAIN, name: LISTS, key: frontend, value: ["classid"], counter: counters !== "off" },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {

@@ -30,5 +30,3 @@ export const CLUSTER_IPS = "cluster-ips";
 export const NODEPORT_IPS = "nodeport-ips";
 /** Connections of an endpoint to itself: its address twice, protocol and port. */
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
-/** Client and frontend of each connection that was refused or dropped; filled by packets. */
-export const REFUSED = "refused";

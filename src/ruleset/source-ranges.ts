@@ -21,7 +21,7 @@ import type { SourceRanges } from "./frontend-rules.ts";
 import { packetFrontendKey, sourceAddress } from "./keys.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { recordingRules } from "./refusal-rules.ts";
+import { beforeRefusal } from "./refusal-rules.ts";
 import { SOURCE_RANGES } from "./sets.ts";
 
 /**
@@ -167,7 +167,7 @@ export function sourceRangesCheck(context: FamilyContext, { chains }: FrontendKi
     name: chains.sourceRangesCheck,
     rules: [
       ...allowedRules(context.family, { goto: { target: chains.sourceRangesAllowed } }),
-      ...recordingRules(context),
+      ...beforeRefusal(context),
       [{ drop: null }],
     ],
   };

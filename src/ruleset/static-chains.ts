@@ -29,7 +29,7 @@ import {
 } from "./keys.ts";
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
-import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
+import { beforeRefusal, HAS_PORTS } from "./refusal-rules.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 
@@ -53,13 +53,9 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
     ...(parts.has("sourceRanges") ? besideSourceRanges(context) : []),
     {
       name: REJECT_CHAIN,
-      rules: [
-        ...recordingRules(context),
-        ...features.flatMap(({ onRefusal = [] }) => onRefusal),
-        ...refuse(),
-      ],
+      rules: [...beforeRefusal(context), ...features.flatMap(({ onRefusal = [] }) => onRefusal), ...refuse()],
     },
-    { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
+    { name: DROP_CHAIN, rules: [...beforeRefusal(context), [{ drop: null }]] },
     { name: "service-endpoints-check", rules: kinds.flatMap((kind) => refusalRules(context, kind)) },
     {
       name: "nodeport-endpoints-check",
@@ -231,10 +227,10 @@ function refuse(...matching: readonly Statement[]): Rule[] {
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  const reject: Rule[] = [...recordingRules(context, toClusterIP, HAS_PORTS), ...refuse(toClusterIP)];
+  const reject: Rule[] = [...beforeRefusal(context, toClusterIP, HAS_PORTS), ...refuse(toClusterIP)];
   if (serviceCIDRs.length === 0) return reject;
   const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
-  return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
+  return [...reject, ...beforeRefusal(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
 }
 
 function masqueradingRules(

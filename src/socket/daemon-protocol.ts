@@ -1,9 +1,9 @@
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
+import type { SeenRefusal } from "../features/seam/refusals.ts";
 import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
-import type { SeenRefusal } from "../kernel/refused-set.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";

@@ -53,7 +53,6 @@ export function nodeContextOf(
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
-      refusalLogSize: options.refusalLogSize,
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
       maxServiceElements: options.maxServiceElements,

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { FeatureCard } from "../../src/features/seam/daemon-part.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import {
@@ -59,6 +60,12 @@ const SHOP: Objects = {
 const [cart] = servicePortsOf(service({ name: "shop/cart", clusterIPs: ["10.96.1.2"] }));
 const [REFUSED] = servicePortsOf(service({ name: "shop/refused", clusterIPs: ["10.96.1.4"] }));
 
+/** The card of refused connections. */
+function refusals(value: string, latest: string): FeatureCard {
+  const lines = ["to 1 destination, of 2 clients"];
+  return { title: "Refusals", tone: "idle", value, lines, list: [latest] };
+}
+
 /** A daemon with something to say in every card. */
 function troubled() {
   const failing = {
@@ -85,13 +92,7 @@ function troubled() {
       verifiedAt: NOW - 90_000,
       problem: undefined,
     },
-    refusals: {
-      entries: { ip: 2, ip6: 0 },
-      packets: 9,
-      clients: 2,
-      destinations: 1,
-      latest: ["10.244.2.9 to 10.96.1.9:80/tcp"],
-    },
+    cards: [refusals("9 packets", "10.244.2.9 to 10.96.1.9:80/tcp")],
     costlyTables: [
       { table: "ip kube-proxy", sets: 11_000, ms: 22 },
       { table: "inet firewall", sets: 5500, ms: 11 },
@@ -190,13 +191,7 @@ function demo() {
       ],
     },
     affinityEntries: { ip: 212, ip6: 0 },
-    refusals: {
-      entries: { ip: 2, ip6: 0 },
-      packets: 12,
-      clients: 2,
-      destinations: 1,
-      latest: ["10.244.1.31 to 10.96.77.31:80/tcp"],
-    },
+    cards: [refusals("12 packets", "10.244.1.31 to 10.96.77.31:80/tcp")],
     timeline: Array.from({ length: 60 }, (_, minute) => {
       const syncs = minute % 5 === 0 ? 0 : 2 + ((minute * 7) % 9);
       return { syncs, outOfSyncMs: syncs * 9 };
@@ -275,7 +270,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
       "Quarantine | 1 | ip shop/refused/tcp: the kernel refuses its rules",
       expect.stringContaining("192.0.2.9:80/tcp: shop/cart:http/tcp has it"),
-      "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp | in the last hour; nft-proxy refusals, on this node, lists the reasons",
+      "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp",
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",
       "Sets of other software | 33 ms | slow down changes of both IP families, and every other call of nft | ip kube-proxy: 11000 sets, 22 ms | inet firewall: 5500 sets, 11 ms | if kube-proxy has been replaced: stop it on this node, then nft-proxy cleanup --kube-proxy",

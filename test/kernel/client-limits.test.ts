@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import { CLIENT_CONNECTIONS, CLIENT_RATES, rules } from "../../src/features/client-limits/rules.ts";
+import { readRefusals } from "../../src/features/refusal-record/refused-set.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
-import { readRefusals } from "../../src/kernel/refused-set.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
-import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
 import { partFeatures } from "../../src/ruleset/required-features.ts";
 import { LISTS } from "../../src/ruleset/sets.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
@@ -259,7 +258,7 @@ test("refusals are recorded with the address that the client connected to", asyn
   const held = await hold("pod3", 1);
   await outcome({ ...tcp, from: "pod3", to: EXTERNAL });
   await closeAll(held);
-  const entries = await readRefusals(nftTables(nftOf(node.lab)), ["ip"], REFUSAL_RECORD);
+  const entries = await readRefusals(nftTables(nftOf(node.lab)), ["ip"], Date.now());
   const { v4: client } = addressesOf("pod3");
   expect(entries?.filter((entry) => entry.client === client && entry.address === EXTERNAL)).toMatchObject([
     { protocol: "tcp", port: 80 },

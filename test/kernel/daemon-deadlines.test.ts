@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { InProcessDaemon, type InProcessOptions, NO_SERVERS } from "../support/in-process-daemon.ts";
+import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
 import { nftTables } from "../support/nft-tables.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
@@ -46,10 +46,9 @@ async function kernelText(): Promise<string> {
 }
 
 function wanted() {
-  const { refusalLogSize } = NO_SERVERS;
   return rulesetOfCache(
     cacheOfApi((resource) => api.cluster.objects(resource)),
-    { refusalLogSize },
+    { refusalLogSize: 0 },
   );
 }
 

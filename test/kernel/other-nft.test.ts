@@ -1,12 +1,13 @@
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
+import { REFUSED } from "../../src/features/refusal-record/rules.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import { AFFINITY, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
+import { AFFINITY, LISTS } from "../../src/ruleset/sets.ts";
 import { affinityKey } from "../support/affinity-entries.ts";
 import { debianNft } from "../support/debian-program.ts";
 import { everyRule } from "../support/every-rule.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type RefusalEntry, readRefusals } from "../../src/kernel/refused-set.ts";
-import { REFUSAL_RECORD } from "../../src/ruleset/refusal-rules.ts";
+import { readRefusals } from "../../src/features/refusal-record/refused-set.ts";
+import type { RefusalEntry } from "../../src/features/seam/refusals.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
@@ -68,7 +68,7 @@ beforeAll(async () => {
 afterAll(() => node?.close());
 
 async function recorded(of = node): Promise<RefusalEntry[] | undefined> {
-  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], REFUSAL_RECORD);
+  return await readRefusals(nftTables(nftOf(of.lab)), ["ip", "ip6"], Date.now());
 }
 
 /** Time for a refusal, which must come at once. IPv6 may first need a neighbour solicitation. */

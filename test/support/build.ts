@@ -202,14 +202,17 @@ const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" 
 const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
 
 /** The differences of a node context from the tests' default. */
-export type ContextOptions = Partial<Omit<FamilyContext, "family">> & { readonly resetVanished?: boolean };
+export type ContextOptions = Partial<Omit<FamilyContext, "family">> & {
+  readonly resetVanished?: boolean;
+  readonly refusalLogSize?: number;
+};
 
 /** Returns the context of one family. The defaults are those of the recorded town. */
 export function familyContext(
   family: Family,
-  { resetVanished = false, ...options }: ContextOptions = {},
+  { resetVanished = false, refusalLogSize = 65_536, ...options }: ContextOptions = {},
 ): FamilyContext {
-  const settings = { maxLimitedClients: 65_536, resetVanished, ...options.settings };
+  const settings = { maxLimitedClients: 65_536, resetVanished, refusalLogSize, ...options.settings };
   return {
     family,
     place: HERE,
@@ -224,7 +227,6 @@ export function familyContext(
     apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
-    refusalLogSize: 65_536,
     fastPathAfter: undefined,
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,

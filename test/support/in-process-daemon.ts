@@ -37,7 +37,7 @@ export const NO_SERVERS = {
   healthzBindAddress: undefined,
   metricsBindAddress: undefined,
   daemonSocket: "",
-  refusalLogSize: 0,
+  settings: { ...resolveOptions().options.settings, refusalLogSize: 0 },
 } as const;
 
 const CONFIGURATION = `apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -11,6 +11,7 @@ import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import {
   explainRefusals,
   MOST_DESTINATIONS,
+  REFUSALS,
   type RefusalFilter,
   type RefusedClient,
   type RefusedDestination,
@@ -18,7 +19,6 @@ import {
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { newRefusals, refusalPackets } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import {
   emptyNamespaceNotices,
@@ -83,7 +83,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
         : text(present),
     notices: [
       ...notices,
-      ...fullRecordNotices(first.entries, options.refusalLogSize),
+      ...fullRecordNotices(first.entries, REFUSALS?.sizeOf(options.settings) ?? 0),
       ...shortenedNotices(present.destinations),
       ...unknownServiceNotices(filter.service, loaded.input.cache.serviceNames()),
       ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
@@ -153,7 +153,7 @@ async function* watch(
     if (seen === undefined) return;
     // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
     pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
-    const entries = newRefusals(refusalPackets(before.entries), seen.entries);
+    const entries = REFUSALS?.since(before.entries, seen.entries) ?? [];
     before = seen;
     if (entries.length === 0) continue;
     const fresh = explained({ ...seen, entries }, await currentInput());

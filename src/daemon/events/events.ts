@@ -161,15 +161,6 @@ export function ignoredAnnotationEvent(
   return { ...warning(service, event, "Sync", note), clusterKey: note };
 }
 
-/**
- * Connections to a Service were refused or dropped. The first node reports it.
- * @param summary number and reasons
- */
-export function refusedEvent(service: EventSubject, node: string, summary: string): EventNote {
-  const note = `node ${node}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;
-  return { ...warning(service, "ConnectionsRefused", "Refuse", note), clusterKey: "" };
-}
-
 /** Affinity entries of the service port with the most were deleted, as the map was nearly full. */
 export function affinityCrowdedEvent(service: EventSubject, servicePort: string, node: string): EventNote {
   const note = `some clients of ${servicePort}, the port with the most clients, lost their endpoint because the affinity map of node ${node} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;

@@ -6,7 +6,6 @@ import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
 import type { ApiRequestOutcome } from "../../kube/client/client.ts";
 import type { ObjectSource } from "../../kube/source.ts";
-import type { RefusalCause } from "../../ruleset/refusal-causes.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
@@ -32,12 +31,6 @@ export interface Occurrences {
   readonly healthAnswer: { readonly path: string; readonly status: number };
   /** A Kubernetes Event was not delivered. */
   readonly eventDropped: undefined;
-  /** The rules refused packets of new connections. `service` is `namespace/name`; "" for none. */
-  readonly packetsRefused: {
-    readonly service: string;
-    readonly reason: RefusalCause;
-    readonly packets: number;
-  };
   /** Entries of the affinity map were deleted. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
   /** The listeners of each family, or the open connections, changed for NodePorts at loopback addresses. */

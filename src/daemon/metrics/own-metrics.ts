@@ -175,17 +175,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Time since which the rules have been out of date, 0 while they are up to date",
     scrape: ({ health }) => one((health.pendingSince ?? 0) / 1000),
   },
-  nft_proxy_refused_packets_total: {
-    kind: "counter",
-    help: "Packets of new connections that the rules refused or dropped, by cause",
-    labels: ["namespace", "service", "reason"],
-    on: {
-      packetsRefused: ({ service: key, reason, packets }) => {
-        const [namespace = "", service = ""] = key.split("/");
-        return one(packets, { namespace, service, reason });
-      },
-    },
-  },
   nft_proxy_events_dropped_total: {
     kind: "counter",
     help: "Kubernetes Events that were not delivered",

@@ -1,6 +1,6 @@
 import type { ByFamily } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
-import type { FeatureCard } from "../../features/seam/daemon-part.ts";
+import type { FeatureCard, Fill } from "../../features/seam/daemon-part.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
@@ -20,7 +20,6 @@ import {
   frontendTarget,
 } from "../readings/connection-counts.ts";
 import type { CountedClients } from "../readings/counted-clients.ts";
-import type { RecentRefusals } from "../readings/refusal-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
@@ -42,10 +41,10 @@ export interface DaemonStatus {
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];
-  /** Absent if refusals are not recorded, and until they are first read. */
-  readonly refusals?: RecentRefusals | undefined;
   /** The cards of features; absent for none. */
   readonly cards?: readonly FeatureCard[];
+  /** What features have that has a limit; absent for nothing. */
+  readonly fills?: readonly Fill[];
   /** Number of network interfaces between which connections take the fast path; absent if none does. */
   readonly fastPathInterfaces?: number | undefined;
   /** Tables of other software that slow transactions down, the costliest first. */

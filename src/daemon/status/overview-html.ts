@@ -28,7 +28,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
+${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -102,19 +102,6 @@ function pendingCard({ pending: { since, services }, history, now }: DaemonStatu
     return card("Pending", "idle", "the first sync", [`for ${durationWords(now - since)}`]);
   const value = services.length === 0 ? "a change" : counted(services.length, "Service");
   return card("Pending", "idle", value, [`for ${durationWords(now - since)}`, ...listed(services)]);
-}
-
-/** Refusals are read twice a minute. Empty if they are not recorded. */
-function refusalCard({ refusals }: DaemonStatus): Html | undefined {
-  if (refusals === undefined) return undefined;
-  const { packets, clients, destinations, latest } = refusals;
-  if (packets === 0) return card("Refusals", "good", "none", ["in the last hour"]);
-  const summary = `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`;
-  return card("Refusals", "idle", counted(packets, "packet"), [
-    summary,
-    ...listed(latest),
-    "in the last hour; nft-proxy refusals, on this node, lists the reasons",
-  ]);
 }
 
 function featureCard({ title, tone, value, lines, list }: FeatureCard): Html {

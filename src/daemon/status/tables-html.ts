@@ -1,5 +1,6 @@
 import { durationWords } from "../../base/duration.ts";
-import { type ByFamily, FAMILY_NAMES } from "../../base/family.ts";
+import { FAMILY_NAMES } from "../../base/family.ts";
+import type { Fill } from "../../features/seam/daemon-part.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
@@ -34,14 +35,6 @@ function sourceWords({ failure, absent, synced }: SourceState): readonly [Tone, 
   if (failure !== "") return ["bad", failure];
   if (absent) return ["idle", "not served here"];
   return synced ? ["good", "following"] : ["idle", "first list under way"];
-}
-
-/** Something that has a limit. */
-interface Fill {
-  readonly what: string;
-  /** Undefined until it is first read. */
-  readonly used: number | undefined;
-  readonly limit: number;
 }
 
 /**
@@ -86,26 +79,21 @@ function elementFills({ state, nodeContext: [context] }: DaemonStatus): Fill[] {
 
 /** The maps that packets fill. */
 function packetFills(status: DaemonStatus): Fill[] {
-  const { nodeContext, affinityEntries, countedClients, refusals, dryRun } = status;
+  const { nodeContext, affinityEntries, countedClients, fills = [], dryRun } = status;
   if (dryRun) return [];
-  const fills = (
-    what: string,
-    entries: Partial<ByFamily<number>>,
-    key: "affinityMapSize" | "refusalLogSize",
-  ) =>
-    nodeContext.map((context) => {
-      const { family, [key]: limit } = context;
-      return { what: `${what}, ${FAMILY_NAMES[family]}`, used: entries[family], limit };
-    });
   return [
-    ...fills("Clients with session affinity", affinityEntries, "affinityMapSize"),
+    ...nodeContext.map(({ family, affinityMapSize }) => ({
+      what: `Clients with session affinity, ${FAMILY_NAMES[family]}`,
+      used: affinityEntries[family],
+      limit: affinityMapSize,
+    })),
     ...countedClients.map(({ family, what, entries, size }) => ({
       what: `${what}, ${FAMILY_NAMES[family]}`,
       used: entries,
       limit: size,
     })),
-    ...fills("Recorded refusals", refusals?.entries ?? {}, "refusalLogSize"),
-  ].filter(({ limit }) => limit > 0);
+    ...fills,
+  ];
 }
 
 function connectionFills({ conntrack: { entries, capacity } }: DaemonStatus): Fill[] {

@@ -5,7 +5,7 @@ import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { SERVICE_PORT_ID } from "../../ruleset/balancers.ts";
 import { sourceAddress } from "../../ruleset/keys.ts";
 import type { FamilyContext, PortPart, RulesetPart } from "../../ruleset/node-context.ts";
-import { recordingRules } from "../../ruleset/refusal-rules.ts";
+import { beforeRefusal } from "../../ruleset/refusal-rules.ts";
 import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import {
   type ClientLimits,
@@ -141,6 +141,6 @@ function limitRules(family: FamilyContext["family"], limits: ClientLimits): Rule
 function refusalChain(context: FamilyContext): Chain {
   return {
     name: CLIENT_LIMIT_REFUSAL,
-    rules: [...recordingRules(context), [{ reject: { type: "tcp reset" } }], [{ drop: null }]],
+    rules: [...beforeRefusal(context), [{ reject: { type: "tcp reset" } }], [{ drop: null }]],
   };
 }

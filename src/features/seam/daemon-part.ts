@@ -8,6 +8,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { NodeContext, Settings } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { SeenRefusal } from "./refusals.ts";
 
 /** What a feature does in the daemon besides its rules. It runs unless the daemon applies nothing. */
 export interface DaemonPart {
@@ -62,6 +63,10 @@ export interface RunningFeature {
   readonly samples?: Readonly<Record<string, () => readonly Sample[] | Promise<readonly Sample[]>>>;
   /** A card of the status page; undefined for none. @param now milliseconds since 1970 */
   readonly card?: (now: number) => FeatureCard | undefined | Promise<FeatureCard | undefined>;
+  /** What it has that has a limit, for the status page. */
+  readonly fills?: () => readonly Fill[];
+  /** Reads the refused connections that it records. @throws AppError as nft does */
+  readonly refusals?: () => Promise<readonly SeenRefusal[]>;
   /** The endpoints that it ejected. */
   readonly ejected?: () => readonly EjectedEndpoint[];
 }
@@ -86,4 +91,12 @@ export interface FeatureCard {
   readonly lines: readonly string[];
   /** Further lines, of which the page shows the first ones. */
   readonly list: readonly string[];
+}
+
+/** Something that has a limit. */
+export interface Fill {
+  readonly what: string;
+  /** Undefined until it is first read. */
+  readonly used: number | undefined;
+  readonly limit: number;
 }

@@ -7,6 +7,7 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import type { FrontendOutcome } from "../../ruleset/service-view.ts";
 import type { DaemonPart } from "./daemon-part.ts";
+import type { RefusalReader } from "./refusals.ts";
 import type { StatePart, StatePartHost } from "./state-part.ts";
 
 /**
@@ -31,6 +32,8 @@ export interface Feature {
   readonly ruleset?: RulesetPart;
   readonly createState?: (host: StatePartHost) => StatePart;
   readonly daemon?: DaemonPart;
+  /** Only for the feature that records refused connections. */
+  readonly refusals?: RefusalReader;
   /** How it was forbidden before `--features`. */
   readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */

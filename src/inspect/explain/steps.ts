@@ -18,7 +18,6 @@ import {
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
   PORT_PROTOCOLS,
-  REFUSED,
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
@@ -199,17 +198,17 @@ function effectWords(
     case "reject":
       return stopWords(effect.reset ? "reset" : "refused with an ICMP error", step, false);
     case "updated":
-      if (effect.map === REFUSED) return undefined;
-      return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
+      return effect.map === AFFINITY
+        ? `the client keeps this endpoint for ${durationText(effect.timeout)}`
+        : undefined;
     case "missed":
     case "deleted":
       return undefined;
     case "beyond":
       return BEYOND[effect.set]?.(effect.most) ?? "the client is beyond a limit";
     case "full":
-      if (effect.map === REFUSED) return undefined;
-      if (effect.map !== AFFINITY) return "the set of clients is full: this one has no limit";
-      return "the affinity map is full: the client gets no affinity entry";
+      if (effect.map === AFFINITY) return "the affinity map is full: the client gets no affinity entry";
+      return effect.map in BEYOND ? "the set of clients is full: this one has no limit" : undefined;
     case "assigned":
       return portEquivalent(step.chain) === EXTERNAL && effect.register === "mark"
         ? "an external address by the policy Cluster: marked to be masqueraded"

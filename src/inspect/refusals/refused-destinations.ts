@@ -2,22 +2,20 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import { FEATURES } from "../../features/registry.ts";
-import { openTables } from "../../kernel/netlink-tables.ts";
-import type { Nft } from "../../kernel/nft.ts";
-import { declaredTable } from "../../kernel/read-kernel.ts";
 import {
   lastPacketAt,
   type RefusalEntry,
-  readRefusals,
+  type RefusalReader,
   type SeenRefusal,
-  withSinglePackets,
-} from "../../kernel/refused-set.ts";
+} from "../../features/seam/refusals.ts";
+import { openTables } from "../../kernel/netlink-tables.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import { declaredTable } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
-import { REFUSAL_RECORD } from "../../ruleset/refusal-rules.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import type { Result } from "../connection-result.ts";
 import { explain } from "../explain/explain.ts";
@@ -178,6 +176,9 @@ function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
+/** The record of refusals; undefined without the feature that makes it. */
+export const REFUSALS: RefusalReader | undefined = FEATURES.find(({ refusals }) => refusals)?.refusals;
+
 /** The refusals that the kernel remembers. */
 export interface SeenRefusals {
   readonly entries: readonly SeenRefusal[];
@@ -194,9 +195,9 @@ export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefin
   if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
   const { tables, close } = await openTables(nft, systemClock);
   try {
-    const entries = await readRefusals(tables, FAMILIES, REFUSAL_RECORD);
+    const entries = await REFUSALS?.read(tables, FAMILIES, systemClock.now());
     if (entries === undefined) throw notRecorded(await hasTable(tables));
-    return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
+    return { entries, isWatched: false };
   } finally {
     close();
   }

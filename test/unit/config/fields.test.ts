@@ -45,7 +45,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.maxLimitedClients", "1000", { settings: { ...SETTINGS, maxLimitedClients: 1_000 } }],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
   ["nftProxy.maxAffinityTimeout", "10m", { maxAffinityTimeoutMs: 600_000 }],
-  ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],
+  ["nftProxy.refusalLogSize", "0", { settings: { ...SETTINGS, refusalLogSize: 0 } }],
   ["nftProxy.maxServiceElements", "7", { maxServiceElements: 7 }],
   ["nftProxy.maxElements", "7", { maxElements: 7 }],
   ["nftProxy.maxNamespaceElements", "7", { maxNamespaceElements: 7 }],

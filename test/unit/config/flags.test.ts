@@ -91,7 +91,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["pod-interface-name-prefix", "", {}],
   ["port-ranges", "all", { settings: { ...SETTINGS, portRanges: "all" } }],
   ["proxy-mode", "nftables", {}],
-  ["refusal-log-size", "0", { refusalLogSize: 0 }],
+  ["refusal-log-size", "0", { settings: { ...SETTINGS, refusalLogSize: 0 } }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["reset-vanished", "", { settings: { ...SETTINGS, resetVanished: true } }],
   ["scheduler", "round-robin", { scheduler: "round-robin" }],

@@ -81,13 +81,13 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
-  refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   settings: fc.record({
     answerPing: fc.boolean(),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
     maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+    refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     resetVanished: fc.boolean(),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(

@@ -278,7 +278,9 @@ interface Part {
 /** The parts of the table, and those of features. */
 const ALL_PARTS: Readonly<Record<string, Part>> = {
   sourceRanges: { specs: sourceRangesSpecs },
-  ...Object.fromEntries(familyContext("ip").features.map(({ name, specs }) => [name, { specs }])),
+  ...Object.fromEntries(
+    familyContext("ip", { refusalLogSize: 0 }).features.map(({ name, specs }) => [name, { specs }]),
+  ),
 };
 const PARTS = Object.keys(ALL_PARTS);
 

@@ -16,8 +16,8 @@ test.each([[{}], [{ features: [] }], [{ lacking: ["client-limits"], settings: { 
   },
 );
 
-test("a node context of an older daemon has every feature that it does not name", () => {
-  const context = testNodeContext();
+test("a node context of an older daemon has every feature that it does not name and no option enables", () => {
+  const context = testNodeContext({ refusalLogSize: 0 });
   const older = sentNodeContext(context).map(
     ({ features: _features, lacking: _lacking, settings: _settings, ...others }) => others,
   );

@@ -33,7 +33,9 @@ function cache(): ObjectCache {
 }
 
 function contextOf(options: Partial<SupportedOptions>, family: Family = "ip"): FamilyContext {
-  const nodeContext = nodeContextOf({ ...resolveOptions().options, ...options }, cache(), host);
+  const defaults = resolveOptions().options;
+  const settings = { ...defaults.settings, refusalLogSize: 0 };
+  const nodeContext = nodeContextOf({ ...defaults, settings, ...options }, cache(), host);
   const found = nodeContext.find((context) => context.family === family);
   if (found === undefined) throw new Error(`no context for ${family}`);
   return found;
@@ -46,12 +48,11 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       masqueradeBit: 31,
       affinityMapSize: 7,
       maxAffinityTimeoutMs: 1999,
-      refusalLogSize: 8,
       fastPath: true,
       fastPathAfter: 9,
       serviceCounters: "services",
       maxServiceElements: 9,
-      settings: { maxLimitedClients: 5, maxPortRanges: 7 },
+      settings: { maxLimitedClients: 5, maxPortRanges: 7, refusalLogSize: 0 },
       maxElements: 99,
       maxNamespaceElements: 98,
       features: ALL_FEATURES,
@@ -68,7 +69,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
     affinityMapSize: 7,
     maxAffinitySeconds: 1,
-    refusalLogSize: 8,
     fastPathAfter: 9,
     counters: "services",
     maxServiceElements: 9,
@@ -77,6 +77,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     settings: {
       maxLimitedClients: 5,
       maxPortRanges: 7,
+      refusalLogSize: 0,
       ...KERNEL_TIMEOUTS,
       "tcp-established": 86_400,
       "tcp-close-wait": 3600,

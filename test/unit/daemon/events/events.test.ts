@@ -7,10 +7,10 @@ import {
   failedHealthPortEvent,
   failedServerEvent,
   failedSyncEvent,
+  featureEvent,
   frontendConflictEvent,
   ignoredAnnotationEvent,
   quarantineEvent,
-  refusedEvent,
   startingEvent,
 } from "../../../../src/daemon/events/events.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
@@ -156,10 +156,11 @@ describe("EventRecorder", () => {
     expect(clock.timers).toBe(0);
   });
 
+  const REFUSED = { reason: "ConnectionsRefused", action: "Refuse" };
   test.each([
     [() => frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
     [() => ignoredAnnotationEvent(WEB, INVALID), 1],
-    [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no endpoints`), 1],
+    [(node: string) => featureEvent(WEB, { ...REFUSED, note: `refused on ${node}`, clusterKey: "" }), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(
     "%#: names Events that all nodes find alike once in the cluster, and others once for each node",

@@ -158,14 +158,17 @@ describe("the table Sources", () => {
 });
 
 describe("the table Limits", () => {
-  const refusals = { entries: { ip: 65_536, ip6: 0 }, packets: 0, clients: 0, destinations: 0, latest: [] };
-
   test("shows elements with their budgets, and how full each map is that packets fill", () => {
-    expect(text({ affinityEntries: { ip: 922 }, refusals })).toContain(
+    expect(
+      text({
+        affinityEntries: { ip: 922 },
+        fills: [{ what: "Recorded refusals, IPv4", used: 65_536, limit: 65_536 }],
+      }),
+    ).toContain(
       "Limits What Used Limit Full Elements of all Services 2 1000000 0 %" +
         " Elements of namespace default, the largest 2 500000 0 %" +
         " Clients with session affinity, IPv4 922 1024 90 % Clients with session affinity, IPv6 not read yet 1024" +
-        " Recorded refusals, IPv4 65536 65536 100 % Recorded refusals, IPv6 0 65536 0 %" +
+        " Recorded refusals, IPv4 65536 65536 100 %" +
         " Connections that the kernel tracks 812 262144 0 %",
     );
   });
@@ -182,9 +185,7 @@ describe("the table Limits", () => {
   });
 
   test("omits maps that do not exist, and connections if the kernel tracks none", () => {
-    const nodeContext = testNodeContext({ refusalLogSize: 0 });
-    const shown = text({ nodeContext, conntrack: { entries: undefined, capacity: undefined } });
-    expect(shown).not.toContain("Recorded refusals");
+    const shown = text({ conntrack: { entries: undefined, capacity: undefined } });
     expect(shown).not.toContain("Connections that the kernel tracks");
     expect(text({ dryRun: true })).not.toContain("Clients with session affinity");
   });

@@ -1,20 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/commands/refusals.ts";
+import type { RefusalEntry, SeenRefusal } from "../../../../src/features/seam/refusals.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import {
   explainRefusals,
   type RefusalFilter,
 } from "../../../../src/inspect/refusals/refused-destinations.ts";
-import {
-  newRefusals,
-  type RefusalEntry,
-  readRefusals,
-  refusalPackets,
-  type SeenRefusal,
-  withSinglePackets,
-} from "../../../../src/kernel/refused-set.ts";
-import type { SetSpec } from "../../../../src/nft/ast/ruleset.ts";
-import type { ListedElement } from "../../../../src/nft/elements.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import {
   cacheOf,
@@ -153,11 +144,6 @@ describe("explainRefusals", () => {
     expect(one).toMatchObject({ firstAt: "2026-11-21T11:59:57.000Z", lastAt: "2026-11-21T11:59:57.000Z" });
   });
 
-  test("without a daemon gives first times for single packets only", () => {
-    const entries = [entry({ packets: 1 }), entry({ packets: 2 })];
-    expect(withSinglePackets(entries, NOW).map(({ firstAt }) => firstAt)).toEqual([NOW - 60_000, undefined]);
-  });
-
   test("reports a destination whose cause is gone as served now", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
@@ -229,69 +215,4 @@ test("the text of refusals names destination, cause and clients", () => {
   expect(refusalsText([], NOW, { isWatched: true, isFiltered: true })).toBe(
     "no matching refusal within the last hour\n",
   );
-});
-
-describe("newRefusals", () => {
-  test("returns the packets since the last reading, and all packets of entries that expired meanwhile", () => {
-    const before = [entry(), entry({ port: 81, packets: 9 })];
-    const now = [entry({ packets: 5 }), entry({ port: 81, packets: 2 }), entry({ port: 82 })];
-    expect(newRefusals(refusalPackets(before), now).map(({ port, packets }) => [port, packets])).toEqual([
-      [80, 2],
-      [81, 2],
-      [82, 3],
-    ]);
-    expect(newRefusals(refusalPackets(now), now)).toEqual([]);
-  });
-});
-
-describe("readRefusals", () => {
-  const spec: SetSpec = {
-    name: "refused",
-    key: ["ipv4_addr", "ipv4_addr", "inet_proto", "inet_service"],
-    dynamic: true,
-    counter: true,
-  };
-  const set = {
-    set: { family: "ip", table: "nft-proxy", name: "refused", type: spec.key, flags: ["timeout", "dynamic"] },
-  };
-  const tables = (elements: readonly ListedElement[]): Parameters<typeof readRefusals>[0] => ({
-    listTable: async (family) =>
-      family === "ip"
-        ? JSON.stringify({ nftables: [{ table: { family: "ip", name: "nft-proxy" } }, set] })
-        : undefined,
-    async *elements() {
-      yield elements;
-    },
-    element: async () => undefined,
-  });
-  const element = { key: "10.0.0.1 . 10.96.0.9 . tcp . 80", value: "", packets: 22, timeoutMs: 3_600_000 };
-
-  test("reads the elements of all families with the set", async () => {
-    const listed = [{ ...element, expiresMs: 3_534_000 }];
-    expect(await readRefusals(tables(listed), ["ip", "ip6"], { set: "refused", timeout: 3600 })).toEqual([
-      {
-        family: "ip",
-        client: "10.0.0.1",
-        address: "10.96.0.9",
-        protocol: "tcp",
-        port: 80,
-        packets: 22,
-        silentFor: 66,
-      },
-    ]);
-    expect(await readRefusals(tables([]), ["ip"], { set: "refused", timeout: 3600 }), "empty").toEqual([]);
-  });
-
-  test("returns undefined if no family records refusals", async () => {
-    expect(await readRefusals(tables([]), ["ip6"], { set: "refused", timeout: 3600 })).toBeUndefined();
-    expect(await readRefusals(tables([]), ["ip"], { set: "others", timeout: 3600 })).toBeUndefined();
-  });
-
-  test("an entry that was just used is silent for 0 s", async () => {
-    const read = await readRefusals(tables([{ ...element, expiresMs: 3_600_400 }]), ["ip"], {
-      set: "refused",
-      timeout: 3600,
-    });
-    expect(read?.map(({ silentFor }) => silentFor)).toEqual([0]);
-  });
 });

@@ -1,9 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
-import { RefusalPoller } from "../../../../src/daemon/readings/refusal-poller.ts";
-import type { RefusalEntry } from "../../../../src/kernel/refused-set.ts";
-import { port, renderAll, service, slice } from "../../../support/build.ts";
-import { ManualClock } from "../../../support/manual-clock.ts";
-import { memoryLogger } from "../../../support/memory-logger.ts";
+import { RefusalPoller } from "../../../src/features/refusal-record/refusal-poller.ts";
+import type { RefusalEntry } from "../../../src/features/seam/refusals.ts";
+import type { RulesetState } from "../../../src/ruleset/ruleset-state.ts";
+import { cacheOf, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
 
 const { state } = renderAll({
   services: [
@@ -26,35 +27,50 @@ function entry(address: string, port = 80, packets = 1, client = "10.244.1.9", s
   return { family: "ip", client, address, protocol: "tcp", port, packets, silentFor };
 }
 
-function watching() {
+/** A poller of some rules, whose readings `read` gives. */
+function pollerOf(read: () => Promise<readonly RefusalEntry[]>, rules: RulesetState = state) {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const told: string[] = [];
-  const counts: Record<string, number> = {};
+  const watch = new RefusalPoller(
+    {
+      ...{ clock, logger },
+      cache: cacheOf({}),
+      state: () => rules,
+      nodeContext: () => testNodeContext({ refusalLogSize: 9 }),
+      warn: (service, { reason, note, clusterKey }) => {
+        expect([reason, clusterKey]).toEqual(["ConnectionsRefused", ""]);
+        told.push(`${service}: ${note.match(/dropped (.*);/)?.[1]}`);
+      },
+    },
+    read,
+  );
+  /** Packets by Service and reason. */
+  const counts = () =>
+    Object.fromEntries(
+      watch.samples.nft_proxy_refused_packets_total().map(({ labels, value }) => {
+        const { namespace, service, reason } = labels ?? {};
+        return [`${[namespace, service].filter(Boolean).join("/")} ${reason}`, value];
+      }),
+    );
+  return { watch, clock, logger, told, counts };
+}
+
+function watching() {
   let entries: readonly RefusalEntry[] | Error = [];
-  const watch = new RefusalPoller({
-    clock,
-    logger,
-    read: async () => {
-      if (entries instanceof Error) throw entries;
-      return entries;
-    },
-    state: () => state,
-    onPackets: (name, reason, packets) => {
-      const key = `${name} ${reason}`;
-      counts[key] = (counts[key] ?? 0) + packets;
-    },
-    onRefused: (name, summary) => told.push(`${name}: ${summary}`),
+  const parts = pollerOf(async () => {
+    if (entries instanceof Error) throw entries;
+    return entries;
   });
   const firstTimes = async (...seen: readonly RefusalEntry[]) => {
     entries = seen;
-    return (await watch.seen()).map(({ firstAt }) => firstAt);
+    return (await parts.watch.refusals()).map(({ firstAt }) => firstAt);
   };
   const see = async (...seen: readonly RefusalEntry[] | [Error]) => {
     entries = seen[0] instanceof Error ? seen[0] : (seen as readonly RefusalEntry[]);
-    await watch.look();
+    await parts.watch.look();
   };
-  return { watch, clock, logger, told, counts, see, firstTimes };
+  return { ...parts, see, firstTimes };
 }
 
 describe("RefusalPoller", () => {
@@ -64,12 +80,11 @@ describe("RefusalPoller", () => {
       return entry("10.96.0.10", 80, 1, `10.244.1.${silentFor}`, silentFor);
     });
     await see(...clients, entry("10.96.0.11", 81, 3, "10.244.1.9", 5));
-    expect(watch.recent).toEqual({
-      entries: { ip: 8, ip6: 0 },
-      packets: 10,
-      clients: 8,
-      destinations: 2,
-      latest: [
+    expect(watch.card()).toMatchObject({
+      tone: "idle",
+      value: "10 packets",
+      lines: ["to 2 destinations, of 8 clients", expect.stringContaining("nft-proxy refusals")],
+      list: [
         "10.244.1.9 to 10.96.0.11:81/tcp",
         "10.244.1.10 to 10.96.0.10:80/tcp",
         "10.244.1.20 to 10.96.0.10:80/tcp",
@@ -77,6 +92,20 @@ describe("RefusalPoller", () => {
         "10.244.1.40 to 10.96.0.10:80/tcp",
       ],
     });
+    expect(watch.fills()).toEqual([
+      { what: "Recorded refusals, IPv4", used: 8, limit: 9 },
+      { what: "Recorded refusals, IPv6", used: 0, limit: 9 },
+    ]);
+  });
+
+  test("has no card before the first reading, and then says that nothing was refused", async () => {
+    const { watch, see } = watching();
+    expect([watch.card(), watch.fills().map(({ used }) => used)]).toEqual([
+      undefined,
+      [undefined, undefined],
+    ]);
+    await see();
+    expect(watch.card()).toMatchObject({ tone: "good", value: "none" });
   });
 
   test("looks at the Services of earlier Events once for each reading, not for each Service", async () => {
@@ -99,10 +128,10 @@ describe("RefusalPoller", () => {
     const { watch, see } = watching();
     const entries = [4, 1, 6, 3, 5, 2].map((n) => entry("10.96.0.10", 80, 1, `10.244.1.${n}`, 7));
     await see(...entries);
-    const first = watch.recent?.latest;
+    const first = watch.card()?.list;
     expect(first?.map((line) => line.split(" ")[0])).toEqual([1, 2, 3, 4, 5].map((n) => `10.244.1.${n}`));
     await see(...entries.toReversed());
-    expect(watch.recent?.latest).toEqual(first);
+    expect(watch.card()?.list).toEqual(first);
   });
 
   test("counts packets since the last reading by Service and reason", async () => {
@@ -117,7 +146,7 @@ describe("RefusalPoller", () => {
       entry("10.96.0.12", 81),
       entry("10.96.9.9"),
     );
-    expect(counts).toEqual({
+    expect(counts()).toEqual({
       "shop/none no-endpoints": 3,
       "shop/far no-local-endpoints": 1,
       "shop/guarded source-ranges": 1,
@@ -144,20 +173,12 @@ describe("RefusalPoller", () => {
         return service({ name: `shop/s${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] });
       }),
     }).state;
-    const names = new Map<string, number>();
     let entries: RefusalEntry[] = [];
-    const watch = new RefusalPoller({
-      clock: new ManualClock(),
-      logger: memoryLogger(),
-      read: async () => entries,
-      state: () => many,
-      onPackets: (name, _reason, packets) => names.set(name, (names.get(name) ?? 0) + packets),
-      onRefused: () => {},
-    });
+    const { watch, counts } = pollerOf(async () => entries, many);
     await watch.look();
     entries = Array.from({ length: 1100 }, (_, i) => entry(`10.96.${i >> 8}.${i & 255}`));
     await watch.look();
-    expect([names.size, names.get("")]).toEqual([1001, 100]);
+    expect([Object.keys(counts()).length, counts()[" no-endpoints"]]).toEqual([1001, 100]);
   });
 
   test("takes little time for many clients that many source ranges do not allow", async () => {
@@ -174,23 +195,15 @@ describe("RefusalPoller", () => {
       ],
       slices: [slice({ service: "shop/guarded", endpoints: ["10.244.2.2"] })],
     }).state;
-    const counts = new Map<string, number>();
     let entries: RefusalEntry[] = [];
-    const watch = new RefusalPoller({
-      clock: new ManualClock(),
-      logger: memoryLogger(),
-      read: async () => entries,
-      state: () => guarded,
-      onPackets: (_, reason, packets) => counts.set(reason, (counts.get(reason) ?? 0) + packets),
-      onRefused: () => {},
-    });
+    const { watch, counts } = pollerOf(async () => entries, guarded);
     await watch.look();
     entries = Array.from({ length: 20_000 }, (_, i) => {
       return entry("203.0.113.9", 80, 1, `11.${i >> 8}.${i & 255}.200`);
     });
     entries.push(entry("203.0.113.9", 80, 1, "11.0.3.127"));
     await watch.look();
-    expect(Object.fromEntries(counts)).toEqual({ "source-ranges": 20_000, "client-limits": 1 });
+    expect(counts()).toEqual({ "shop/guarded source-ranges": 20_000, "shop/guarded client-limits": 1 });
   });
 
   test("reports the first time only of refusals whose beginning it saw", async () => {
@@ -215,14 +228,14 @@ describe("RefusalPoller", () => {
     const { watch, see, firstTimes, counts } = watching();
     await see();
     const asked = firstTimes(entry("10.96.0.10", 80, 4));
-    await Promise.all([watch.look(), asked, watch.seen()]);
-    expect(counts).toEqual({ "shop/none no-endpoints": 4 });
+    await Promise.all([watch.look(), asked, watch.refusals()]);
+    expect(counts()).toEqual({ "shop/none no-endpoints": 4 });
   });
 
   test("rejects a command's request if its reading fails, and answers the next one", async () => {
     const { see, firstTimes, watch } = watching();
     await see(new Error("no nft"));
-    await expect(watch.seen()).rejects.toThrow("no nft");
+    await expect(watch.refusals()).rejects.toThrow("no nft");
     expect(await firstTimes(entry("10.96.0.10"))).toHaveLength(1);
   });
 
@@ -230,22 +243,13 @@ describe("RefusalPoller", () => {
     ["every half minute if readings are quick", 0, [30, 60, 90]],
     ["after a pause 50 times as long as the reading if that takes 3 s", 3000, [30, 183, 336]],
   ])("reads the records %s, until it is stopped", async (_, took, expected) => {
-    const clock = new ManualClock();
     const looks: number[] = [];
-    const read = () => {
+    const { watch, clock } = pollerOf(() => {
       looks.push(clock.now() / 1000);
       return new Promise<RefusalEntry[]>((resolve) => clock.after(took, () => resolve([])));
-    };
-    const parts = {
-      clock,
-      logger: memoryLogger(),
-      read,
-      state: () => state,
-      onPackets: () => {},
-      onRefused: () => {},
-    };
-    const watch = new RefusalPoller(parts);
-    watch.start();
+    });
+    watch.synced();
+    watch.synced();
     for (let second = 0; second < 340 && looks.length < expected.length; second++) {
       clock.advance(1000);
       await new Promise(setImmediate);
@@ -264,6 +268,6 @@ describe("RefusalPoller", () => {
     await see(new Error("no nft"));
     await see(entry("10.96.0.10", 80, 4));
     expect(logger.lines.map(({ level }) => level)).toEqual(["warn", "debug", "info"]);
-    expect(counts).toEqual({ "shop/none no-endpoints": 4 });
+    expect(counts()).toEqual({ "shop/none no-endpoints": 4 });
   });
 });

@@ -1,0 +1,32 @@
+import { integer, MOST_32_BITS, own } from "../../base/option.ts";
+import type { Feature } from "../seam/feature.ts";
+import { METRICS, RefusalPoller } from "./refusal-poller.ts";
+import { newRefusals, readRefusals } from "./refused-set.ts";
+import { FEATURE, rules, sizeOf } from "./rules.ts";
+
+export const refusalRecord: Feature = {
+  name: FEATURE,
+  isEnabled: (settings) => sizeOf(settings) > 0,
+  options: {
+    refusalLogSize: integer({
+      path: "nftProxy.refusalLogSize",
+      between: [0, MOST_32_BITS],
+      preset: 65_536,
+      flag: own(
+        "refusal-log-size",
+        "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
+      ),
+      reload: "restart",
+    }),
+  },
+  ruleset: rules,
+  daemon: {
+    metrics: METRICS,
+    create: (host) =>
+      new RefusalPoller(host, async () => {
+        const families = host.nodeContext().map(({ family }) => family);
+        return (await readRefusals(host.tables, families, host.clock.now())) ?? [];
+      }),
+  },
+  refusals: { read: readRefusals, since: newRefusals, sizeOf },
+};

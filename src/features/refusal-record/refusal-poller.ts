@@ -1,0 +1,225 @@
+import { FailureLog } from "../../base/failure-log.ts";
+import { FAMILY_NAMES } from "../../base/family.ts";
+import { firstSorted } from "../../base/first-sorted.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
+import type { Sample } from "../../base/sample.ts";
+import { counted, socketText } from "../../base/text.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { AllowedClients, type RefusalCause, refusedFrontend } from "../../ruleset/refusal-causes.ts";
+import type { DaemonPart, FeatureCard, FeatureHost, Fill, RunningFeature } from "../seam/daemon-part.ts";
+import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../seam/refusals.ts";
+import { newRefusals, refusalKey } from "./refused-set.ts";
+import { sizeOf } from "./rules.ts";
+
+/** Number of packets, by Service and cause. */
+const REFUSED_PACKETS = "nft_proxy_refused_packets_total";
+
+export const METRICS: NonNullable<DaemonPart["metrics"]> = {
+  [REFUSED_PACKETS]: {
+    kind: "counter",
+    help: "Packets of new connections that the rules refused or dropped, by cause",
+    labels: ["namespace", "service", "reason"],
+  },
+};
+
+/** What a {@link RefusalPoller} needs of the daemon. */
+type Host = Pick<FeatureHost, "clock" | "logger" | "cache" | "state" | "nodeContext" | "warn">;
+
+/** Minimum pause between readings. Milliseconds. */
+const MIN_PAUSE = 30_000;
+
+/** Minimum ratio of a pause to the time of a reading: 65,536 entries of a family take 3 s of CPU time. */
+const PAUSE_RATIO = 50;
+
+/** Minimum time between two Events of one Service. Milliseconds. */
+const EVENT_PERIOD = 3_600_000;
+
+/**
+ * Maximum number of Services and reasons that are counted separately; the rest is counted without a Service
+ * name.
+ */
+const MOST_COUNTED = 1000;
+
+interface Refused {
+  readonly service: ServiceName;
+  readonly reasons: Set<string>;
+  readonly clients: Set<string>;
+  packets: number;
+}
+
+/** Reads the refusals that the kernel recorded periodically, counts them, and warns of new ones by Events. */
+export class RefusalPoller implements RunningFeature {
+  readonly #host: Host;
+  readonly #read: () => Promise<readonly RefusalEntry[]>;
+  readonly #counts = new Map<string, Sample>();
+  /** When each Service was last reported, within the last hour, on the monotonic clock. */
+  readonly #reportedAt = new Map<string, number>();
+  /** The refusals of the last reading. */
+  #recent: readonly SeenRefusal[] | undefined;
+  #card: FeatureCard | undefined;
+  #looking: Promise<readonly SeenRefusal[]> | undefined;
+  #task: PeriodicTask | undefined;
+  readonly #failures: FailureLog;
+  readonly samples = { [REFUSED_PACKETS]: () => [...this.#counts.values()] };
+
+  /** @param read reads the recorded refusals */
+  constructor(host: Host, read: () => Promise<readonly RefusalEntry[]>) {
+    this.#host = host;
+    this.#read = read;
+    this.#failures = new FailureLog(
+      host,
+      "cannot read the refused connections",
+      "the refused connections can be read again",
+    );
+  }
+
+  /** Starts with the first sync. */
+  synced(): void {
+    const pause = (took: number) => Math.max(MIN_PAUSE, PAUSE_RATIO * took);
+    this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.look());
+  }
+
+  stop(): void {
+    this.#task?.stop();
+  }
+
+  /** Undefined before the first reading. */
+  card(): FeatureCard | undefined {
+    return this.#card;
+  }
+
+  fills(): readonly Fill[] {
+    return this.#host.nodeContext().map(({ family, settings }) => ({
+      what: `Recorded refusals, ${FAMILY_NAMES[family]}`,
+      used: this.#recent?.filter((entry) => entry.family === family).length,
+      limit: sizeOf(settings),
+    }));
+  }
+
+  /**
+   * Reads once. The first reading reports nothing, as an earlier process reported older refusals. Never
+   * rejects.
+   */
+  async look(): Promise<void> {
+    await loggedReading(this.#failures, () => this.refusals());
+  }
+
+  /**
+   * Reads once, but one at a time: overlapping readings would count packets twice.
+   * @returns the recorded refusals, with the times of their first packets
+   * @throws AppError as nft does
+   */
+  refusals(): Promise<readonly SeenRefusal[]> {
+    this.#looking ??= this.#lookOnce().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #lookOnce(): Promise<readonly SeenRefusal[]> {
+    const entries = await this.#read();
+    if (this.#recent !== undefined) this.#tell(newRefusals(this.#recent, entries));
+    this.#recent = withFirstTimes(entries, this.#recent, this.#host.clock.now());
+    this.#card = cardOf(entries);
+    return this.#recent;
+  }
+
+  #tell(entries: readonly RefusalEntry[]): void {
+    const { families } = this.#host.state();
+    const refused = new Map<string, Refused>();
+    const allowed = new AllowedClients();
+    for (const entry of entries) {
+      const state = families[entry.family];
+      if (state === undefined) continue;
+      const { port, cause, message } = refusedFrontend(state, entry, allowed);
+      this.#count(port?.service.name ?? "", cause, entry.packets);
+      if (port !== undefined) addTo(refused, port.service.name, message, entry);
+    }
+    const now = this.#host.clock.monotonic();
+    for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
+    for (const one of refused.values()) this.#tellService(one);
+  }
+
+  #count(key: string, reason: RefusalCause, packets: number): void {
+    const full = `${key} ${reason}`;
+    const isKnown = this.#counts.has(full) || this.#counts.size < MOST_COUNTED;
+    const [id, [namespace = "", service = ""]] = isKnown ? [full, key.split("/")] : [` ${reason}`, []];
+    const value = (this.#counts.get(id)?.value ?? 0) + packets;
+    this.#counts.set(id, { value, labels: { namespace, service, reason } });
+  }
+
+  #tellService({ service, reasons, clients, packets }: Refused): void {
+    if (this.#reportedAt.has(service)) return;
+    this.#reportedAt.set(service, this.#host.clock.monotonic());
+    const what = `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${[...reasons].sort().join(", ")}`;
+    const note = `node ${this.#host.cache.node.name}, and possibly others, refused or dropped ${what}; run \`nft-proxy refusals\` there to list clients`;
+    // The first node reports it.
+    this.#host.warn(service, { reason: "ConnectionsRefused", action: "Refuse", note, clusterKey: "" });
+  }
+}
+
+/** Keeps the times of first packets, which the kernel does not record. @param before the last reading */
+function withFirstTimes(
+  entries: readonly RefusalEntry[],
+  before: readonly SeenRefusal[] | undefined,
+  now: number,
+): SeenRefusal[] {
+  const known = new Map(before?.map((entry) => [refusalKey(entry), entry]));
+  return entries.map((entry): SeenRefusal => {
+    const earlier = known.get(refusalKey(entry));
+    const isKnown = earlier !== undefined && entry.packets >= earlier.packets;
+    const isWholeSeen = before !== undefined || entry.packets === 1;
+    const firstAt = isKnown ? earlier.firstAt : isWholeSeen ? lastPacketAt(entry, now) : undefined;
+    return firstAt === undefined ? entry : { ...entry, firstAt };
+  });
+}
+
+function addTo(
+  refused: Map<string, Refused>,
+  service: ServiceName,
+  reason: string,
+  { client, packets }: RefusalEntry,
+): void {
+  const one = refused.get(service) ?? { service, reasons: new Set(), clients: new Set(), packets: 0 };
+  one.reasons.add(reason);
+  one.clients.add(client);
+  one.packets += packets;
+  refused.set(service, one);
+}
+
+/** Maximum number of refusals that the card names. */
+const MOST_LATEST = 5;
+
+/** Sums up the refusals of the last hour. There may be 131,072. */
+function cardOf(entries: readonly RefusalEntry[]): FeatureCard {
+  const title = "Refusals";
+  if (entries.length === 0)
+    return { title, tone: "good", value: "none", lines: ["in the last hour"], list: [] };
+  const packets = entries.reduce((sum, one) => sum + one.packets, 0);
+  const clients = new Set(entries.map(({ client }) => client)).size;
+  const destinations = new Set(entries.map(destinationOf)).size;
+  const latest = firstSorted(entries, MOST_LATEST, latestFirst);
+  return {
+    title,
+    tone: "idle",
+    value: counted(packets, "packet"),
+    lines: [
+      `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`,
+      "in the last hour; nft-proxy refusals, on this node, lists the reasons",
+    ],
+    list: latest.map((one) => `${one.client} to ${destinationOf(one)}`),
+  };
+}
+
+/** `10.96.0.10:80/tcp` */
+function destinationOf({ address, port, protocol }: RefusalEntry): string {
+  return `${socketText(address, port)}/${protocol}`;
+}
+
+/**
+ * Orders the later packet first. The kernel lists entries in no order, so equal times are ordered by text.
+ */
+function latestFirst(entry: RefusalEntry): string {
+  return `${String(entry.silentFor).padStart(9, "0")} ${refusalKey(entry)}`;
+}
