@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { FEATURES } from "../features/registry.ts";
-import type { FeatureHost, RunningFeature } from "../features/seam/daemon-part.ts";
+import type { DaemonPart, FeatureHost } from "../features/seam/daemon-part.ts";
 import { isEnabled } from "../features/selection.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
@@ -19,7 +19,7 @@ export interface Readings {
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: FastPathDevices | undefined;
   /** None in a dry run. */
-  readonly features: readonly RunningFeature[];
+  readonly features: readonly DaemonPart[];
   /** Undefined if connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
 }
@@ -41,7 +41,7 @@ export function createReadings(
   return {
     affinity: affinityPoller(input, proxier, metrics, events),
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
-    features: dryRun ? [] : runningFeatures(input, proxier, metrics, events),
+    features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
     connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
   };
 }
@@ -71,12 +71,12 @@ function affinityPoller(
 }
 
 /** Makes what enabled features do, and their metrics. */
-function runningFeatures(
+function daemonParts(
   { system, logger, tables, options }: DaemonInput,
   { cache, reconciler, nodeContext, loop, parts }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
-): readonly RunningFeature[] {
+): readonly DaemonPart[] {
   const host: Omit<FeatureHost, "shown"> = {
     clock: system.clock,
     logger,
@@ -91,12 +91,12 @@ function runningFeatures(
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };
   return FEATURES.flatMap((feature) => {
-    const { name, daemon } = feature;
-    if (daemon === undefined || !isEnabled(feature, options)) return [];
-    const part = parts.find((one) => one.name === name);
-    const running = daemon.create({ ...host, shown: () => part?.shown() });
-    metrics.addFeature(daemon, running);
-    return [running];
+    const { name, createDaemonPart } = feature;
+    if (createDaemonPart === undefined || !isEnabled(feature, options)) return [];
+    const ofState = parts.find((one) => one.name === name);
+    const part = createDaemonPart({ ...host, shown: () => ofState?.shown() });
+    metrics.addFeature(part);
+    return [part];
   });
 }
 

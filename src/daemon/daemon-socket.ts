@@ -6,7 +6,7 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { jsonPieces } from "../base/json-pieces.ts";
 import { firstOf } from "../base/signals.ts";
 import type { Verifier } from "../drift/verifier.ts";
-import type { RunningFeature } from "../features/seam/daemon-part.ts";
+import type { DaemonPart } from "../features/seam/daemon-part.ts";
 import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -32,7 +32,7 @@ export function daemonSocketRoutes(
   proxier: Proxier,
   verifier: Pick<Verifier, "find">,
   state: () => DaemonState,
-  features: readonly RunningFeature[],
+  features: readonly DaemonPart[],
 ): Routes {
   const { reconciler, cache, loop } = proxier;
   const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {

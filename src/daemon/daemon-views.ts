@@ -1,7 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { ConfigState } from "../config/reload.ts";
-import type { RunningFeature } from "../features/seam/daemon-part.ts";
+import type { DaemonPart } from "../features/seam/daemon-part.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
 import type { EjectedEndpoint } from "../model/ejected-endpoint.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
@@ -41,7 +41,7 @@ export function createReports(
   options: () => ProxyOptions,
   families: readonly Family[],
   proxier: Proxier,
-  others: () => { readonly config: ConfigState; readonly features: readonly RunningFeature[] },
+  others: () => { readonly config: ConfigState; readonly features: readonly DaemonPart[] },
 ): Reports {
   const { cache, reconciler, source, tracker } = proxier;
   const health = new HealthTracker(families, clock, proxier);
@@ -72,7 +72,7 @@ export function createReports(
   };
 }
 
-function ejectedBy(features: readonly RunningFeature[]): readonly EjectedEndpoint[] {
+function ejectedBy(features: readonly DaemonPart[]): readonly EjectedEndpoint[] {
   return features.flatMap((feature) => feature.ejected?.() ?? []);
 }
 

@@ -2,21 +2,23 @@ import type { ScrapedParts } from "../../src/daemon/metrics/metric.ts";
 import { Metrics } from "../../src/daemon/metrics/metrics.ts";
 import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
 import { FEATURES } from "../../src/features/registry.ts";
+import type { FeatureHost } from "../../src/features/seam/daemon-part.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { renderAll } from "./build.ts";
+import { ManualClock } from "./manual-clock.ts";
+import { memoryLogger } from "./memory-logger.ts";
 
 /** Reads the daemon's metrics. */
 export function testMetrics(): Metrics {
   return new Metrics();
 }
 
-/** Adds the metrics of all features, without values. */
+/** Adds the metrics of all features on a node without Services. */
 export function addFeatureMetrics(metrics: Metrics): void {
-  for (const { daemon } of FEATURES) {
-    if (daemon === undefined) continue;
-    const samples = Object.fromEntries(Object.keys(daemon.metrics ?? {}).map((name) => [name, () => []]));
-    metrics.addFeature(daemon, { samples });
-  }
+  const { state } = renderAll({});
+  const host = { clock: new ManualClock(), logger: memoryLogger(), state: () => state, settings: {} };
+  for (const { createDaemonPart } of FEATURES)
+    metrics.addFeature(createDaemonPart?.(host as unknown as FeatureHost) ?? {});
 }
 
 /**

@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { Sample } from "../../base/sample.ts";
-import type { DaemonPart, RunningFeature } from "../../features/seam/daemon-part.ts";
+import type { DaemonPart } from "../../features/seam/daemon-part.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { KUBE_PROXY_METRICS } from "./kube-proxy-metrics.ts";
 import type { Metric, Occurrences, ScrapedParts } from "./metric.ts";
@@ -58,11 +58,9 @@ export class Metrics {
   }
 
   /** Adds the metrics of a feature. */
-  addFeature({ metrics = {} }: Pick<DaemonPart, "metrics">, { samples }: RunningFeature): void {
-    for (const [name, metric] of Object.entries(metrics)) {
-      const sample = samples?.[name];
-      if (sample !== undefined) readAtScrape(newCollector(name, metric, this.registry), sample);
-    }
+  addFeature({ metrics = {} }: Pick<DaemonPart, "metrics">): void {
+    for (const [name, metric] of Object.entries(metrics))
+      readAtScrape(newCollector(name, metric, this.registry), metric.samples);
   }
 
   #add(name: string, metric: Metric): Collector {

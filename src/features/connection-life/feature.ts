@@ -7,7 +7,7 @@ import {
   parseOnRemoved,
   partOfLife,
 } from "./life.ts";
-import { daemonPart } from "./reset-packets.ts";
+import { createDaemonPart } from "./reset-packets.ts";
 import { FEATURE, isResetByDefault, rules } from "./rules.ts";
 import { createState } from "./state.ts";
 import { words } from "./words.ts";
@@ -47,6 +47,6 @@ export const connectionLife: Feature = {
   },
   ruleset: rules,
   createState,
-  daemon: daemonPart,
+  createDaemonPart,
   words,
 };

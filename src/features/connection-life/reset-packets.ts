@@ -7,29 +7,16 @@ import type { TableReader } from "../../kernel/table-reader.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../../nft/canonical/shape.ts";
 import { targetText } from "../../nft/elements.ts";
-import type { DaemonPart, FeatureCard, FeatureHost, RunningFeature } from "../seam/daemon-part.ts";
+import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
 import { isResetByDefault, VANISHED } from "./rules.ts";
 import type { ShownEndpoints } from "./state.ts";
 import type { VanishedEndpoint } from "./vanished-endpoints.ts";
 
-const METRIC = "nft_proxy_reset_packets_total";
-
-/** Counts the packets that were reset, and shows the endpoints on the status page. */
-export const daemonPart: DaemonPart = {
-  metrics: {
-    [METRIC]: {
-      kind: "counter",
-      help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; counted since the rules for it were created",
-      labels: ["ip_family"],
-    },
-  },
-  create,
-};
-
 /** Minimum time between readings of the counters. Milliseconds. */
 const COUNTERS_MAX_AGE = 5000;
 
-function create(host: FeatureHost): RunningFeature {
+/** Counts the packets that were reset, and shows the endpoints on the status page. */
+export function createDaemonPart(host: FeatureHost): DaemonPart {
   const { clock, tables, state, shown, settings } = host;
   const failures = new FailureLog(
     host,
@@ -44,13 +31,18 @@ function create(host: FeatureHost): RunningFeature {
   };
   const packets = cachedReading({ ip: 0, ip6: 0 }, read, COUNTERS_MAX_AGE, clock, failures);
   return {
-    samples: {
-      [METRIC]: async () => {
-        const counts = await packets();
-        return FAMILIES.map((family) => ({
-          labels: { ip_family: FAMILY_NAMES[family] },
-          value: counts[family],
-        }));
+    metrics: {
+      nft_proxy_reset_packets_total: {
+        kind: "counter",
+        help: "Packets to endpoints that left every EndpointSlice, or terminated for too long, answered with a TCP reset; counted since the rules for it were created",
+        labels: ["ip_family"],
+        samples: async () => {
+          const counts = await packets();
+          return FAMILIES.map((family) => ({
+            labels: { ip_family: FAMILY_NAMES[family] },
+            value: counts[family],
+          }));
+        },
       },
     },
     card: async (now) => {

@@ -7,12 +7,9 @@ import { PING_IPS } from "./answers.ts";
 import { answersPing } from "./rules.ts";
 
 /** Logs when echo requests to Services get no answer, and shows how many addresses answer. */
-export const daemonPart: DaemonPart = {
-  create: (host) => ({
-    synced: silenceLog(host),
-    card: () => cardOf(host.nodeContext(), host.state()),
-  }),
-};
+export function createDaemonPart(host: FeatureHost): DaemonPart {
+  return { synced: silenceLog(host), card: () => cardOf(host.nodeContext(), host.state()) };
+}
 
 /** Logs each time that the node begins to lack an address of a family in which Services would answer. */
 function silenceLog({ logger, state }: Pick<FeatureHost, "logger" | "state">) {

@@ -2,7 +2,7 @@ import { boolean, own } from "../../base/option.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import type { Feature } from "../seam/feature.ts";
 import { ANSWER_INSIDE, ANSWER_PING, PING_IPS } from "./answers.ts";
-import { daemonPart } from "./daemon-part.ts";
+import { createDaemonPart } from "./daemon-part.ts";
 import { reasonOf } from "./reasons.ts";
 import { answersPing, FEATURE, rules } from "./rules.ts";
 
@@ -26,7 +26,7 @@ export const echoReplies: Feature = {
     }),
   },
   ruleset: rules,
-  daemon: daemonPart,
+  createDaemonPart,
   missedFromIpvs: {
     check: "migration-pings",
     found: "addresses of Services will no longer answer pings",

@@ -13,7 +13,7 @@ import {
   passiveHealthText,
   type Settings,
 } from "./check.ts";
-import { METRICS, PassiveHealth } from "./passive-health.ts";
+import { PassiveHealth } from "./passive-health.ts";
 import { rules } from "./rules.ts";
 
 const FORMAT = "passive-health-check";
@@ -63,7 +63,7 @@ export const passiveHealthChecks: Feature = {
     },
   },
   ruleset: rules,
-  daemon: { metrics: METRICS, create: (host) => new PassiveHealth(host) },
+  createDaemonPart: (host) => new PassiveHealth(host),
   words: { note },
 };
 

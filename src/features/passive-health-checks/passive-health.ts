@@ -10,13 +10,7 @@ import { namespaceOf, type ServiceName, serviceName } from "../../model/ids.ts";
 import { mostEjected } from "../../model/topology.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import type {
-  FeatureCard,
-  FeatureHost,
-  FeatureMetric,
-  FinishedSync,
-  RunningFeature,
-} from "../seam/daemon-part.ts";
+import type { DaemonPart, FeatureCard, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
 import { unansweredText } from "./check.ts";
 import { Ejections } from "./ejections.ts";
 import { type Probe, probeByConnecting } from "./probe.ts";
@@ -53,45 +47,14 @@ interface Leaving {
   readonly since: number;
 }
 
-const METRIC = {
-  watched: "nft_proxy_watched_endpoints",
-  ejected: "nft_proxy_ejected_endpoints",
-  ejectedEndpoint: "nft_proxy_endpoint_ejected",
-  ejections: "nft_proxy_endpoint_ejections_total",
-  connections: "nft_proxy_watched_connections_total",
-} as const;
-
 /** Maximum number of ejected endpoints that have a series: a node may lose its network. */
 const MOST_NAMED = 100;
-
-/** The metrics of passive health checks. `fleet` finds by them which endpoints most nodes eject. */
-export const METRICS: Readonly<Record<string, FeatureMetric>> = {
-  [METRIC.watched]: { kind: "gauge", help: "Endpoints of Services with passive health checks" },
-  [METRIC.ejected]: {
-    kind: "gauge",
-    help: "Endpoints that get no new connections because they do not answer this node",
-  },
-  [METRIC.ejectedEndpoint]: {
-    kind: "gauge",
-    help: "1 for each of the 100 endpoints ejected first, with one of its Services",
-    labels: ["namespace", "service", "endpoint"],
-  },
-  [METRIC.ejections]: {
-    kind: "counter",
-    help: "Endpoints that were ejected because they did not answer this node",
-  },
-  [METRIC.connections]: {
-    kind: "counter",
-    help: "New connections to Services with passive health checks: all that were tried, those answered, and those refused",
-    labels: ["namespace", "service", "result"],
-  },
-};
 
 /**
  * Watches whether endpoints answer new connections, by the kernel's counters. If one answers none, the daemon
  * probes it by connecting to it. If that fails, too, it leaves this node's lists until it answers.
  */
-export class PassiveHealth implements RunningFeature {
+export class PassiveHealth implements DaemonPart {
   readonly #host: FeatureHost;
   readonly #probeOf: Probe;
   readonly #release: ReturnType<typeof unansweredReleaser>;
@@ -136,13 +99,36 @@ export class PassiveHealth implements RunningFeature {
     return FAMILIES.reduce((sum, family) => sum + this.#watched.of(family).size, 0);
   }
 
-  readonly samples = {
-    [METRIC.watched]: () => one(this.#watchedCount),
-    [METRIC.ejected]: () => one(this.#ejections.all().length),
-    [METRIC.ejectedEndpoint]: () => this.#ejections.all().slice(0, MOST_NAMED).map(ejectedSample),
-    [METRIC.ejections]: () => one(this.#ejected),
-    [METRIC.connections]: () => [...this.#connections].flatMap(connectionSamples),
-  };
+  readonly metrics = {
+    nft_proxy_watched_endpoints: {
+      kind: "gauge",
+      help: "Endpoints of Services with passive health checks",
+      samples: () => one(this.#watchedCount),
+    },
+    nft_proxy_ejected_endpoints: {
+      kind: "gauge",
+      help: "Endpoints that get no new connections because they do not answer this node",
+      samples: () => one(this.#ejections.all().length),
+    },
+    // `fleet` finds by it which endpoints most nodes eject.
+    nft_proxy_endpoint_ejected: {
+      kind: "gauge",
+      help: "1 for each of the 100 endpoints ejected first, with one of its Services",
+      labels: ["namespace", "service", "endpoint"],
+      samples: () => this.#ejections.all().slice(0, MOST_NAMED).map(ejectedSample),
+    },
+    nft_proxy_endpoint_ejections_total: {
+      kind: "counter",
+      help: "Endpoints that were ejected because they did not answer this node",
+      samples: () => one(this.#ejected),
+    },
+    nft_proxy_watched_connections_total: {
+      kind: "counter",
+      help: "New connections to Services with passive health checks: all that were tried, those answered, and those refused",
+      labels: ["namespace", "service", "result"],
+      samples: () => [...this.#connections].flatMap(connectionSamples),
+    },
+  } satisfies DaemonPart["metrics"];
 
   /** Lists the last ejected endpoint first. */
   card(now: number): FeatureCard | undefined {

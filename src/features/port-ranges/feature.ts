@@ -53,5 +53,5 @@ export const portRanges: Feature = {
   },
   ruleset: rules,
   words: { atNodeAddress, reason: unserved },
-  daemon: { create: unservedRanges },
+  createDaemonPart: unservedRanges,
 };

@@ -1,7 +1,7 @@
 import { listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { addressesOf, type Service } from "../../model/service.ts";
-import type { FeatureHost, FinishedSync, RunningFeature } from "../seam/daemon-part.ts";
+import type { DaemonPart, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
 import { hasPortRanges, PORT_RANGES_ANNOTATION } from "./parse.ts";
 import { areVirtual } from "./rules.ts";
 
@@ -11,7 +11,7 @@ import { areVirtual } from "./rules.ts";
  */
 export function unservedRanges(
   host: Pick<FeatureHost, "cache" | "warn" | "localAddresses">,
-): Pick<RunningFeature, "synced"> {
+): Pick<DaemonPart, "synced"> {
   const { cache } = host;
   const judged = new Map<ServiceName, Service>();
   const report = async (due: readonly Service[]) => {

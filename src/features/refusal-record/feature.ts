@@ -1,6 +1,6 @@
 import { integer, MOST_32_BITS, own } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
-import { METRICS, RefusalPoller } from "./refusal-poller.ts";
+import { RefusalPoller } from "./refusal-poller.ts";
 import { newRefusals, readRefusals } from "./refused-set.ts";
 import { FEATURE, rules, sizeOf } from "./rules.ts";
 
@@ -20,13 +20,10 @@ export const refusalRecord: Feature = {
     }),
   },
   ruleset: rules,
-  daemon: {
-    metrics: METRICS,
-    create: (host) =>
-      new RefusalPoller(host, async () => {
-        const families = host.nodeContext().map(({ family }) => family);
-        return (await readRefusals(host.tables, families, host.clock.now())) ?? [];
-      }),
-  },
+  createDaemonPart: (host) =>
+    new RefusalPoller(host, async () => {
+      const families = host.nodeContext().map(({ family }) => family);
+      return (await readRefusals(host.tables, families, host.clock.now())) ?? [];
+    }),
   refusals: { read: readRefusals, since: newRefusals, sizeOf },
 };

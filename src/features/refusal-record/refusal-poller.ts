@@ -7,21 +7,10 @@ import { counted, socketText } from "../../base/text.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { AllowedClients, type RefusalCause, refusedFrontend } from "../../ruleset/refusal-causes.ts";
-import type { DaemonPart, FeatureCard, FeatureHost, Fill, RunningFeature } from "../seam/daemon-part.ts";
+import type { DaemonPart, FeatureCard, FeatureHost, Fill } from "../seam/daemon-part.ts";
 import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../seam/refusals.ts";
 import { newRefusals, refusalKey } from "./refused-set.ts";
 import { sizeOf } from "./rules.ts";
-
-/** Number of packets, by Service and cause. */
-const REFUSED_PACKETS = "nft_proxy_refused_packets_total";
-
-export const METRICS: NonNullable<DaemonPart["metrics"]> = {
-  [REFUSED_PACKETS]: {
-    kind: "counter",
-    help: "Packets of new connections that the rules refused or dropped, by cause",
-    labels: ["namespace", "service", "reason"],
-  },
-};
 
 /** What a {@link RefusalPoller} needs of the daemon. */
 type Host = Pick<FeatureHost, "clock" | "logger" | "cache" | "state" | "nodeContext" | "warn">;
@@ -49,7 +38,7 @@ interface Refused {
 }
 
 /** Reads the refusals that the kernel recorded periodically, counts them, and warns of new ones by Events. */
-export class RefusalPoller implements RunningFeature {
+export class RefusalPoller implements DaemonPart {
   readonly #host: Host;
   readonly #read: () => Promise<readonly RefusalEntry[]>;
   readonly #counts = new Map<string, Sample>();
@@ -61,7 +50,14 @@ export class RefusalPoller implements RunningFeature {
   #looking: Promise<readonly SeenRefusal[]> | undefined;
   #task: PeriodicTask | undefined;
   readonly #failures: FailureLog;
-  readonly samples = { [REFUSED_PACKETS]: () => [...this.#counts.values()] };
+  readonly metrics = {
+    nft_proxy_refused_packets_total: {
+      kind: "counter",
+      help: "Packets of new connections that the rules refused or dropped, by cause",
+      labels: ["namespace", "service", "reason"],
+      samples: () => [...this.#counts.values()],
+    },
+  } satisfies DaemonPart["metrics"];
 
   /** @param read reads the recorded refusals */
   constructor(host: Host, read: () => Promise<readonly RefusalEntry[]>) {

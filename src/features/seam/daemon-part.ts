@@ -10,12 +10,24 @@ import type { NodeContext, Settings } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { SeenRefusal } from "./refusals.ts";
 
-/** What a feature does in the daemon besides its rules. It runs unless the daemon applies nothing. */
+/**
+ * What a feature does in the daemon besides its rules, unless the daemon applies nothing. Nothing happens
+ * before the first sync.
+ */
 export interface DaemonPart {
-  /** By name. The daemon has them while the feature runs. */
+  /** Called after each successful sync. */
+  readonly synced?: (sync: FinishedSync) => void;
+  readonly stop?: () => void;
+  /** By name. */
   readonly metrics?: Readonly<Record<string, FeatureMetric>>;
-  /** Makes what runs; nothing happens before the first sync. */
-  readonly create: (host: FeatureHost) => RunningFeature;
+  /** A card of the status page; undefined for none. @param now milliseconds since 1970 */
+  readonly card?: (now: number) => FeatureCard | undefined | Promise<FeatureCard | undefined>;
+  /** What it has that has a limit, for the status page. */
+  readonly fills?: () => readonly Fill[];
+  /** Reads the refused connections that it records. @throws AppError as nft does */
+  readonly refusals?: () => Promise<readonly SeenRefusal[]>;
+  /** The endpoints that it ejected. */
+  readonly ejected?: () => readonly EjectedEndpoint[];
 }
 
 /** The declaration of a metric. */
@@ -23,6 +35,8 @@ export interface FeatureMetric {
   readonly kind: "counter" | "gauge";
   readonly help: string;
   readonly labels?: readonly string[];
+  /** Returns all series with their values, at each scrape. */
+  readonly samples: () => readonly Sample[] | Promise<readonly Sample[]>;
 }
 
 /** What the daemon lends to features. */
@@ -52,23 +66,6 @@ export interface FeatureEvent {
   readonly note: string;
   /** See `EventNote.clusterKey`. */
   readonly clusterKey?: string;
-}
-
-/** A feature at work in the daemon. */
-export interface RunningFeature {
-  /** Called after each successful sync. */
-  readonly synced?: (sync: FinishedSync) => void;
-  readonly stop?: () => void;
-  /** The current values of its metrics, by the names of {@link DaemonPart.metrics}. */
-  readonly samples?: Readonly<Record<string, () => readonly Sample[] | Promise<readonly Sample[]>>>;
-  /** A card of the status page; undefined for none. @param now milliseconds since 1970 */
-  readonly card?: (now: number) => FeatureCard | undefined | Promise<FeatureCard | undefined>;
-  /** What it has that has a limit, for the status page. */
-  readonly fills?: () => readonly Fill[];
-  /** Reads the refused connections that it records. @throws AppError as nft does */
-  readonly refusals?: () => Promise<readonly SeenRefusal[]>;
-  /** The endpoints that it ejected. */
-  readonly ejected?: () => readonly EjectedEndpoint[];
 }
 
 /** What features learn of a successful sync. */

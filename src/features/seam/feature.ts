@@ -6,7 +6,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import type { FrontendOutcome } from "../../ruleset/service-view.ts";
-import type { DaemonPart } from "./daemon-part.ts";
+import type { DaemonPart, FeatureHost } from "./daemon-part.ts";
 import type { RefusalReader } from "./refusals.ts";
 import type { StatePart, StatePartHost } from "./state-part.ts";
 
@@ -31,7 +31,7 @@ export interface Feature {
   readonly settingsOf?: (conntrack: ConntrackSettings) => Settings;
   readonly ruleset?: RulesetPart;
   readonly createState?: (host: StatePartHost) => StatePart;
-  readonly daemon?: DaemonPart;
+  readonly createDaemonPart?: (host: FeatureHost) => DaemonPart;
   /** Only for the feature that records refused connections. */
   readonly refusals?: RefusalReader;
   /** How it was forbidden before `--features`. */

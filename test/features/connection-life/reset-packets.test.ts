@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { daemonPart, vanishedCard } from "../../../src/features/connection-life/reset-packets.ts";
+import { createDaemonPart, vanishedCard } from "../../../src/features/connection-life/reset-packets.ts";
 import type { FeatureHost } from "../../../src/features/seam/daemon-part.ts";
 import { named, renderAll, testNodeContext } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -47,8 +47,8 @@ test("packets are counted by family, with 0 for a table without the rules, which
   };
   const [clock, logger] = [new ManualClock(), memoryLogger()];
   const host = { clock, logger, state: () => state, settings: {}, tables: { listTable } };
-  const { samples } = daemonPart.create(host as unknown as FeatureHost);
-  expect(await samples?.nft_proxy_reset_packets_total?.()).toEqual([
+  const { metrics } = createDaemonPart(host as unknown as FeatureHost);
+  expect(await metrics?.nft_proxy_reset_packets_total?.samples()).toEqual([
     { labels: { ip_family: "IPv4" }, value: 3 },
     { labels: { ip_family: "IPv6" }, value: 0 },
   ]);

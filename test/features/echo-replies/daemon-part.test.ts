@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { daemonPart } from "../../../src/features/echo-replies/daemon-part.ts";
+import { createDaemonPart } from "../../../src/features/echo-replies/daemon-part.ts";
 import type { FeatureHost } from "../../../src/features/seam/daemon-part.ts";
 import { type ContextOptions, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -15,7 +15,7 @@ function started(options: ContextOptions) {
   const { state } = renderAll(objects, nodeContext);
   const logger = memoryLogger();
   const host = { logger, state: () => state, nodeContext: () => nodeContext } as unknown as FeatureHost;
-  return { logger, running: daemonPart.create(host) };
+  return { logger, running: createDaemonPart(host) };
 }
 
 test("--answer-ping warns once if the node lacks an address of a family in which Services would answer", () => {

@@ -418,7 +418,7 @@ test("connections are counted by Service", async () => {
   count("10.244.1.1", 4, 3, 1);
   count("10.244.1.2", 2, 2);
   await look();
-  const counted = health.samples.nft_proxy_watched_connections_total();
+  const counted = health.metrics.nft_proxy_watched_connections_total.samples();
   expect(counted.map(({ labels, value }) => [labels.service, labels.result, value])).toEqual([
     ["web", "tried", 6],
     ["web", "answered", 5],

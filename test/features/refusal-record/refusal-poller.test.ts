@@ -48,7 +48,7 @@ function pollerOf(read: () => Promise<readonly RefusalEntry[]>, rules: RulesetSt
   /** Packets by Service and reason. */
   const counts = () =>
     Object.fromEntries(
-      watch.samples.nft_proxy_refused_packets_total().map(({ labels, value }) => {
+      watch.metrics.nft_proxy_refused_packets_total.samples().map(({ labels, value }) => {
         const { namespace, service, reason } = labels ?? {};
         return [`${[namespace, service].filter(Boolean).join("/")} ${reason}`, value];
       }),
