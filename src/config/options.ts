@@ -315,16 +315,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  serviceCounters: choice({
-    path: "nftProxy.serviceCounters",
-    words: ["off", "services", "endpoints"],
-    preset: "off",
-    flag: own(
-      "service-counters",
-      "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
-    ),
-    reload: "restart",
-  }),
   affinityMapSize: integer({
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],

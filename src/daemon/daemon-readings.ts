@@ -9,7 +9,6 @@ import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
-import { type ConnectionCounts, connectionCounts } from "./readings/connection-counts.ts";
 
 /**
  * Readings of the entries that packets added to our tables, and of the flow tables: periodic, or on demand.
@@ -20,8 +19,6 @@ export interface Readings {
   readonly fastPath: FastPathDevices | undefined;
   /** None in a dry run. */
   readonly features: readonly DaemonPart[];
-  /** Undefined if connections are not counted. */
-  readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
 }
 
 /** Delay from the first sync to the first reading of the affinity maps, as a start is busy. Milliseconds. */
@@ -34,15 +31,11 @@ export function createReadings(
   metrics: Metrics,
   events: EventRecorder,
 ): Readings {
-  const { tables, system, logger, dryRun, options } = input;
-  const { reconciler } = proxier;
-  const isCounting = options.serviceCounters !== "off";
-  const state = () => reconciler.state;
+  const { dryRun, options } = input;
   return {
     affinity: affinityPoller(input, proxier, metrics, events),
     fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
     features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
-    connectionCounts: isCounting ? connectionCounts(tables, state, system.clock, logger) : undefined,
   };
 }
 

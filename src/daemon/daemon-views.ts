@@ -123,7 +123,7 @@ export async function daemonStatus(
   costlyTables: readonly CostlyTable[],
 ): Promise<DaemonStatus> {
   const { cache, nodeContext, reconciler, source } = proxier;
-  const counts = await readings.connectionCounts?.();
+  const [connections] = await Promise.all(readings.features.flatMap((part) => part.connections?.() ?? []));
   const memory = await memoryStatus(system);
   const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
   const now = system.clock.now();
@@ -148,7 +148,7 @@ export async function daemonStatus(
     cards: cards.filter((card) => card !== undefined),
     fastPathInterfaces: readings.fastPath?.count,
     costlyTables,
-    counts,
+    connections,
     memory,
     affinityEntries: readings.affinity.entries,
     countedClients: readings.affinity.countedClients,

@@ -7,6 +7,7 @@ import { portRanges } from "./port-ranges/feature.ts";
 import { refusalRecord } from "./refusal-record/feature.ts";
 import { schedulers } from "./schedulers/feature.ts";
 import type { Feature } from "./seam/feature.ts";
+import { serviceCounters } from "./service-counters/feature.ts";
 
 /** All features: nothing else names one of them. */
 export const FEATURES: readonly Feature[] = [
@@ -18,4 +19,5 @@ export const FEATURES: readonly Feature[] = [
   portRanges,
   refusalRecord,
   schedulers,
+  serviceCounters,
 ];

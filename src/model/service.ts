@@ -83,9 +83,6 @@ export function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Servic
   ]);
 }
 
-/** The granularity at which new connections are counted; counters take memory for every CPU and element. */
-export type ServiceCounters = "off" | "services" | "endpoints";
-
 /** Orders Services by precedence: the older first, then by namespace/name. */
 export function compareAge(
   a: Pick<Service, "createdAt" | "name">,

@@ -1,7 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import type { Service, ServiceCounters } from "../model/service.ts";
+import type { Service } from "../model/service.ts";
 import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice, Place } from "../model/topology.ts";
@@ -49,7 +49,6 @@ export interface FamilyContext {
   readonly maxAffinitySeconds: number;
   /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
   readonly fastPathAfter: number | undefined;
-  readonly counters: ServiceCounters;
   /** Maximum number of elements of one Service, in both families. */
   readonly maxServiceElements: number;
   /** Maximum number of elements of all Services, and of those of one namespace, in both families. */
@@ -132,10 +131,15 @@ export interface RulesetPart extends SetsAndChains {
   readonly refusal?: OwnRefusal;
   /** Further frontends of service ports. At most one feature has some. */
   readonly intervals?: IntervalFrontends;
+  /** The maps of frontends whose elements count the new connections that find them. */
+  readonly counted?: (context: FamilyContext) => readonly CountedMap[];
   readonly budget?: OwnBudget;
   /** Absent if it needs nothing that our other rules do not need, too. */
   readonly needs?: FeatureNeeds;
 }
+
+/** A map of a {@link FrontendKind} whose elements may have counters. */
+export type CountedMap = "lists" | "endpoints";
 
 /** Whether a table has what a feature adds to it. @param parts the names of those that something wants */
 export function isInTable(

@@ -49,7 +49,6 @@ const CONTEXT: FamilyContext = {
   maxAffinitySeconds: 60,
   // Not required: see fastPathFeature.
   fastPathAfter: undefined,
-  counters: "off",
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
   ...SHARED_BUDGET,
   maxStickyPorts: MOST_STICKY_PORTS,
@@ -93,7 +92,7 @@ export function requiredFeatures(): RequiredFeatures {
     ],
   ];
   return {
-    whole: created(sampleTable({ ...CONTEXT, counters: "services" })),
+    whole: created({ ...table, sets: new Map([...table.sets, ...countedMap(table).sets]) }),
     features: parts.map(([name, hint, part]) => ({ name, hint, transaction: created(part) })),
   };
 }

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
-import { type FamilyContext, isInTable } from "./node-context.ts";
+import { type CountedMap, type FamilyContext, isInTable } from "./node-context.ts";
 import {
   AFFINITY,
   AFFINITY_CHOOSERS,
@@ -21,6 +21,12 @@ import {
 /** A set or map that no packet fills, without counters. */
 export const PLAIN = { dynamic: false, counter: false } as const;
 
+/** The same for a map of frontends, with counters if a feature wants them. */
+export function frontendMap(map: CountedMap, context: FamilyContext) {
+  const isCounted = context.features.some(({ counted }) => counted?.(context).includes(map));
+  return { ...PLAIN, counter: isCounted };
+}
+
 /** The data type of a family's addresses. */
 export function addressType(family: Family): DataType {
   return family === "ip" ? "ipv4_addr" : "ipv6_addr";
@@ -30,7 +36,7 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The sets and maps of one family that do not depend on Services. */
 export function setSpecs(context: FamilyContext): SetSpec[] {
-  const { family, affinityMapSize, counters } = context;
+  const { family, affinityMapSize } = context;
   const address = addressType(family);
   const frontend: DataType[] = [address, "inet_proto", "inet_service"];
   const listEntry: DataType[] = ["classid", "integer"];
@@ -41,14 +47,13 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
     ...context.features.flatMap((part) => (isInTable(part, context, NO_PARTS) ? part.specs(context) : [])),
-    { ...PLAIN, name: LISTS, key: frontend, value: ["classid"], counter: counters !== "off" },
+    { ...frontendMap("lists", context), name: LISTS, key: frontend, value: ["classid"] },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {
-      ...PLAIN,
+      ...frontendMap("endpoints", context),
       name: ENDPOINTS,
       key: listEntry,
       value: [address, "inet_service"],
-      counter: counters === "endpoints",
     },
     { ...PLAIN, name: AFFINITY_IDS, key: listEntry, value: ["classid"] },
     { ...PLAIN, name: AFFINITY_CHOOSERS, key: ["classid"], value: "verdict" },

@@ -54,7 +54,6 @@ export function nodeContextOf(
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
-      counters: options.serviceCounters,
       maxServiceElements: options.maxServiceElements,
       maxElements: options.maxElements,
       maxNamespaceElements: options.maxNamespaceElements,

@@ -1,4 +1,4 @@
-import type { ServiceCounters } from "../../src/model/service.ts";
+import type { ServiceCounters } from "../../src/features/service-counters/feature.ts";
 import type { ClusterSize } from "./cluster-objects.ts";
 import { median } from "./figures.ts";
 import type { Memory } from "./memory.ts";

@@ -1,9 +1,9 @@
 // node full-sync-program.ts SIZE COUNTERS MODE: prints a SyncMeasurement as JSON. SIZE is JSON, too.
 import { writeFileSync } from "node:fs";
+import type { ServiceCounters } from "../../src/features/service-counters/feature.ts";
 import { openTables } from "../../src/kernel/netlink-tables.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
-import type { ServiceCounters } from "../../src/model/service.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";

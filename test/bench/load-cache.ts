@@ -1,7 +1,7 @@
 import { resolveOptions } from "../../src/config/resolve.ts";
+import type { ServiceCounters } from "../../src/features/service-counters/feature.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
-import type { ServiceCounters } from "../../src/model/service.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import { nodeContextOf } from "../../src/sync/node-context.ts";
 import { clusterObjects } from "./cluster-files.ts";
@@ -29,9 +29,10 @@ function found<T>(object: T | undefined): T {
 
 /** Returns the node context of the default options. */
 export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): NodeContext {
+  const { options: defaults } = resolveOptions();
   const options = {
-    ...resolveOptions().options,
-    serviceCounters,
+    ...defaults,
+    settings: { ...defaults.settings, serviceCounters },
     clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] },
   };
   return nodeContextOf(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });

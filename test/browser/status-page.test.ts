@@ -108,9 +108,9 @@ function troubled() {
         ? { syncs: 0, outOfSyncMs: 0 }
         : { syncs: 1 + (minute % 3) + (minute === 31 ? 1 : 0), outOfSyncMs: minute === 31 ? 41_000 : 250 },
     ),
-    counts: {
-      frontends: [count("10.96.1.2:80", 17)],
-      endpoints: [count("10.244.1.1:8080", 9), count("10.244.1.1:8080", 3)],
+    connections: {
+      toFrontend: (_, { address }) => (address === "10.96.1.2" ? 17 : undefined),
+      toEndpoint: (_, address) => (address === "10.244.1.1" ? 12 : undefined),
     },
   });
 }
@@ -197,18 +197,6 @@ function demo() {
       return { syncs, outOfSyncMs: syncs * 9 };
     }),
   });
-}
-
-function count(target: string, connections: number) {
-  return {
-    family: "ip",
-    namespace: "shop",
-    service: "cart",
-    port: "http",
-    protocol: "tcp",
-    target,
-    connections,
-  } as const;
 }
 
 function many(): Objects {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readConnectionCounts } from "../../src/daemon/readings/connection-counts.ts";
+import { readConnectionCounts } from "../../src/features/service-counters/connection-counts.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
@@ -26,7 +26,7 @@ test("every connection is counted once at its frontend and once at its endpoint"
       slice({ service: "sticky", endpoints: ["10.244.1.14"] }),
     ],
   };
-  const { state } = renderAll(objects, testNodeContext({ counters: "endpoints" }));
+  const { state } = renderAll(objects, testNodeContext({ settings: { serviceCounters: "endpoints" } }));
   await lab.loadTransaction(JSON.stringify(rebuildTransaction(state.ruleset)));
   const from = { from: "pod3", proto: "tcp", port: 80 } as const;
   await lab.probe([
@@ -35,16 +35,17 @@ test("every connection is counted once at its frontend and once at its endpoint"
     { ...from, id: "range", to: "10.96.0.10", port: 8081, n: 2 },
     { ...from, id: "nodeport", from: "ext", to: "192.0.2.2", port: 30_080, n: 3 },
   ]);
-  const { frontends, endpoints = [] } = await readConnectionCounts(nftTables(nftOf(lab)), state);
-  const counted = frontends.map(({ service, target, connections }) => [service, target, connections]);
+  const { frontends, endpoints } = await readConnectionCounts(nftTables(nftOf(lab)), state);
+  const counted = [...frontends.values()].map(({ labels, value }) => [labels.service, labels.target, value]);
   expect(counted.sort()).toEqual([
     ["sticky", "10.96.0.11:80", 5],
     ["web", "10.96.0.10:80", 7],
     ["web", "10.96.0.10:8080-8099", 2],
     ["web", "nodePort:30080", 3],
   ]);
-  const byService = (name: string) => endpoints.filter(({ service }) => service === name);
-  const total = (name: string) => byService(name).reduce((sum, { connections }) => sum + connections, 0);
+  const ofService = (name: string) =>
+    [...(endpoints?.values() ?? [])].filter(({ labels }) => labels.service === name);
+  const total = (name: string) => ofService(name).reduce((sum, { value }) => sum + value, 0);
   expect([total("web"), total("sticky")]).toEqual([12, 5]);
-  expect(new Set(byService("sticky").map(({ target }) => target))).toEqual(new Set(["10.244.1.14:8080"]));
+  expect(ofService("sticky").map(({ labels }) => labels.target)).toEqual(["10.244.1.14:8080"]);
 });

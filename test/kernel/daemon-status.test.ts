@@ -7,7 +7,7 @@ beforeAll(async () => {
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
   lab.start(["--service-counters=endpoints"]);
-  await lab.converged({ counters: "endpoints" });
+  await lab.converged({ settings: { serviceCounters: "endpoints" } });
 });
 afterAll(() => lab?.close());
 

@@ -22,7 +22,7 @@ const FLAGS = [
   "--service-counters=services",
   "--iptables-min-sync-period=10ms",
 ];
-const CONTEXT = { fastPathAfter: 6, resetVanished: true, counters: "services" } as const;
+const CONTEXT = { fastPathAfter: 6, resetVanished: true, settings: { serviceCounters: "services" } } as const;
 const DNS_IP = "10.96.7.53";
 const [ECHO_IP, ECHO_IP6] = ["10.96.8.1", "fd00:10:96::81"];
 const BIG = { port: 7001, protocol: "UDP", targetPort: 7001 } as const;
@@ -371,7 +371,7 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
   afterAll(() => lab?.close());
 
   test("gets rules without a fast path, and one warning that names the missing modules or the kernel", async () => {
-    await lab.converged({ resetVanished: true, counters: "services" });
+    await lab.converged({ resetVanished: true, settings: { serviceCounters: "services" } });
     const warnings = daemon.said("--fast-path has no effect: no connection takes the fast path");
     expect(warnings).toMatchObject([
       { level: "warn", hint: expect.stringMatching(/nft_flow_offload|use Linux 5\.14/) },

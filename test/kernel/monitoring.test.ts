@@ -69,7 +69,7 @@ async function enterContainer(): Promise<void> {
  */
 async function refuse(socket: string): Promise<void> {
   lab.cluster.put("services", apiService("none", { clusterIP: "10.96.7.8" }));
-  await lab.converged({ counters: "services" });
+  await lab.converged({ settings: { serviceCounters: "services" } });
   const look = () => lab.lab.exec([process.execPath, bundle, "refusals", socket]);
   await look();
   await lab.lab.probe([{ id: "only", from: "pod1", to: "10.96.7.8", port: 80, proto: "tcp", n: 1 }]);

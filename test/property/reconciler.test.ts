@@ -47,7 +47,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
       kind: fc.constant("context" as const),
       nodeContext: fc.oneof(
         anyContexts,
-        fc.constant(testNodeContext({ counters: "services" })),
+        fc.constant(testNodeContext({ affinityMapSize: 7 })),
         fc.constant(testNodeContext().filter(({ family }) => family === "ip")),
       ),
     }),

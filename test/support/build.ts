@@ -228,7 +228,6 @@ export function familyContext(
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
     fastPathAfter: undefined,
-    counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...SHARED_BUDGET,
     maxStickyPorts: MOST_STICKY_PORTS,

@@ -128,9 +128,8 @@ export function everyRule(): Ruleset {
       localTraffic: { kind: "interface", pattern: "veth*" },
       nodePorts: { kind: "all" },
       loopbackNodePorts: true,
-      settings: { answerPing: true },
+      settings: { answerPing: true, serviceCounters: "endpoints" },
       resetVanished: true,
-      counters: "endpoints",
     }),
   );
   for (const family of FAMILIES)

@@ -45,7 +45,6 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     config: () => ({ problem: undefined, needRestart: [] }),
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
-    connectionCounts: undefined,
     affinity: { entries: {}, countedClients: [] },
     fastPath: undefined,
     ...parts,

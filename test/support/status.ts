@@ -50,7 +50,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     pending: { since: undefined, services: [] },
     timeline: Array.from({ length: 60 }, () => ({ syncs: 0, outOfSyncMs: 0 })),
     costlyTables: [],
-    counts: undefined,
+    connections: undefined,
     memory: { own: 92_400_000, container: undefined, programs: [] },
     affinityEntries: {},
     countedClients: [],

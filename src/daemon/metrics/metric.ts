@@ -11,7 +11,6 @@ import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
 import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
-import type { ConnectionCounts } from "../readings/connection-counts.ts";
 
 /** Events in the daemon that metrics count or time. */
 export interface Occurrences {
@@ -50,9 +49,6 @@ export interface ScrapedParts {
   readonly config: () => ConfigState;
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
-  /** Undefined if connections are not counted. */
-  readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
-  /** Undefined if neither the option nor any Service resets connections. */
   readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
   /** Undefined if no connection takes the fast path. */
   readonly fastPath: { readonly count: number } | undefined;
@@ -86,7 +82,7 @@ export interface Metric {
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
   /** The part that the metric needs; the daemon does not have the metric without it. */
-  readonly needs?: "connectionCounts" | "fastPath";
+  readonly needs?: "fastPath";
 }
 
 /** Returns the label of a family, with kube-proxy's name. */

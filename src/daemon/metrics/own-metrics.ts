@@ -6,7 +6,6 @@ import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import { NODE_FIELDS } from "../../model/object-cache.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
-import type { ConnectionCount } from "../readings/connection-counts.ts";
 import { familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
@@ -16,7 +15,6 @@ const NFT_BUCKETS = Array.from({ length: 14 }, (_, index) => 2 ** index / 1000);
 
 /** `family` is `ip` or `ip6`, as in nft. */
 const OF_MAP = ["family", "map"];
-const OF_CONNECTIONS = ["ip_family", "namespace", "service", "port", "protocol", "target"];
 
 /** `refused`: the kernel or our schema refused a transaction. `missing`: nft is not installed. */
 const NFT_FAILURES = ["refused", "timeout", "missing", "other"] as const;
@@ -262,23 +260,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: ["program"],
     scrape: programSamples(({ peak }) => peak),
   },
-  /** Off by default: a counter takes memory on each CPU, and in a large cluster a scrape lists large maps. */
-  nft_proxy_service_connections_total: {
-    kind: "counter",
-    help: "New connections by frontend",
-    labels: OF_CONNECTIONS,
-    needs: "connectionCounts",
-    scrape: async ({ connectionCounts }) =>
-      ((await connectionCounts?.())?.frontends ?? []).map(connectionSample),
-  },
-  nft_proxy_endpoint_connections_total: {
-    kind: "counter",
-    help: "New connections by endpoint; only endpoints that had any",
-    labels: OF_CONNECTIONS,
-    needs: "connectionCounts",
-    scrape: async ({ connectionCounts }) =>
-      ((await connectionCounts?.())?.endpoints ?? []).map(connectionSample),
-  },
   nft_proxy_fast_path_interfaces: {
     kind: "gauge",
     help: "Network interfaces between which established connections take the fast path",
@@ -348,8 +329,4 @@ function containerSamples(bytes: (memory: ContainerMemory) => number | undefined
 function programSamples(bytes: (memory: ProgramMemory) => number) {
   return async ({ memory }: ScrapedParts): Promise<readonly Sample[]> =>
     (await memory.programs()).flatMap((program) => one(bytes(program), { program: program.program }));
-}
-
-function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {
-  return { labels: { ...familyLabel(family), ...labels }, value: connections };
 }

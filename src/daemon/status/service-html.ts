@@ -1,6 +1,7 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
+import type { ConnectionLookup } from "../../features/seam/daemon-part.ts";
 import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -9,7 +10,6 @@ import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { roundedAffinitySeconds } from "../../ruleset/setting-grids.ts";
-import type { ConnectionLookup } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 import type { ListedService } from "./service-list.ts";
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { durationWords } from "../../base/duration.ts";
 import { viewService } from "../../ruleset/service-view.ts";
 import type { HttpAnswer } from "../http/http-server.ts";
-import { connectionLookup, type DaemonStatus } from "./daemon-status.ts";
+import type { DaemonStatus } from "./daemon-status.ts";
 import { Html, html } from "./html.ts";
 import { overviewHtml } from "./overview-html.ts";
 import { serviceHtml } from "./service-html.ts";
@@ -73,7 +73,6 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const problems = servicesWithProblems(status);
   const list = listServices(status, problems, query);
   const isOne = query.service !== "";
-  const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
   const pending = new Set(status.pending.services);
   const ports = list.services.reduce((sum, { from, to }) => sum + to - from, 0);
   const rows = Math.floor(ROWS_OF_PAGE / Math.max(ports, 1));
@@ -88,7 +87,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
       areIntervalsVirtual: Object.values(status.state.families).some((one) => one.areIntervalsVirtual),
       maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
-      connections,
+      connections: status.connections,
       rows,
       mostEndpoints: isOne ? rows : ENDPOINTS_IN_LIST,
       isOne,

@@ -2,7 +2,7 @@ import type { DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { intervalCount } from "../../ruleset/element-count.ts";
 import type { IntervalKind } from "../../ruleset/frontend-kinds.ts";
 import type { FamilyContext, RulesetPart } from "../../ruleset/node-context.ts";
-import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
+import { addressType, frontendMap, PLAIN } from "../../ruleset/set-specs.ts";
 import { Claims } from "./claims.ts";
 import { FEATURE, PORT_RANGES_ANNOTATION, rangesOf } from "./parse.ts";
 
@@ -85,22 +85,21 @@ export function areVirtual({ settings }: Pick<FamilyContext, "settings">): boole
   return ((settings as Settings).portRanges ?? "virtual") === "virtual";
 }
 
-function specs({ family, counters }: Pick<FamilyContext, "family" | "counters">): SetSpec[] {
-  const address = addressType(family);
+function specs(context: FamilyContext): SetSpec[] {
+  const address = addressType(context.family);
   const key: DataType[] = [address, "inet_proto", "inet_service"];
   return [
     { ...PLAIN, name: RANGES.hairpins, key: [address, address] },
     { ...PLAIN, name: RANGES.sourceRangeLists, key, value: ["classid"], interval: true },
     { ...PLAIN, name: RANGES.refusals, key: ["classid"], value: "verdict" },
     { ...PLAIN, name: RANGES.explicitPorts, key },
-    { ...PLAIN, name: RANGES.lists, key, value: ["classid"], interval: true, counter: counters !== "off" },
+    { ...frontendMap("lists", context), name: RANGES.lists, key, value: ["classid"], interval: true },
     { ...PLAIN, name: RANGES.balancers, key: ["classid"], value: "verdict" },
     {
-      ...PLAIN,
+      ...frontendMap("endpoints", context),
       name: RANGES.endpoints,
       key: ["classid", "integer"],
       value: [address],
-      counter: counters === "endpoints",
     },
   ];
 }

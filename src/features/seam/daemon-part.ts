@@ -6,8 +6,10 @@ import type { TableReader } from "../../kernel/table-reader.ts";
 import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { ServicePort } from "../../model/service-port.ts";
 import type { NodeContext, Settings } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { SeenRefusal } from "./refusals.ts";
 
 /**
@@ -28,6 +30,8 @@ export interface DaemonPart {
   readonly refusals?: () => Promise<readonly SeenRefusal[]>;
   /** The endpoints that it ejected. */
   readonly ejected?: () => readonly EjectedEndpoint[];
+  /** The connections that it counted, for the status page. At most one feature does. */
+  readonly connections?: () => Promise<ConnectionLookup>;
 }
 
 /** The declaration of a metric. */
@@ -66,6 +70,12 @@ export interface FeatureEvent {
   readonly note: string;
   /** See `EventNote.clusterKey`. */
   readonly clusterKey?: string;
+}
+
+/** Finds the number of new connections since a map element was created; undefined if they are not counted. */
+export interface ConnectionLookup {
+  readonly toFrontend: (port: ServicePort, frontend: FrontendView) => number | undefined;
+  readonly toEndpoint: (port: ServicePort, address: string, number: number) => number | undefined;
 }
 
 /** What features learn of a successful sync. */

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
-import { readConnectionCounts } from "../../../src/daemon/readings/connection-counts.ts";
+import { readConnectionCounts } from "../../../src/features/service-counters/connection-counts.ts";
+import type { ServiceCounters } from "../../../src/features/service-counters/feature.ts";
 import { openTables } from "../../../src/kernel/netlink-tables.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import { systemClock } from "../../../src/kernel/system-clock.ts";
-import type { ServiceCounters } from "../../../src/model/service.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { sizeText } from "../cluster-objects.ts";
 import { type Figure, megabytes, time, type Work } from "../figures.ts";

@@ -82,7 +82,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.answerPing", "true", { settings: { ...SETTINGS, answerPing: true } }],
   ["nftProxy.resetVanished", "true", { settings: { ...SETTINGS, resetVanished: true } }],
   ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
-  ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],
+  ["nftProxy.serviceCounters", "services", { settings: { ...SETTINGS, serviceCounters: "services" } }],
   ["nftables.masqueradeAll", "true", { masqueradeAll: true }],
   ["nftables.masqueradeBit", "0", { masqueradeBit: 0 }],
   ["nftables.minSyncPeriod", "100ms", { minSyncPeriodMs: 100 }],

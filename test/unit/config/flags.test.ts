@@ -95,7 +95,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["reset-vanished", "", { settings: { ...SETTINGS, resetVanished: true } }],
   ["scheduler", "round-robin", { scheduler: "round-robin" }],
-  ["service-counters", "endpoints", { serviceCounters: "endpoints" }],
+  ["service-counters", "endpoints", { settings: { ...SETTINGS, serviceCounters: "endpoints" } }],
   ["v", "4", { logVerbosity: 4 }],
 ];
 

@@ -80,7 +80,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
-  serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   settings: fc.record({
     answerPing: fc.boolean(),
@@ -89,6 +88,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     resetVanished: fc.boolean(),
+    serviceCounters: fc.constantFrom("off", "services", "endpoints"),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(
       fc.constant("off" as const),

@@ -40,7 +40,6 @@ const NEW: ProxyOptions = {
   fastPathAfter: 1,
   fastPathInterfaces: ["eth0"],
   scheduler: "source-hash",
-  serviceCounters: "services",
   settings: {
     answerPing: true,
     resetVanished: true,
@@ -50,6 +49,7 @@ const NEW: ProxyOptions = {
     maxServicePortRanges: 1,
     maxPortRanges: 1,
     refusalLogSize: 1,
+    serviceCounters: "services",
   },
   affinityMapSize: 1,
   maxAffinityTimeoutMs: 1000,

@@ -48,7 +48,6 @@ describe("options from flags alone", () => {
         fastPathAfter: 20,
         fastPathInterfaces: [],
         scheduler: "random",
-        serviceCounters: "off",
         settings: {
           answerPing: false,
           resetVanished: false,
@@ -58,6 +57,7 @@ describe("options from flags alone", () => {
           maxServicePortRanges: 2_000,
           maxPortRanges: 10_000,
           refusalLogSize: 65_536,
+          serviceCounters: "off",
         },
         affinityMapSize: 1_048_576,
         maxAffinityTimeoutMs: 86_400_000,

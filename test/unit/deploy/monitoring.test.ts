@@ -33,8 +33,7 @@ interface KnownMetric {
 function knownMetrics(): Map<string, KnownMetric> {
   const metrics = new Metrics();
   addFeatureMetrics(metrics);
-  const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts }));
+  metrics.readFrom(scrapedParts());
   const made = metrics.registry.getMetricsAsArray() as unknown as {
     name: string;
     type: string;

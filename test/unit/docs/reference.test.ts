@@ -49,8 +49,7 @@ function usedBy(flag: Flag): string {
 async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics();
   addFeatureMetrics(metrics);
-  const connectionCounts = async () => ({ frontends: [], endpoints: [] });
-  metrics.readFrom(scrapedParts({ connectionCounts, fastPath: { count: 0 } }));
+  metrics.readFrom(scrapedParts({ fastPath: { count: 0 } }));
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }

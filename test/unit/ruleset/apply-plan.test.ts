@@ -64,7 +64,7 @@ const setsIn = (transactions: Iterable<Transaction>) => [
 describe("a plan", () => {
   const ONE = rules(["10.244.1.1"]);
   const STICKY = rules(["10.244.1.1"], { affinitySeconds: 60 });
-  const ANEW = rules(["10.244.1.1"], {}, { counters: "services" });
+  const ANEW = rules(["10.244.1.1"], {}, { affinityMapSize: 7 });
   const { ip6 } = ONE;
   const other = service({ name: "other", clusterIPs: ["10.96.0.11"] });
   const both = {

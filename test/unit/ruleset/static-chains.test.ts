@@ -327,20 +327,6 @@ describe("the parts that a table has only while Services need them", () => {
   });
 });
 
-test.each([
-  ["off", []],
-  ["services", ["lists"]],
-  ["endpoints", ["endpoints", "lists"]],
-] as const)("with counters %s, the sets that count are %j", (counters, counting) => {
-  const specs = setSpecs(familyContext("ip", { counters }));
-  expect(
-    specs
-      .filter(({ counter }) => counter)
-      .map(({ name }) => name)
-      .sort(),
-  ).toEqual(counting);
-});
-
 test("only the affinity map and the refusals are filled by packets, and have the configured sizes", () => {
   const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7, refusalLogSize: 8 })).filter(
     ({ dynamic }) => dynamic,

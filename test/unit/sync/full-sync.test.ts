@@ -9,6 +9,8 @@ import { FakeNft } from "../../support/fake-nft.ts";
 
 const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] };
 const { ruleset } = renderAll(objects).state;
+/** With another declaration. */
+const resized = renderAll(objects, testNodeContext({ affinityMapSize: 7 })).state.ruleset;
 
 /** The set of each element that commands add or delete. */
 const elementsIn = (commands: readonly Command[]) =>
@@ -190,15 +192,13 @@ test("a full sync changes elements in one transaction if they lead to no new cha
 
 test("a full sync recreates tables with other declarations", async () => {
   const fake = programmed();
-  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
-  const report = await fullSync(fake.nft, fake.tables, counting);
+  const report = await fullSync(fake.nft, fake.tables, resized);
   expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
-  expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
+  expect(diffRuleset(fake.kernel.ruleset, resized)).toEqual([]);
 });
 
 test("tables that are made anew translate once more behind the chains whose place they take, until they are in force", async () => {
   const fake = programmed();
-  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const natChains: (readonly [string, number, string])[][] = [];
   fake.before = (run) => {
     const chains = [...(fake.kernel.ruleset.ip?.chains.values() ?? [])].filter(
@@ -208,7 +208,7 @@ test("tables that are made anew translate once more behind the chains whose plac
       natChains.push(chains.map(({ name, base, rules }) => [name, base?.prio ?? 0, JSON.stringify(rules)]));
     }
   };
-  expect((await fullSync(fake.nft, fake.tables, counting)).applied).toHaveLength(2);
+  expect((await fullSync(fake.nft, fake.tables, resized)).applied).toHaveLength(2);
   const [before = [], during = []] = natChains;
   expect(before.map(([name, priority]) => `${name} ${priority}`)).toEqual([
     "nat-prerouting -100",
@@ -223,27 +223,25 @@ test("tables that are made anew translate once more behind the chains whose plac
 
 test("the next full sync ends an interrupted handover", async () => {
   const fake = programmed();
-  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   fake.before = (run) => {
     fake.refuses = run === "apply" && fake.count("apply") > 1 ? "nat-prerouting-handover" : undefined;
   };
-  await expect(fullSync(fake.nft, fake.tables, counting)).rejects.toThrow(NftRefusedError);
+  await expect(fullSync(fake.nft, fake.tables, resized)).rejects.toThrow(NftRefusedError);
   fake.before = () => {};
   fake.refuses = undefined;
-  await fullSync(fake.nft, fake.tables, counting);
-  expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
+  await fullSync(fake.nft, fake.tables, resized);
+  expect(diffRuleset(fake.kernel.ruleset, resized)).toEqual([]);
 });
 
 test("a full sync whose listings are stopped sends nothing, not even without the affinity that it would carry over", async () => {
-  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const whole = programmed();
-  await fullSync(whole.nft, whole.tables, counting);
+  await fullSync(whole.nft, whole.tables, resized);
   for (let stopAt = 1; stopAt < whole.count("list"); stopAt++) {
     const fake = programmed();
     fake.before = () => {
       if (fake.count("list") === stopAt) fake.nft.stopReading();
     };
-    await expect(fullSync(fake.nft, fake.tables, counting)).rejects.toThrow(NftStoppedError);
+    await expect(fullSync(fake.nft, fake.tables, resized)).rejects.toThrow(NftStoppedError);
     expect(fake.transactions).toEqual([]);
   }
 });

@@ -146,7 +146,7 @@ describe("a sync", () => {
   test("takes over another node context, also with other sets", async () => {
     const parts = setUp();
     await parts.sync();
-    for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
+    for (const context of [{ masqueradeAll: true }, { affinityMapSize: 7 }]) {
       const nodeContext = testNodeContext(context);
       expect(parts.reconciler.isCurrent(nodeContext)).toBe(false);
       parts.view.nodeContext = nodeContext;

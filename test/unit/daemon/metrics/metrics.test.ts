@@ -1,8 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Metrics } from "../../../../src/daemon/metrics/metrics.ts";
-import type { ConnectionCounts } from "../../../../src/daemon/readings/connection-counts.ts";
-import { cachedReading } from "../../../../src/kernel/cached-reading.ts";
 import { initialState } from "../../../../src/kube/source.ts";
 import { scrapedParts } from "../../../support/metric-values.ts";
 import { syncReport } from "../../../support/sync-report.ts";
@@ -88,78 +86,6 @@ describe("metrics", () => {
     expect(await metrics.registry.metrics()).toContain(
       'nft_proxy_build_info{version="1.2.3",nft="1.1.3",kernel="6.18.1",nodejs="v20.20.2"} 1\n',
     );
-  });
-});
-
-describe("connection metrics", () => {
-  const count = {
-    family: "ip",
-    namespace: "ns",
-    service: "web",
-    port: "http",
-    protocol: "tcp",
-    target: "10.96.0.10:80",
-    connections: 7,
-  } as const;
-  const line = (connections: number) =>
-    'nft_proxy_service_connections_total{ip_family="IPv4",namespace="ns",service="web",port="http",' +
-    `protocol="tcp",target="10.96.0.10:80"} ${connections}\n`;
-
-  function scraper(read: () => Promise<ConnectionCounts>) {
-    const errors: string[] = [];
-    const time = { now: 1000 };
-    const failures = { add: (reason: string) => errors.push(reason), end: () => errors.push("over") };
-    const first: ConnectionCounts = { frontends: [], endpoints: undefined };
-    const connectionCounts = cachedReading(first, read, 5000, { monotonic: () => time.now }, failures);
-    const metrics = new Metrics();
-    metrics.readFrom(scrapedParts({ connectionCounts }));
-    return { scrape: () => metrics.registry.metrics(), time, errors };
-  }
-
-  test("are read once for both metrics, and for all scrapes within the maximum age", async () => {
-    let reads = 0;
-    const { scrape, time } = scraper(async () => {
-      reads += 1;
-      return { frontends: [{ ...count, connections: reads }], endpoints: [] };
-    });
-    await Promise.all([scrape(), scrape()]);
-    time.now += 4999;
-    expect(await scrape()).toContain(line(1));
-    expect(reads).toBe(1);
-    time.now += 1;
-    expect(await scrape()).toContain(line(2));
-  });
-
-  test("use a slow reading for twenty times its duration", async () => {
-    let reads = 0;
-    const { scrape, time } = scraper(async () => {
-      reads += 1;
-      time.now += 2400;
-      return { frontends: [count], endpoints: [] };
-    });
-    await scrape();
-    time.now += 20 * 2400 - 1;
-    await scrape();
-    expect(reads).toBe(1);
-    time.now += 1;
-    await scrape();
-    expect(reads).toBe(2);
-  });
-
-  test("keep their last values if a reading fails, which is reported", async () => {
-    const failures = [false, true, true];
-    const { scrape, time, errors } = scraper(async () => {
-      if (failures.shift() === true) throw new Error("nft is busy");
-      return { frontends: [count], endpoints: [] };
-    });
-    await scrape();
-    time.now += 5000;
-    expect(await scrape()).toContain(line(7));
-    time.now += 5000;
-    await scrape();
-    time.now += 5000;
-    await scrape();
-    expect(errors).toEqual(["over", "nft is busy", "nft is busy", "over"]);
   });
 });
 

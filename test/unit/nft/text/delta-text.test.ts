@@ -16,8 +16,8 @@ describe("the text of a change", () => {
   });
 
   test("of a table with other declarations deletes it, whether it is there or not, and adds it", () => {
-    const counting = renderAll({}, testNodeContext({ counters: "services" })).state.ruleset;
-    expect(aboutTables(deltaText(diffRuleset(ruleset, counting)))).toEqual(
+    const resized = renderAll({}, testNodeContext({ affinityMapSize: 7 })).state.ruleset;
+    expect(aboutTables(deltaText(diffRuleset(ruleset, resized)))).toEqual(
       ["ip", "ip6"].flatMap((family) =>
         ["add", "delete", "add"].map((verb) => `${verb} table ${family} nft-proxy`),
       ),
