@@ -195,7 +195,8 @@ export function choice<Word extends string>(row: Row & { readonly words: readonl
   });
 }
 
-/** Maximum of unsigned numbers in the kernel. */
+/** Maxima of signed and unsigned numbers in the kernel. */
+export const MOST_31_BITS = 2 ** 31 - 1;
 export const MOST_32_BITS = 2 ** 32 - 1;
 
 /** An integer within bounds; 0 is a value. */

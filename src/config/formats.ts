@@ -11,9 +11,6 @@ const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
 /** IFNAMSIZ is 16 including the terminator; `*` is a wildcard of nft and not allowed. */
 const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
 
-/** The asterisk is handled by nft-proxy: nft gets names without it. */
-const INTERFACE_PATTERN = /^(?=.{1,15}$)[a-zA-Z0-9_.-]*\*?$/;
-
 /** Node.js timers have 31 bits of milliseconds; longer ones fire immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -49,10 +46,6 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   "interface-name": {
     check: (text) => INTERFACE_NAME.test(text),
     rule: "must be at most 15 letters, digits, dots, dashes and underscores",
-  },
-  "interface-pattern": {
-    check: (text) => INTERFACE_PATTERN.test(text),
-    rule: "must be 1 to 15 letters, digits, dots, dashes and underscores, with an asterisk at the end for any further ones",
   },
   "node-name": {
     check: (text) => text === "" || NODE_NAME.test(text),

@@ -7,6 +7,7 @@ import {
   duration,
   type Field,
   integer,
+  MOST_31_BITS,
   MOST_32_BITS,
   type Option,
   optionOf,
@@ -31,7 +32,6 @@ import {
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
 import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.ts";
 
-const MOST_31_BITS = 2 ** 31 - 1;
 /**
  * Maximum of the element budgets: a Service port with a list has at least three elements, and each family has
  * 4,194,303 ids of lists.
@@ -387,44 +387,6 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
-  /** Forward established connections to Services past most of the kernel's network stack, by a flow table. */
-  fastPath: boolean({
-    path: "nftProxy.fastPath",
-    preset: false,
-    flag: own(
-      "fast-path",
-      "Forward established connections past the network stack's later steps; other software's rules do not see them",
-    ),
-    reload: "restart",
-  }),
-  fastPathAfter: integer({
-    path: "nftProxy.fastPathAfter",
-    between: [1, MOST_31_BITS],
-    preset: 20,
-    flag: own(
-      "fast-path-after",
-      "Average number of a client's packets after which a connection takes the fast path",
-    ),
-    reload: "restart",
-  }),
-  /** Patterns of the interfaces with a fast path; empty for the default ones. */
-  fastPathInterfaces: optionOf<readonly string[], readonly string[]>(
-    {
-      path: "nftProxy.fastPathInterfaces",
-      preset: [],
-      flag: own(
-        "fast-path-interfaces",
-        "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces except ports of bridges and bonds",
-      ),
-      reload: "restart",
-    },
-    {
-      schema: { type: "array", items: { type: "string", format: "interface-pattern" } },
-      flagType: "list",
-      parse: (list) => list,
-      print: (list) => list,
-    },
-  ),
   configChange: choice({
     path: "nftProxy.configChange",
     words: ["reload", "exit"],

@@ -1,22 +1,16 @@
 import type { Clock } from "../base/clock.ts";
-import { FEATURES } from "../features/registry.ts";
 import type { DaemonPart, FeatureHost } from "../features/seam/daemon-part.ts";
-import { isEnabled } from "../features/selection.ts";
+import { workingFeatures } from "../features/selection.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
 import { affinityCrowdedEvent, featureEvent, serviceSubject } from "./events/events.ts";
-import { FastPathDevices } from "./fast-path-devices.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 
-/**
- * Readings of the entries that packets added to our tables, and of the flow tables: periodic, or on demand.
- */
+/** Readings of the entries that packets added to our tables: periodic, or on demand. */
 export interface Readings {
   readonly affinity: AffinityPoller;
-  /** Undefined if no connection takes the fast path. */
-  readonly fastPath: FastPathDevices | undefined;
   /** None in a dry run. */
   readonly features: readonly DaemonPart[];
 }
@@ -31,11 +25,9 @@ export function createReadings(
   metrics: Metrics,
   events: EventRecorder,
 ): Readings {
-  const { dryRun, options } = input;
   return {
     affinity: affinityPoller(input, proxier, metrics, events),
-    fastPath: options.fastPath && !dryRun ? fastPathDevices(input, proxier) : undefined,
-    features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
+    features: input.dryRun ? [] : daemonParts(input, proxier, metrics, events),
   };
 }
 
@@ -65,7 +57,7 @@ function affinityPoller(
 
 /** Makes what enabled features do, and their metrics. */
 function daemonParts(
-  { system, logger, tables, options }: DaemonInput,
+  { system, logger, nft, tables, options }: DaemonInput,
   { cache, reconciler, nodeContext, loop, parts }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
@@ -73,27 +65,24 @@ function daemonParts(
   const host: Omit<FeatureHost, "shown"> = {
     clock: system.clock,
     logger,
+    nft,
     tables,
+    files: system.files,
     flows: system.flows,
     cache,
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),
     settings: options.settings,
     requestSync: () => loop.request(),
+    betweenSyncs: (change) => loop.between(async () => loop.given && (await change(loop.given))),
     localAddresses: system.localAddresses,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };
-  return FEATURES.flatMap((feature) => {
-    const { name, createDaemonPart } = feature;
-    if (createDaemonPart === undefined || !isEnabled(feature, options)) return [];
+  return workingFeatures(options).flatMap(({ name, createDaemonPart }) => {
+    if (createDaemonPart === undefined) return [];
     const ofState = parts.find((one) => one.name === name);
     const part = createDaemonPart({ ...host, shown: () => ofState?.shown() });
     metrics.addFeature(part);
     return [part];
   });
-}
-
-function fastPathDevices({ nft, system, logger, options }: DaemonInput, { loop }: Proxier): FastPathDevices {
-  const interfaces = system.interfaces(options.fastPathInterfaces);
-  return new FastPathDevices({ nft, clock: system.clock, logger, interfaces, loop });
 }

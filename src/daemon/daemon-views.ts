@@ -146,7 +146,6 @@ export async function daemonStatus(
     timeline: timeline.minutes(now),
     fills: readings.features.flatMap((feature) => feature.fills?.() ?? []),
     cards: cards.filter((card) => card !== undefined),
-    fastPathInterfaces: readings.fastPath?.count,
     costlyTables,
     connections,
     memory,

@@ -78,7 +78,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   const readings = createReadings(input, proxier, metrics, events);
-  const { affinity, features, fastPath } = readings;
+  const { affinity, features } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings, config: () => config });
   const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
   const upkeep = new Upkeep(input, options, proxier);
@@ -98,10 +98,10 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     events.record(startingEvent(nodeSubject(proxier.cache)));
     proxier.loop.start(subscribers);
     proxier.source.start();
-    for (const part of [upkeep, dryRun ? undefined : drift, fastPath]) part?.start();
+    for (const part of [upkeep, dryRun ? undefined : drift]) part?.start();
   };
   const end = async () => {
-    for (const part of [affinity, ...features, proxier.source, upkeep, drift, fastPath]) part?.stop?.();
+    for (const part of [affinity, ...features, proxier.source, upkeep, drift]) part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -184,10 +184,9 @@ function actors(
   { parts, loop }: Proxier,
   readings: Readings,
 ): readonly SyncSubscriber[] {
-  const { fastPath, affinity, features } = readings;
+  const { affinity, features } = readings;
   return [
     ...features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
-    ...(fastPath === undefined ? [] : [fastPath]),
     affinity,
     changeTimer(parts, clock, () => loop.request()),
     ...(dryRun ? [] : [firstSync(() => startAffinityPoller(readings, clock))]),

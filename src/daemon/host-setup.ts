@@ -5,7 +5,7 @@ import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
-import { checkFeatures, type UnsupportedOption } from "../sync/supported-options.ts";
+import { checkFeatures, type UnsupportedFeature } from "../sync/supported-options.ts";
 
 /** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
@@ -34,7 +34,7 @@ export async function probeHost(
   nft: Nft,
   options: ProxyOptions,
   logger: Logger,
-): Promise<readonly UnsupportedOption[]> {
+): Promise<readonly UnsupportedFeature[]> {
   const unsupported = await checkFeatures(nft, options);
   for (const { missing, consequence } of unsupported) {
     logger.warn({ error: missing.message, hint: missing.hint }, consequence);

@@ -2,8 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { allLocalAddresses } from "../kernel/addresses.ts";
 import { conntrackTable, type FlowTable } from "../kernel/conntrack.ts";
-import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
-import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
+import { conntrackSize, type HostFiles, hostFiles, netNamespace } from "../kernel/host.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
 import { netlinkListener, type StartNetlinkListener } from "../kernel/netlink-listener.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -19,6 +18,7 @@ import { type NamespaceLock, namespaceLock } from "./namespace-lock.ts";
 /** The machine and the process of a daemon, without nft. Tests have their own. */
 export interface HostSystem {
   readonly clock: Clock;
+  readonly files: HostFiles;
   /** @throws AppError HOST if the host cannot be read */
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
   /**
@@ -31,8 +31,6 @@ export interface HostSystem {
   /** The memory of the container and of the programs that the daemon runs. */
   readonly memory: MemoryUsage;
   readonly reservedPorts: ReservedPortFiles;
-  /** Reads the network interfaces whose packets may take the fast path: see {@link interfaceReader}. */
-  readonly interfaces: (patterns: readonly string[]) => InterfaceReader;
   /**
    * Returns the network namespace of this process by its name in /proc, `net:[4026531840]`; "" if unknown.
    */
@@ -52,6 +50,7 @@ export interface HostSystem {
 /** The real system. */
 export const hostSystem: HostSystem = {
   clock: systemClock,
+  files: hostFiles,
   readHost: (options) => readHostView(options, hostFiles),
   localAddresses: () => allLocalAddresses(hostFiles),
   flows: conntrackTable(),
@@ -65,7 +64,6 @@ export const hostSystem: HostSystem = {
     programs: () => programMemory(hostFiles),
   },
   reservedPorts: reservedPortFiles,
-  interfaces: (patterns) => interfaceReader(hostFiles, patterns),
   netNamespace,
   lock: namespaceLock(),
   endOrphans,

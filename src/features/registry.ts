@@ -2,6 +2,7 @@ import { clientLimits } from "./client-limits/feature.ts";
 import { connectionLife } from "./connection-life/feature.ts";
 import { connectionTimeouts } from "./connection-timeouts/feature.ts";
 import { echoReplies } from "./echo-replies/feature.ts";
+import { fastPath } from "./fast-path/feature.ts";
 import { passiveHealthChecks } from "./passive-health-checks/feature.ts";
 import { portRanges } from "./port-ranges/feature.ts";
 import { refusalRecord } from "./refusal-record/feature.ts";
@@ -15,6 +16,7 @@ export const FEATURES: readonly Feature[] = [
   connectionLife,
   connectionTimeouts,
   echoReplies,
+  fastPath,
   passiveHealthChecks,
   portRanges,
   refusalRecord,

@@ -52,11 +52,20 @@ export function featureItems(features: EnabledFeatures): readonly string[] {
 export interface FeatureOptions {
   readonly features: EnabledFeatures;
   readonly settings: Settings;
+  /** The names of enabled features that nft or the kernel lacks. */
+  readonly lacking?: readonly string[];
 }
 
 /** Whether a feature is enabled, perhaps in some namespaces only. */
 export function isEnabled(feature: Feature, { features, settings }: FeatureOptions): boolean {
   return features[feature.name] !== undefined || (feature.isEnabled?.(settings) ?? false);
+}
+
+/** Returns the enabled features that work on this node. */
+export function workingFeatures(options: FeatureOptions): readonly Feature[] {
+  return FEATURES.filter(
+    (feature) => isEnabled(feature, options) && !options.lacking?.includes(feature.name),
+  );
 }
 
 /** Makes the {@link StatePart}s of the enabled features. */

@@ -37,6 +37,18 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
 }
 
 /**
+ * Reads the names of this namespace's interfaces from /proc/net/dev: two header lines, then a line for each
+ * with its name before a colon. @throws the system's error
+ */
+export async function interfaceNames(files: HostFiles): Promise<string[]> {
+  const lines = (await files.read("/proc/net/dev")).split("\n").slice(2);
+  return lines.flatMap((line) => {
+    const end = line.lastIndexOf(":");
+    return end === -1 ? [] : [line.slice(0, end).trim()];
+  });
+}
+
+/**
  * Returns the interfaces that lead to networks: uplinks, bridges and tunnels. The veth of a pod only has
  * routes to single addresses, and to the link-local ones that every interface has.
  */

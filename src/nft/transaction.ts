@@ -212,7 +212,7 @@ export function flowtableAddition({ family, name, flowtable }: Table, devices: r
 
 /**
  * Recreates the flow table of a table with other devices, because nft's JSON cannot remove devices (1.1.3).
- * All connections leave the fast path and return with their next packet.
+ * All connections leave it and return with their next packet.
  */
 export function flowtableReplacement(table: Table, devices: readonly string[]): Command[] {
   const { family, name, flowtable, chains } = table;

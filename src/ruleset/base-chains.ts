@@ -2,7 +2,6 @@ import { assign, atLeast, CONNECTION_HAS_DNAT, CONNECTION_IS_NOT_NEW, meta } fro
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain } from "../nft/ast/ruleset.ts";
 import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChain, type StaticChainName } from "./chain-names.ts";
-import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
 import type { FamilyContext, RulesetPart } from "./node-context.ts";
@@ -33,6 +32,12 @@ export const RESET_PRIORITY: Rule = [
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
 type Features = readonly RulesetPart[];
+
+/** As {@link UNLESS_NEW}, unless a feature has another use for these packets, at the same cost. */
+const known = (features: Features): Rule => [
+  CONNECTION_IS_NOT_NEW,
+  features.find(({ onKnown }) => onKnown)?.onKnown ?? ACCEPT,
+];
 
 const checkedIfNew = (features: Features): readonly Rule[] => [
   RESET_PRIORITY,
@@ -93,9 +98,9 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
-    rules: (context, features) => [
+    rules: (_, features) => [
       ...first(features),
-      ...(context.fastPathAfter === undefined ? [UNLESS_NEW] : [TO_FAST_PATH]),
+      known(features),
       ...checkedIfNew(features),
       jump("service-endpoints-check"),
       jump(CLUSTER_IPS_CHECK),

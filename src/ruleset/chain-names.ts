@@ -24,7 +24,6 @@ export const STATIC_CHAINS = [
   "service-endpoints-check",
   "nodeport-endpoints-check",
   "cluster-ips-check",
-  "fast-path",
   "masquerading",
 ] as const;
 

@@ -3,6 +3,7 @@ import { sortedEntries } from "../base/first-sorted.ts";
 import {
   type Chain,
   type ElementSet,
+  type Flowtable,
   type SetSpec,
   TABLE_NAME,
   type Table,
@@ -42,11 +43,11 @@ export class DeltaTracker {
 
   /**
    * @param specs the sets and maps that the table always has, all empty
-   * @param flowtable the flow table that the table always has
+   * @param flowtable the one that the table always has
    */
-  constructor(family: Family, specs: readonly SetSpec[], flowtable: Pick<Table, "flowtable"> = {}) {
+  constructor(family: Family, specs: readonly SetSpec[], flowtable?: Flowtable) {
     const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));
-    this.#table = { family, name: TABLE_NAME, ...flowtable, chains: new Map(), sets };
+    this.#table = { family, name: TABLE_NAME, ...(flowtable && { flowtable }), chains: new Map(), sets };
   }
 
   /** The desired table; live: it changes with every write. */

@@ -10,7 +10,6 @@ import { REFUSALS } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
-import { flowtableOf } from "./fast-path.ts";
 import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
 import type { DividedIntervals, IntervalPiece } from "./interval-frontends.ts";
@@ -21,6 +20,7 @@ import {
   type DesiredElement,
   type FamilyContext,
   type FrontendElements,
+  flowtableOf,
   type IntervalFrontends,
   isInTable,
   kindsIn,

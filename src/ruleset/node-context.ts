@@ -5,8 +5,8 @@ import type { Service } from "../model/service.ts";
 import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice, Place } from "../model/topology.ts";
-import type { Rule, Statement } from "../nft/ast/json.ts";
-import type { Chain, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
+import type { LastStatement, Rule, Statement } from "../nft/ast/json.ts";
+import type { Chain, Flowtable, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { type FrontendKind, type IntervalKind, PORTS_ALONE } from "./frontend-kinds.ts";
 import type { DividedIntervals, PortInterval } from "./interval-frontends.ts";
@@ -47,8 +47,6 @@ export interface FamilyContext {
   readonly affinityMapSize: number;
   /** Maximum timeout of session affinity, in seconds; longer ones of Services are cut to it. */
   readonly maxAffinitySeconds: number;
-  /** Mean number of a client's packets before its connection takes the fast path; undefined if none does. */
-  readonly fastPathAfter: number | undefined;
   /** Maximum number of elements of one Service, in both families. */
   readonly maxServiceElements: number;
   /** Maximum number of elements of all Services, and of those of one namespace, in both families. */
@@ -86,12 +84,16 @@ export interface RulesetPart extends SetsAndChains {
   readonly besideSourceRanges?: SetsAndChains;
   /** A set that the feature fills itself: see `FamilyState.setKeys`. */
   readonly ownSet?: string;
-  /** Whether its rules break connections when that set gets elements: no rule sees those on the fast path. */
+  /** Whether its rules break connections when that set gets elements: no rule sees those in a flow table. */
   readonly breaksConnections?: true;
   /** Rules for all packets of the node, before any destination is translated. */
   readonly beforeTranslation?: readonly Rule[];
   /** Rules that begin the filter chains. Every packet of the node passes them. */
   readonly onFiltering?: readonly Rule[];
+  /** The flow table of each family: at most one feature has it. */
+  readonly flowtable?: (family: Family) => Flowtable;
+  /** What filter-forward does with packets of known connections in place of accepting them; likewise. */
+  readonly onKnown?: Statement;
   /** Rules for the first packets of connections, when they have their endpoints' addresses. */
   readonly afterTranslation?: readonly Rule[];
   /** Rules for packets that no frontend takes. */
@@ -145,9 +147,17 @@ export type CountedMap = "lists" | "endpoints";
 export function isInTable(
   { name, isAlways }: RulesetPart,
   context: FamilyContext,
-  parts: ReadonlySet<string>,
+  parts: ReadonlySet<string> = NO_PARTS,
 ): boolean {
-  return parts.has(name) || isAlways?.(context) === true;
+  return parts.has(name) || (isAlways?.(context) === true && !context.lacking.includes(name));
+}
+
+const NO_PARTS: ReadonlySet<string> = new Set();
+
+/** The flow table that a table has, and that forwards connections past our rules; undefined for none. */
+export function flowtableOf(context: FamilyContext): Flowtable | undefined {
+  const { features, family } = context;
+  return features.find((part) => part.flowtable && isInTable(part, context))?.flowtable?.(family);
 }
 
 /** Further frontends of service ports: intervals of ports, in sets and chains of their own. */
@@ -247,10 +257,12 @@ export interface FeatureNeeds {
   readonly name: string;
   /** How to get it, in one sentence. */
   readonly hint: string;
-  /** What happens without it, after "the feature ... has no effect: ". */
+  /** What happens without it. */
   readonly consequence: string;
-  /** What service ports of the family ip want that need all of it. */
-  readonly sample: () => readonly PortPart[];
+  /** What service ports of the family ip want that need all of it; nothing if absent. */
+  readonly sample?: () => readonly PortPart[];
+  /** The release of the kernel that it needs, recognised by a statement that was added in it. */
+  readonly release?: { readonly name: string; readonly hint: string; readonly statement: LastStatement };
 }
 
 /** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */
@@ -331,9 +343,4 @@ export function hasIntervals(
 export function kindsIn(context: Pick<FamilyContext, "features">): readonly FrontendKind[] {
   const further = intervalsIn(context);
   return further === undefined ? PORTS_ALONE : [...PORTS_ALONE, further.kind];
-}
-
-/** Whether connections may take the fast path. */
-export function hasFastPath(nodeContext: NodeContext): boolean {
-  return nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined);
 }

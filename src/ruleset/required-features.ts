@@ -1,12 +1,11 @@
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
-import type { Command, Transaction } from "../nft/ast/json.ts";
+import type { LastStatement, Rule, Transaction } from "../nft/ast/json.ts";
 import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
-import { flowtableOf } from "./fast-path.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
@@ -47,8 +46,6 @@ const CONTEXT: FamilyContext = {
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
-  // Not required: see fastPathFeature.
-  fastPathAfter: undefined,
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
   ...SHARED_BUDGET,
   maxStickyPorts: MOST_STICKY_PORTS,
@@ -97,52 +94,50 @@ export function requiredFeatures(): RequiredFeatures {
   };
 }
 
-/**
- * The features for the fast path. The daemon works without it if the kernel lacks them. Before Linux 5.14, a
- * TCP connection that is idle for 30 s leaves its flow table with 120 s to live instead of a day, and breaks
- * after that. No rule can detect this, but `last` was also added in 5.14.
- */
-export function fastPathFeatures(): RequiredFeatures {
-  const table = sampleTable({ ...CONTEXT, fastPathAfter: 1 });
-  const flow = created(chainsOf(table, "filter-forward")).nftables;
-  const last = (chain: ChainName): Command => ({
-    add: { rule: { family: table.family, table: table.name, chain, expr: [{ last: null }] } },
-  });
-  const modules =
-    "load or build the kernel modules nf_flow_table, nf_flow_table_inet and nft_flow_offload (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD)";
-  return {
-    whole: { nftables: [...flow, last("filter-forward")] },
-    features: [
-      { name: "flow tables", hint: modules, transaction: { nftables: flow } },
-      {
-        name: "flow tables that preserve the connection timeouts",
-        hint: "use Linux 5.14 or newer: older kernels break connections that are idle for 150 seconds",
-        transaction: { nftables: [...created(chainsOf(table, REJECT_CHAIN)).nftables, last(REJECT_CHAIN)] },
-      },
-    ],
-  };
-}
-
 /** What a feature needs. The daemon works without it if nft or the kernel lacks this. */
-export function partFeatures(part: RulesetPart, { name, hint, sample }: FeatureNeeds): RequiredFeatures {
-  const base = staticChains(CONTEXT).find((chain) => chain.name === "nat-prerouting");
-  const parts = sample();
+export function partFeatures(part: RulesetPart, needs: FeatureNeeds): RequiredFeatures {
+  const { family } = CONTEXT;
+  const { name, hint, release, sample } = needs;
+  const all = staticChains(CONTEXT);
+  const base = (name: ChainName, rules: readonly Rule[]): Chain => {
+    return { ...all.find((chain) => chain.name === name), name, rules };
+  };
+  const parts = sample?.() ?? [];
   const own = parts.map(({ chain }) => chain);
   const objects = parts.flatMap(({ object }) => object ?? []);
+  const jumps = own.map((chain): Rule => [{ jump: { target: chain.name } }]);
   const chains: Chain[] = [
     ...part.chains(CONTEXT),
     ...own,
-    { ...base, name: "nat-prerouting", rules: own.map((chain) => [{ jump: { target: chain.name } }]) },
+    base("nat-prerouting", jumps),
+    ...(part.onKnown === undefined ? [] : [base("filter-forward", [[part.onKnown]])]),
   ];
-  const whole = created({
-    ...{ family: CONTEXT.family, name: PROBE_TABLE },
+  const transaction = created({
+    ...{ family, name: PROBE_TABLE },
     ...(objects.length > 0 && { timeouts: new Map(objects.map((object) => [object.name, object])) }),
+    ...(part.flowtable && { flowtable: part.flowtable(family) }),
     sets: new Map(
       part.specs(CONTEXT).map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]),
     ),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
   });
-  return { whole, features: [{ name, hint, transaction: whole }] };
+  const features = [
+    { name, hint, transaction },
+    ...(release === undefined ? [] : [{ ...release, transaction: using(release.statement) }]),
+  ];
+  return { whole: { nftables: features.flatMap((one) => one.transaction.nftables) }, features };
+}
+
+/** Uses a statement in a chain of its own. */
+function using(statement: LastStatement): Transaction {
+  const place = { family: CONTEXT.family, table: PROBE_TABLE };
+  return {
+    nftables: [
+      { add: { table: { family: place.family, name: place.table } } },
+      { add: { chain: { ...place, name: REJECT_CHAIN } } },
+      { add: { rule: { ...place, chain: REJECT_CHAIN, expr: [statement] } } },
+    ],
+  };
 }
 
 /** A table with everything that Services can need. */
@@ -157,7 +152,6 @@ function sampleTable(context: FamilyContext): Table {
   return {
     family: context.family,
     name: PROBE_TABLE,
-    ...flowtableOf(context),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map(sets),
   };

@@ -32,8 +32,6 @@ export function addressType(family: Family): DataType {
   return family === "ip" ? "ipv4_addr" : "ipv6_addr";
 }
 
-const NO_PARTS: ReadonlySet<string> = new Set();
-
 /** The sets and maps of one family that do not depend on Services. */
 export function setSpecs(context: FamilyContext): SetSpec[] {
   const { family, affinityMapSize } = context;
@@ -46,7 +44,7 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: NODEPORT_IPS, key: [address] },
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
-    ...context.features.flatMap((part) => (isInTable(part, context, NO_PARTS) ? part.specs(context) : [])),
+    ...context.features.flatMap((part) => (isInTable(part, context) ? part.specs(context) : [])),
     { ...frontendMap("lists", context), name: LISTS, key: frontend, value: ["classid"] },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {

@@ -14,7 +14,6 @@ import type { Chain } from "../nft/ast/ruleset.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
-import { fastPathChains } from "./fast-path.ts";
 import { type FrontendKind, type IntervalKind, PORTS } from "./frontend-kinds.ts";
 import {
   ANY_ADDRESS,
@@ -61,7 +60,6 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
       name: "nodeport-endpoints-check",
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(context.family), NO_ENDPOINTS)]],
     },
-    ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },
   ];

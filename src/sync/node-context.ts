@@ -53,7 +53,6 @@ export function nodeContextOf(
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
-      fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       maxServiceElements: options.maxServiceElements,
       maxElements: options.maxElements,
       maxNamespaceElements: options.maxNamespaceElements,

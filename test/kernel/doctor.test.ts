@@ -90,7 +90,7 @@ describe("the doctor", () => {
       runProcess(input.includes(word) ? "false" : path, args, input, limits);
     const findings = await examineHost(
       { ...doctorHost, run },
-      { ...options, features: ALL_FEATURES, fastPath: true },
+      { ...options, features: ALL_FEATURES, settings: { ...options.settings, fastPath: true } },
     );
     expect(of(findings, check)).toMatchObject([
       {

@@ -13,7 +13,8 @@ describe.runIf(hasFastPath())("the recorded town's rules with a fast path from t
   afterAll(() => town?.close());
 
   test.each(["town", "town-after"] as const)("treat every packet of %s as kube-proxy did", async (name) => {
-    await town.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name, { fastPathAfter: 1 }))));
+    const settings = { fastPath: true, fastPathAfter: 1 };
+    await town.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name, { settings }))));
     const { stdout } = await town.exec(["ip", "-o", "link"]);
     const names = [...stdout.matchAll(/^\d+: ([\w.-]+)/gm)]
       .map(([, link = ""]) => link)

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fastPathChains } from "../../src/ruleset/fast-path.ts";
+import { rules } from "../../src/features/fast-path/rules.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
+import { familyContext } from "../support/build.ts";
 import { bundle, townFlags } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { hasFastPath } from "../support/fast-path.ts";
@@ -13,6 +14,10 @@ import { townList } from "../support/stub-api/town.ts";
 
 const CAN = hasFastPath();
 
+const CONTEXT = {
+  settings: { fastPath: true, fastPathAfter: 6, serviceCounters: "services" },
+  resetVanished: true,
+} as const;
 const DNS = { port: 53, protocol: "UDP", targetPort: 53, nodePort: 30_053 } as const;
 const ECHO = { port: 7000, targetPort: 7000, nodePort: 30_700 } as const;
 const FLAGS = [
@@ -22,7 +27,6 @@ const FLAGS = [
   "--service-counters=services",
   "--iptables-min-sync-period=10ms",
 ];
-const CONTEXT = { fastPathAfter: 6, resetVanished: true, settings: { serviceCounters: "services" } } as const;
 const DNS_IP = "10.96.7.53";
 const [ECHO_IP, ECHO_IP6] = ["10.96.8.1", "fd00:10:96::81"];
 const BIG = { port: 7001, protocol: "UDP", targetPort: 7001 } as const;
@@ -57,7 +61,7 @@ const anotherRule = {
       family: "ip",
       table: "nft-proxy",
       chain: "fast-path",
-      expr: fastPathChains(CONTEXT)[0]?.rules[0],
+      expr: rules.chains(familyContext("ip", CONTEXT))[0]?.rules[0],
     },
   },
 };

@@ -227,7 +227,6 @@ export function familyContext(
     apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
-    fastPathAfter: undefined,
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...SHARED_BUDGET,
     maxStickyPorts: MOST_STICKY_PORTS,

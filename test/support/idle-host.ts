@@ -1,4 +1,5 @@
 import type { HostSystem } from "../../src/daemon/host-system.ts";
+import { FakeHostFiles } from "./fake-host-files.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 
 /**
@@ -15,7 +16,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
-    interfaces: () => async () => ({ devices: [], excluded: [] }),
+    files: new FakeHostFiles({}),
     localAddresses: async () => [],
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",

@@ -46,7 +46,6 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     affinity: { entries: {}, countedClients: [] },
-    fastPath: undefined,
     ...parts,
   };
 }

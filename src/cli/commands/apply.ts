@@ -2,19 +2,18 @@ import { badArgument } from "../../base/errors.ts";
 import { counted, rounded } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { withoutDaemon } from "../../daemon/namespace-lock.ts";
+import { workingFeatures } from "../../features/selection.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { finalParts, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { NftProgram } from "../../kernel/nft.ts";
 import { remainingTimes } from "../../kernel/remaining-times.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
-import { flowtableAddition } from "../../nft/transaction.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
@@ -49,7 +48,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   refuseOtherNode(desired);
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
-  const { report, excluded } = await withoutDaemon(isSet(argv, "force"), REFUSAL, () =>
+  const { report, warnings } = await withoutDaemon(isSet(argv, "force"), REFUSAL, () =>
     program(desired, options),
   );
   return {
@@ -60,7 +59,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
       ...missingNodeNotices(desired.missingNode),
       ...budgetNotices(desired),
       ...conflictNotices(state.conflicts()),
-      ...interfaceNotices(excluded),
+      ...warnings.map((text) => `warning: ${text}`),
     ],
   };
 }
@@ -70,7 +69,7 @@ const REFUSAL = {
   hint: "stop it first; --force applies them anyway, until its next verification or full sync",
 };
 
-/** Programs the kernel. @returns also the number of interfaces that do not fit into the flow tables */
+/** Programs the kernel. @returns also the warnings of features */
 async function program({ state, cache }: Desired, options: ProxyOptions) {
   const nft = new NftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
@@ -78,11 +77,13 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
   const adopt = async (kernel: Ruleset) => {
     for (const part of parts) await part.adopt(kernel, state, remainingTimes(reader.tables));
   };
-  const desiredTables = await tablesOfHost(state.ruleset);
-  const report = await fullSync(nft, reader.tables, desiredTables, { state, adopt }).finally(() =>
-    reader.close(),
+  const tables = await tablesOfHost(state.ruleset);
+  const report = await fullSync(nft, reader.tables, tables, { state, adopt }).finally(() => reader.close());
+  const host = { nft, files: hostFiles, settings: options.settings };
+  const warnings = await Promise.all(
+    workingFeatures(options).map(({ afterApply }) => afterApply?.(tables, host)),
   );
-  return { report, excluded: options.fastPath ? await addInterfaces(nft, desiredTables, options) : 0 };
+  return { report, warnings: warnings.flatMap((ofOne) => ofOne ?? []) };
 }
 
 /** Turns options off, with a notice for each, if nft or the kernel do not support them. */
@@ -98,30 +99,6 @@ async function supportedCommand(command: CommandOptions): Promise<CommandOptions
     options: supportedOptions(options, unsupported),
     notices: [...notices, ...told],
   };
-}
-
-/**
- * Adds the interfaces that exist now to the flow tables.
- * @returns the number of interfaces that do not fit
- */
-async function addInterfaces(
-  nft: Nft,
-  tables: Ruleset,
-  { fastPathInterfaces }: ProxyOptions,
-): Promise<number> {
-  const { devices, excluded } = await interfaceReader(hostFiles, fastPathInterfaces)();
-  const commands = Object.values(tables).flatMap((table) => flowtableAddition(table, devices));
-  if (commands.length > 0) await nft.apply({ nftables: commands });
-  return excluded.length;
-}
-
-/** @param excluded number of interfaces that do not fit into the flow tables */
-function interfaceNotices(excluded: number): string[] {
-  if (excluded === 0) return [];
-  const most = counted(MOST_DEVICES, "interface");
-  return [
-    `warning: a flow table has room for ${most}; ${excluded} get no fast path: choose some with --fast-path-interfaces`,
-  ];
 }
 
 /**

@@ -1,6 +1,7 @@
 import { parseDuration } from "../../base/duration.ts";
 import { badArgument } from "../../base/errors.ts";
 import { counted, quoted } from "../../base/text.ts";
+import { workingFeatures } from "../../features/selection.ts";
 import { loadDesired, loadDesiredIfAvailable } from "../../inspect/load/desired.ts";
 import { liveTables } from "../../inspect/load/kernel-tables.ts";
 import {
@@ -57,14 +58,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ...desired.notices,
       ...desired.diagnostics.map(diagnosticText),
       ...omittedNotices(omitted),
-      ...(options.fastPath ? [FAST_PATH_NOTICE] : []),
+      ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
       `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
     ],
   };
 }
-
-const FAST_PATH_NOTICE =
-  "note: packets of connections on the fast path bypass all rules and are not traced; nft-proxy connections lists these as offloaded";
 
 function omittedNotices(omitted: number): string[] {
   if (omitted === 0) return [];

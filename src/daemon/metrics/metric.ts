@@ -50,8 +50,6 @@ export interface ScrapedParts {
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
   readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
-  /** Undefined if no connection takes the fast path. */
-  readonly fastPath: { readonly count: number } | undefined;
 }
 
 /**
@@ -81,8 +79,6 @@ export interface Metric {
   };
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
-  /** The part that the metric needs; the daemon does not have the metric without it. */
-  readonly needs?: "fastPath";
 }
 
 /** Returns the label of a family, with kube-proxy's name. */

@@ -24,8 +24,7 @@ export class Metrics {
   readonly #collectors = new Map<Metric, Collector>();
 
   constructor() {
-    for (const [name, metric] of Object.entries(METRICS))
-      if (metric.needs === undefined) this.#add(name, metric);
+    for (const [name, metric] of Object.entries(METRICS)) this.#add(name, metric);
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLING });
   }
 
@@ -50,11 +49,8 @@ export class Metrics {
 
   /** Sets the parts that are read at each scrape. Call it once. */
   readFrom(parts: ScrapedParts): void {
-    for (const [name, metric] of Object.entries(METRICS)) {
-      const { scrape, needs } = metric;
-      if (scrape === undefined || (needs !== undefined && parts[needs] === undefined)) continue;
-      readAtScrape(this.#collectors.get(metric) ?? this.#add(name, metric), () => scrape(parts));
-    }
+    for (const [{ scrape }, collector] of this.#collectors)
+      if (scrape !== undefined) readAtScrape(collector, () => scrape(parts));
   }
 
   /** Adds the metrics of a feature. */
@@ -63,14 +59,13 @@ export class Metrics {
       readAtScrape(newCollector(name, metric, this.registry), metric.samples);
   }
 
-  #add(name: string, metric: Metric): Collector {
+  #add(name: string, metric: Metric): void {
     const collector = newCollector(name, metric, this.registry);
     for (const labels of metric.zero ?? []) {
       if (collector instanceof Histogram) collector.zero(labels);
       else collector.inc(labels, 0);
     }
     this.#collectors.set(metric, collector);
-    return collector;
   }
 }
 

@@ -260,12 +260,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: ["program"],
     scrape: programSamples(({ peak }) => peak),
   },
-  nft_proxy_fast_path_interfaces: {
-    kind: "gauge",
-    help: "Network interfaces between which established connections take the fast path",
-    needs: "fastPath",
-    scrape: ({ fastPath }) => one(fastPath?.count ?? 0),
-  },
 };
 
 /** Returns the samples of a repair; none for a sync that repaired nothing. */

@@ -37,8 +37,6 @@ export interface DaemonStatus {
   readonly cards?: readonly FeatureCard[];
   /** What features have that has a limit; absent for nothing. */
   readonly fills?: readonly Fill[];
-  /** Number of network interfaces between which connections take the fast path; absent if none does. */
-  readonly fastPathInterfaces?: number | undefined;
   /** Tables of other software that slow transactions down, the costliest first. */
   readonly costlyTables: readonly CostlyTable[];
   /** Undefined if connections are not counted. */

@@ -28,7 +28,7 @@ const LONG_OUT_OF_SYNC = 30_000;
  */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${status.cards?.map(featureCard)}${fastPathCard(status)}
+${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${status.cards?.map(featureCard)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
 ${tablesHtml(status)}`;
@@ -106,15 +106,6 @@ function pendingCard({ pending: { since, services }, history, now }: DaemonStatu
 
 function featureCard({ title, tone, value, lines, list }: FeatureCard): Html {
   return card(title, tone, value, [...lines, ...listed(list)]);
-}
-
-/** Empty if no connection takes the fast path. */
-function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
-  if (fastPathInterfaces === undefined) return undefined;
-  const value = counted(fastPathInterfaces, "interface");
-  return card("Fast path", fastPathInterfaces === 0 ? "idle" : "good", value, [
-    "counters and other software's rules do not see the connections between them once they are established",
-  ]);
 }
 
 /** Empty if no table of other software costs much. */

@@ -67,7 +67,7 @@ export const rules = {
   needs: {
     name: "limits of connections in sets",
     hint: "load or build the kernel modules nft_connlimit and nft_limit (CONFIG_NFT_CONNLIMIT, CONFIG_NFT_LIMIT)",
-    consequence: "clients of Services have no limits",
+    consequence: "the feature client-limits has no effect: clients of Services have no limits",
     sample: () => [partFor({ connections: 1 }, "ip")],
   },
 } satisfies RulesetPart;

@@ -1,4 +1,5 @@
 import { listTextOf } from "../../base/text.ts";
+import { flowtableOf } from "../../ruleset/node-context.ts";
 import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
 import { rules } from "./rules.ts";
 import {
@@ -37,24 +38,19 @@ export const connectionTimeouts: Feature = {
       "ask your distribution for the fix (nft_ct: use-after-free in timeout object destroy), or leave the feature out",
   },
   words: {
-    note: ({ service, spec }, { hasEffect, hasFastPath }) => {
+    note: ({ service, spec }, { context, hasEffect }) => {
       const own = timeoutsOfProtocol(connectionTimeoutsOf(service), spec.protocol);
       if (own === undefined || !hasEffect("timeouts")) return undefined;
-      const fastPath = hasFastPath
+      const later = flowtableOf(context)
         ? "; when it leaves the fast path, it has those of the node until its next packet"
         : "";
-      return `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${fastPath}`;
+      return `conntrack forgets the connection after ${connectionTimeoutsText(own)} without a packet (annotation ${CONNECTION_TIMEOUTS_ANNOTATION})${later}`;
     },
-    warnings: (service, { hasFastPath }) =>
-      connectionTimeoutsOf(service) === undefined || !hasFastPath
-        ? []
-        : [
-            {
-              annotation: CONNECTION_TIMEOUTS_ANNOTATION,
-              code: "timeouts-on-fast-path",
-              reason: "a connection that leaves the fast path has the node's timeouts until its next packet",
-            },
-          ],
+    warnings: (service, context) => {
+      if (connectionTimeoutsOf(service) === undefined || flowtableOf(context) === undefined) return [];
+      const reason = "a connection that leaves the fast path has the node's timeouts until its next packet";
+      return [{ annotation: CONNECTION_TIMEOUTS_ANNOTATION, code: "timeouts-on-fast-path", reason }];
+    },
   },
 };
 

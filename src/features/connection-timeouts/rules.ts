@@ -46,7 +46,7 @@ export const rules = {
   needs: {
     name: "connection timeouts",
     hint: "load or build the kernel module nft_ct with timeouts (CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_TIMEOUT)",
-    consequence: "Services use the node's timeouts",
+    consequence: "the feature connection-timeouts has no effect: Services use the node's timeouts",
     sample: () => [timeoutsFor("tcp", {}, {}), timeoutsFor("udp", {}, {})],
   },
 } satisfies RulesetPart;

@@ -2,11 +2,15 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Sample } from "../../base/sample.ts";
 import type { FlowTable } from "../../kernel/conntrack.ts";
+import type { HostFiles } from "../../kernel/host.ts";
+import type { Nft } from "../../kernel/nft.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import type { TableDelta } from "../../nft/delta.ts";
 import type { NodeContext, Settings } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
@@ -47,7 +51,9 @@ export interface FeatureMetric {
 export interface FeatureHost {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly nft: Nft;
   readonly tables: TableReader;
+  readonly files: HostFiles;
   readonly flows: FlowTable;
   readonly cache: ObjectCache;
   readonly state: () => RulesetState;
@@ -56,6 +62,8 @@ export interface FeatureHost {
   /** What its part of the desired state shows: see `StatePart.shown`. */
   readonly shown: () => unknown;
   readonly requestSync: () => void;
+  /** Changes what the desired state does not contain, in tables as given to the kernel; waits for syncs. */
+  readonly betweenSyncs: (change: (tables: Ruleset) => Promise<void>) => Promise<void>;
   /** Reads all addresses of the host. */
   readonly localAddresses: () => Promise<readonly string[]>;
   /** Records a warning about a Service, as an Event. */
@@ -80,6 +88,10 @@ export interface ConnectionLookup {
 
 /** What features learn of a successful sync. */
 export interface FinishedSync {
+  /** The differences that were sent to the kernel. */
+  readonly deltas: readonly TableDelta[];
+  /** Set if it repaired changes by other programs. */
+  readonly repaired: object | undefined;
   /** Services rendered since the last successful sync. */
   readonly rendered: ReadonlySet<ServiceName>;
   /** Changed Services whose rules are not complete in the kernel. */

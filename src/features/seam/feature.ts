@@ -3,7 +3,7 @@ import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { Table } from "../../nft/ast/ruleset.ts";
+import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import type { FrontendOutcome } from "../../ruleset/service-view.ts";
 import type { DaemonPart, FeatureHost } from "./daemon-part.ts";
@@ -43,7 +43,34 @@ export interface Feature {
    * the feature is enabled.
    */
   readonly missedFromIpvs?: MissedFromIpvs;
+  /** What `apply` does after it has programmed the kernel with tables. @returns warnings */
+  readonly afterApply?: (
+    tables: Ruleset,
+    host: Pick<FeatureHost, "nft" | "files" | "settings">,
+  ) => Promise<readonly string[]>;
+  readonly chainCheck?: ChainCheck;
   readonly words?: FeatureWords;
+}
+
+/** How `doctor` judges the chains of the host's software, while the feature works. */
+export interface ChainCheck {
+  /** What is not known if they cannot be listed. */
+  readonly unlisted: string;
+  readonly judge: (chains: readonly HostChain[]) => {
+    readonly level: "ok" | "warning";
+    readonly found: string;
+    readonly means?: string;
+    readonly action?: string;
+  };
+}
+
+/** A chain of any software. */
+export interface HostChain {
+  /** Family and name of its table, such as `ip kube-proxy`. */
+  readonly table: string;
+  readonly name: string;
+  /** Absent for a chain that is not a base chain. */
+  readonly base?: { readonly hook: string; readonly prio: number; readonly policy: string };
 }
 
 /** A setting that forbade a feature. It is refused now, with a hint. */
@@ -127,6 +154,8 @@ export interface FeatureWords {
   readonly topic?: string;
   /** What `explain` notes about connections to a service port. */
   readonly note?: (port: ServicePort, of: NotedConnection) => string | undefined;
+  /** What it notes about a connection that this node forwards to an endpoint. */
+  readonly forwarded?: (context: FamilyContext, protocol: string) => string | undefined;
   /** What it notes about a service port if a daemon is asked. */
   readonly shownNotes?: (port: ServicePort, of: NotedState) => readonly string[];
   /**
@@ -135,7 +164,7 @@ export interface FeatureWords {
    */
   readonly tableNotes?: (table: Table, ports: ReadonlySet<number>) => readonly string[];
   /** What `check` warns of, for a valid Service. */
-  readonly warnings?: (service: Service, node: NotedNode) => readonly FeatureWarning[];
+  readonly warnings?: (service: Service, context: FamilyContext) => readonly FeatureWarning[];
   /** What `check` warns of for each further address of a valid Service that is one of a Node. */
   readonly atNodeAddress?: (
     service: Service,
@@ -157,14 +186,10 @@ export interface FeatureWords {
    * @param service the name of its service port, if known
    */
   readonly resets?: Readonly<Record<string, (endpoint: string, service: string | undefined) => string>>;
+  /** The notice of `trace` about packets that it does not show while the feature works. */
+  readonly untraced?: string;
   /** Why a service port refused a client that it serves otherwise: see `RulesetPart.refusal`. */
   readonly refused?: (port: ServicePort, client: string) => FeatureReason | undefined;
-}
-
-/** The node that explanations and warnings are about. */
-export interface NotedNode {
-  /** Whether connections may take the fast path. */
-  readonly hasFastPath: boolean;
 }
 
 /** What a daemon shows of a feature. */
@@ -178,7 +203,7 @@ export interface NotedState {
 }
 
 /** The connection that a note is about. */
-export interface NotedConnection extends NotedNode {
+export interface NotedConnection {
   readonly context: FamilyContext;
   /** Whether the service port has an element in a set of the feature. */
   readonly hasElements: boolean;

@@ -6,8 +6,8 @@ import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
-import { hasFastPath, type NodeContext } from "../../ruleset/node-context.ts";
-import { fastPathFeatures, partFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import { partFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
@@ -38,9 +38,6 @@ export async function askKernel(
   try {
     const version = await nftVersion(new NftProgram({ path }));
     await probeFeatures(nft, requiredFeatures());
-    if (hasFastPath(nodeContext)) {
-      await probeFeatures(nft, fastPathFeatures());
-    }
     for (const part of nodeContext[0]?.features ?? [])
       if (part.needs && Object.values(state.families).some((family) => family.hasPart(part)))
         await probeFeatures(nft, partFeatures(part, part.needs));

@@ -23,7 +23,7 @@ import { hasFamily, type Service, type ServicePortSpec } from "../../model/servi
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
-import { affinitySecondsOf, hasFastPath, type NodeContext } from "../../ruleset/node-context.ts";
+import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { DesiredFromFiles } from "../load/desired.ts";
 import { locate, placeText, type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
 
@@ -356,9 +356,9 @@ function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): 
 }
 
 /** Returns the warnings of features. */
-function featureWarnings(service: Service, nodeContext: NodeContext): FieldDiagnostic[] {
-  const node = { hasFastPath: hasFastPath(nodeContext) };
-  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, node) ?? []);
+function featureWarnings(service: Service, [context]: NodeContext): FieldDiagnostic[] {
+  if (context === undefined) return [];
+  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, context) ?? []);
   return found.map(({ annotation, code, reason }) =>
     fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
   );

@@ -3,17 +3,15 @@ import { FAMILIES } from "../../base/family.ts";
 import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { FEATURES } from "../../features/registry.ts";
-import { isEnabled } from "../../features/selection.ts";
+import { workingFeatures } from "../../features/selection.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, runningDaemon } from "../../socket/daemon-client.ts";
-import { supportedOptions, unsupportedOptions } from "../../sync/supported-options.ts";
+import { supportedOptions, unsupportedFeatures } from "../../sync/supported-options.ts";
 import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
-import { judgeFastPath } from "./fast-path-check.ts";
 import type { FeatureCheck, HostFinding } from "./finding.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
 import {
@@ -75,25 +73,18 @@ export async function examineHost(
   ];
 }
 
-/**
- * Warns about options that nft or the kernel does not support, and about other software's chains that the
- * fast path affects.
- */
+/** Warns about features that nft or the kernel does not support, and returns what features find. */
 async function judgeOptions(
   nft: Nft,
   options: ProxyOptions,
   { chains, kernel }: Pick<HostFacts, "chains" | "kernel">,
 ): Promise<HostFinding[]> {
-  const unsupported = await unsupportedOptions(nft, options).catch(messageOf);
+  const unsupported = await unsupportedFeatures(nft, options).catch(messageOf);
   if (typeof unsupported === "string") {
     const means = "it is unknown whether nft and this kernel support the options";
     const action = "run `nft-proxy doctor` again when the node is less busy";
     return [{ check: "nft", level: "warning", found: unsupported, means, action }];
   }
-  const supported = supportedOptions(options, unsupported);
-  const enabled = FEATURES.filter(
-    (feature) => isEnabled(feature, options) && !supported.lacking?.includes(feature.name),
-  );
   return [
     ...unsupported.map(({ name, missing, consequence }) => ({
       check: name as FeatureCheck,
@@ -102,8 +93,7 @@ async function judgeOptions(
       means: consequence,
       action: missing.hint,
     })),
-    ...(supported.fastPath ? judgeFastPath(chains) : []),
-    ...judgeFeatures({ kernel }, enabled),
+    ...judgeFeatures({ kernel, chains }, workingFeatures(supportedOptions(options, unsupported))),
   ];
 }
 

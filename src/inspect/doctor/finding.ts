@@ -25,7 +25,6 @@ export type CheckName =
   | "calico"
   | "cluster-cidr"
   | "firewall"
-  | "fast-path"
   | "daemon"
   | ProblemKind
   | "migration"
@@ -44,7 +43,6 @@ export type FeatureCheck = Branded<"FeatureCheck">;
 
 /** The result of a check. */
 export interface HostFinding {
-  /** A feature that lacks something on this node has its name here. */
   readonly check: CheckName | FeatureCheck;
   readonly level: Level;
   /** The fact, at most one sentence, without a full stop. */
@@ -60,7 +58,7 @@ type RowText<Facts> = string | ((facts: Facts) => string | undefined);
 
 /** A result that applies if `when` returns true, or always without it. */
 export interface Row<Facts> {
-  readonly check: CheckName;
+  readonly check: HostFinding["check"];
   readonly level: Level;
   readonly when?: (facts: Facts) => boolean;
   readonly found: RowText<Facts>;
@@ -83,7 +81,7 @@ export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): Host
 
 /** Returns the result of the first row that applies of each check. */
 export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
-  const judged = new Set<CheckName>();
+  const judged = new Set<HostFinding["check"]>();
   return rows.flatMap((row) => {
     if (judged.has(row.check) || row.when?.(facts) === false) return [];
     judged.add(row.check);

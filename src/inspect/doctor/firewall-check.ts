@@ -1,5 +1,6 @@
+import type { HostChain } from "../../features/seam/feature.ts";
 import { type HostFinding, judgeAll, type Row, UNLISTED_CHAINS } from "./finding.ts";
-import type { ForeignChain, HostFacts } from "./host-facts.ts";
+import type { HostFacts } from "./host-facts.ts";
 
 /** Effect on Services of a chain that drops by default, by its hook. */
 const DROPS: Readonly<Record<string, string>> = {
@@ -56,7 +57,7 @@ export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
 /** Service proxies have a check of their own, and Services do not depend on ARP. */
 const NO_FIREWALL = /^ip6? (?:nft-proxy|kube-proxy)$|^arp /;
 
-function judgeChain({ table, name, base }: ForeignChain): HostFinding[] {
+function judgeChain({ table, name, base }: HostChain): HostFinding[] {
   const means = DROPS[base?.hook ?? ""];
   if (base?.policy !== "drop" || means === undefined || NO_FIREWALL.test(table)) return [];
   const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;

@@ -3,13 +3,14 @@ import { endianness } from "node:os";
 import { gunzipSync } from "node:zlib";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
+import type { HostChain } from "../../features/seam/feature.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
-import { interfaceNames } from "../../kernel/interfaces.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listChains, nftVersion } from "../../kernel/nft-listings.ts";
 import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
 import { probeNft } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
+import { interfaceNames } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { socatVersion } from "../../kernel/versions.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
@@ -60,7 +61,7 @@ export interface HostFacts {
   /** Version of socat, such as `1.8.0.3`; undefined if it does not run. */
   readonly socatVersion: string | undefined;
   /** The chains of all software, without their rules; undefined if nft cannot list them. */
-  readonly chains: readonly ForeignChain[] | undefined;
+  readonly chains: readonly HostChain[] | undefined;
   /** Tables of other software with very many sets; empty if they cannot be counted. */
   readonly costlyTables: readonly CostlyTable[];
   /** Names in /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables. */
@@ -93,15 +94,6 @@ export interface KernelFact {
   /** The text of its build configuration; undefined when it cannot be read. */
   readonly config: string | undefined;
   readonly isBigEndian: boolean;
-}
-
-/** A chain of any software, without its rules, from `nft -j list chains`. */
-export interface ForeignChain {
-  /** Family and name of its table, such as `ip kube-proxy`. */
-  readonly table: string;
-  readonly name: string;
-  /** Absent for a chain that is not a base chain. */
-  readonly base?: { readonly hook: string; readonly prio: number; readonly policy: string };
 }
 
 /** The state of the health checks at `url`. */
@@ -196,7 +188,7 @@ export async function gatherSettings({ files }: DoctorHost, paths: readonly stri
 }
 
 /** The chains of all software, without their rules; undefined if nft cannot list them. */
-export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined> {
+export async function gatherChains(nft: Nft): Promise<HostChain[] | undefined> {
   try {
     return foreignChains(readListing(await listChains(nft)));
   } catch {
@@ -205,7 +197,7 @@ export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined
 }
 
 /** Returns the chains of a listing, of every family. Throws NFT_OUTPUT for a form that nft never prints. */
-export function foreignChains({ objects }: Listing): ForeignChain[] {
+export function foreignChains({ objects }: Listing): HostChain[] {
   return objects.flatMap((object) => {
     const [kind, body] = asTagged(object, "listed object");
     if (kind !== "chain") return [];

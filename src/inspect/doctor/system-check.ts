@@ -1,6 +1,6 @@
 import type { Family } from "../../base/family.ts";
 import type { Feature } from "../../features/seam/feature.ts";
-import { type FeatureCheck, type HostFinding, judge, type Row } from "./finding.ts";
+import { type FeatureCheck, type HostFinding, judge, type Row, UNLISTED_CHAINS } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 import type { UsedFamilies } from "./settings-check.ts";
 
@@ -228,23 +228,25 @@ const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
   },
 ];
 
-/** Warns of faults of this kernel that matter to enabled features. */
+/** Warns of faults of this kernel that matter to features, and judges the host's chains for them. */
 export function judgeFeatures(
-  { kernel }: Pick<HostFacts, "kernel">,
-  features: readonly Pick<Feature, "name" | "kernelFault">[],
+  { kernel, chains }: Pick<HostFacts, "kernel" | "chains">,
+  features: readonly Pick<Feature, "name" | "kernelFault" | "chainCheck">[],
 ): HostFinding[] {
-  return features.flatMap(({ name, kernelFault }): HostFinding[] => {
-    if (kernelFault === undefined || isAtLeast(kernelVersion(kernel) ?? "", kernelFault.before)) return [];
-    const { before, means, action } = kernelFault;
-    return [
-      {
-        check: name as FeatureCheck,
-        level: "warning",
-        found: `Linux ${kernel.release}, and the feature ${name}`,
-        means: `kernels before ${before} ${means}`,
-        action,
-      },
-    ];
+  const version = kernelVersion(kernel) ?? "";
+  return features.flatMap(({ name, kernelFault, chainCheck }) => {
+    const check = name as FeatureCheck;
+    const findings: HostFinding[] = [];
+    if (kernelFault !== undefined && !isAtLeast(version, kernelFault.before)) {
+      const { before, means, action } = kernelFault;
+      const found = `Linux ${kernel.release}, and the feature ${name}`;
+      findings.push({ check, level: "warning", found, means: `kernels before ${before} ${means}`, action });
+    }
+    if (chainCheck !== undefined && chains !== undefined)
+      findings.push({ check, ...chainCheck.judge(chains) });
+    else if (chainCheck !== undefined)
+      findings.push(...judge([{ ...UNLISTED_CHAINS, check, means: chainCheck.unlisted }], { chains }));
+    return findings;
   });
 }
 

@@ -9,7 +9,7 @@ import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.t
 import { hasClusterIP } from "../../model/service-port.ts";
 import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { chainRole } from "../../ruleset/chain-roles.ts";
-import { contextOf, hasFastPath } from "../../ruleset/node-context.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
@@ -61,7 +61,7 @@ export function explainNotes(
       ? []
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...shownNotes(connection, match, input),
-    ...fastPathNotes(connection, own, input),
+    ...forwardedNotes(connection, own, input),
   ];
 }
 
@@ -112,17 +112,16 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
     : "the client uses a cluster IP, but is not a pod of this cluster (--cluster-cidr, --detect-local-mode)";
 }
 
-/** Only connections that this node forwards, by TCP or UDP, can use the fast path. */
-function fastPathNotes(
-  { protocol }: Connection,
+/** What features note about connections that this node forwards to endpoints. */
+function forwardedNotes(
+  { to, protocol }: Connection,
   outcomes: readonly Outcome[],
   { nodeContext }: ExplainInput,
 ): Note[] {
-  const after = nodeContext.find(({ fastPathAfter }) => fastPathAfter !== undefined)?.fastPathAfter;
+  const context = contextOf(nodeContext, familyOf(to));
   const isForwarded = outcomes.some((one) => one.kind === "delivered" && one.translated && !one.local);
-  if (after === undefined || !isForwarded || protocol === "sctp") return [];
-  const message = `the connection takes it after about ${after} packets of the client; counters and rules of other software do not see its later packets`;
-  return [{ topic: "fast path", message }];
+  if (context === undefined || !isForwarded) return [];
+  return FEATURES.flatMap((feature) => noted(feature, feature.words?.forwarded?.(context, protocol)));
 }
 
 /** Reads the timeout from the affinity map's update; it may be shorter than the Service's own. */
@@ -178,18 +177,16 @@ function featureNotes(
   const of = {
     context,
     hasEffect: (kind: string) => hasEffect(outcomes, (effect) => effect.kind === kind),
-    hasFastPath: hasFastPath(nodeContext),
   };
-  return FEATURES.flatMap((feature): Note[] => {
+  return FEATURES.flatMap((feature) => {
     const { ruleset, words } = feature;
     const hasElements = rules.ofFeatures?.some(({ part }) => part === ruleset) ?? false;
-    const message = words?.note?.(rules.port, { ...of, hasElements });
-    return message === undefined ? [] : [{ topic: topicOf(feature), message }];
+    return noted(feature, words?.note?.(rules.port, { ...of, hasElements }));
   });
 }
 
-function topicOf({ name, ruleset, words }: Feature): string {
-  return words?.topic ?? ruleset?.budget?.topic ?? name;
+function noted({ name, ruleset, words }: Feature, message: string | undefined): Note[] {
+  return message === undefined ? [] : [{ topic: words?.topic ?? ruleset?.budget?.topic ?? name, message }];
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
@@ -294,7 +291,7 @@ function shownNotes(connection: Connection, match: Match | undefined, input: Exp
   const table = live?.ruleset[familyOf(connection.to)];
   const isUnknown = connection.protocol !== "tcp" || (match === undefined && objectsKnown);
   const ports = new Set(match?.view.endpoints.map(({ endpoint }) => endpoint.port));
-  return FEATURES.flatMap((feature): Note[] => {
+  return FEATURES.flatMap((feature) => {
     const { name, words } = feature;
     // Older daemons show nothing.
     const shown = daemon?.features?.[name];
@@ -302,6 +299,6 @@ function shownNotes(connection: Connection, match: Match | undefined, input: Exp
       shown !== undefined && daemon !== undefined
         ? match && words?.shownNotes?.(match.port, { shown, now: daemon.now, portText: portText(match.port) })
         : table && !isUnknown && words?.tableNotes?.(table, ports);
-    return messages ? messages.map((message) => ({ topic: topicOf(feature), message })) : [];
+    return messages ? messages.flatMap((message) => noted(feature, message)) : [];
   });
 }

@@ -72,7 +72,7 @@ export type Statement =
   | { readonly masquerade: { readonly flags: string } }
   /** Counts packets and bytes. */
   | { readonly counter: null }
-  /** `flow add @f`: later packets of the connection take the fast path. */
+  /** `flow add @f`: the flow table forwards later packets of the connection. */
   | { readonly flow: FlowStatement }
   /** `ct timeout set "NAME"`: the connection gets the timeouts of an object. */
   | TimeoutStatement

@@ -88,6 +88,3 @@ export type Ruleset = Readonly<Partial<Record<Family, Table>>>;
 
 /** The name of our tables. */
 export const TABLE_NAME = "nft-proxy";
-
-/** The name of the flow table in each of them. */
-export const FLOWTABLE_NAME = "fast-path";

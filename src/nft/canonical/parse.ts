@@ -4,7 +4,6 @@ import type { Rule } from "../ast/json.ts";
 import {
   type Chain,
   type ElementSet,
-  FLOWTABLE_NAME,
   type Flowtable,
   type Ruleset,
   TABLE_NAME,
@@ -117,9 +116,8 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   else if (kind === "set" || kind === "map") placeSet(table, kind, object);
   else if (kind === "ct timeout") placeTimeouts(table, parseTimeoutPolicy(object));
   else if (kind === "element") placeElements(memberOf(table.sets, object.name), asList(object.elem, kind));
-  else if (kind === "flowtable" && object.name === FLOWTABLE_NAME) {
-    table.flowtable ??= parseFlowtable(object).flowtable;
-  } else throw notUnderstood(`object "${kind}"`, body);
+  else if (kind === "flowtable") placeFlowtable(table, parseFlowtable(object).flowtable);
+  else throw notUnderstood(`object "${kind}"`, body);
 }
 
 function placeChain(table: MutableTable, object: JsonObject): void {
@@ -134,6 +132,12 @@ function placeSet(table: MutableTable, kind: "set" | "map", object: JsonObject):
   const set = table.sets.get(spec.name) ?? { spec, elements: new Map() };
   table.sets.set(spec.name, set);
   if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
+}
+
+/** A table of ours has one at most. */
+function placeFlowtable(table: MutableTable, flowtable: Flowtable): void {
+  table.flowtable ??= flowtable;
+  if (table.flowtable.name !== flowtable.name) throw notUnderstood("second flow table", flowtable);
 }
 
 function placeTimeouts(table: MutableTable, policy: TimeoutPolicy): void {
@@ -157,8 +161,7 @@ export function flowtableDevices(listing: Listing): Partial<Record<Family, reado
     if (kind !== "flowtable") continue;
     const object = asObject(body, kind);
     const family = ownFamily(kind, object);
-    if (family !== undefined && object.name === FLOWTABLE_NAME)
-      devices[family] = parseFlowtable(object).devices;
+    if (family !== undefined) devices[family] = parseFlowtable(object).devices;
   }
   return devices;
 }

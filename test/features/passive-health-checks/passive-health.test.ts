@@ -5,13 +5,16 @@ import type { Answer } from "../../../src/features/passive-health-checks/probe.t
 import { ANSWERS, ATTEMPTS, RESETS } from "../../../src/features/passive-health-checks/rules.ts";
 import type { EndpointCounts } from "../../../src/features/passive-health-checks/suspicion.ts";
 import type { FeatureEvent, FeatureHost } from "../../../src/features/seam/daemon-part.ts";
+import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeFlowTable } from "../../support/fake-flow-table.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
+import { syncReport } from "../../support/sync-report.ts";
 
 const WEB = named("shop/web");
 const ALL = ["10.244.1.1", "10.244.1.2", "10.244.1.3", "10.244.1.4"];
@@ -50,7 +53,9 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   const host: FeatureHost = {
     clock,
     logger,
+    nft: new NftProgram({ path: "false" }),
     tables,
+    files: new FakeHostFiles({}),
     flows: new FakeFlowTable(),
     cache,
     state: () => renderer.state,
@@ -58,6 +63,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     settings: {},
     shown: () => undefined,
     requestSync: () => {},
+    betweenSyncs: async () => {},
     localAddresses: async () => [],
     warn: (service, event) => warnings.push({ service, event }),
   };
@@ -73,7 +79,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   );
   const sync = (startedMonotonic = clock.monotonic(), waiting: ReadonlySet<ServiceName> = new Set()) => {
     renderer.update(cache.takeDirty());
-    health.synced({ rendered: renderer.rendered, waiting, nodeContext, startedMonotonic });
+    health.synced(syncReport({ rendered: renderer.rendered, waiting, nodeContext, startedMonotonic }));
   };
   sync();
   const target = (address: string) => `${address} . 8080`;

@@ -49,7 +49,7 @@ function usedBy(flag: Flag): string {
 async function metricRows(): Promise<string[][]> {
   const metrics = new Metrics();
   addFeatureMetrics(metrics);
-  metrics.readFrom(scrapedParts({ fastPath: { count: 0 } }));
+  metrics.readFrom(scrapedParts());
   const rows = await metrics.registry.getMetricsAsJSON();
   return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }

@@ -123,7 +123,7 @@ describe("actualTables", () => {
   test("has objects with timeouts, unless the kernel lacks them, and flow tables", async () => {
     const services = [service({ connectionTimeouts: { "tcp-established": 60 } })];
     const objects = { services, slices: [slice({ endpoints: ["10.244.2.11"] })] };
-    const { ruleset } = renderAll(objects, testNodeContext({ fastPathAfter: 3 })).state;
+    const { ruleset } = renderAll(objects, testNodeContext({ settings: { fastPath: true } })).state;
     const tables = () => asJson(daemonTables(ruleset));
     expect(actualTables(rulesetOf(tables()), [])).toEqual(ruleset);
     const fake = new FakeNft();

@@ -334,19 +334,6 @@ describe("the deletion of chains", () => {
     ];
     expect(places.map((line) => sent.indexOf(line))).toEqual([2, 3, 6]);
   });
-
-  test("takes with it the flow table that they used", () => {
-    const [before, after] = [1, undefined].map((fastPathAfter) =>
-      rules([], {}, fastPathAfter === undefined ? {} : { fastPathAfter }),
-    );
-    const kernel = new FakeKernel();
-    kernel.apply(toTransaction(diffRuleset({}, before ?? {})));
-    const { main, deletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, after ?? {}));
-    kernel.apply(toTransaction(main));
-    expect(tableOf(kernel.ruleset).flowtable?.name).toBe("fast-path");
-    kernel.apply(toTransaction(deletions));
-    expect(tableOf(kernel.ruleset).flowtable).toBeUndefined();
-  });
 });
 
 /** `delete chain balance-1` for each command. */

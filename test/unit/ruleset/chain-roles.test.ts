@@ -61,7 +61,7 @@ describe("chainRole", () => {
   });
 
   test("reads the name of every static chain, with all parts of the table", () => {
-    const context = familyContext("ip", { features: [], fastPathAfter: 20 });
+    const context = familyContext("ip", { features: [] });
     const names = staticChains(context, ALL_PARTS).map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(["source-ranges-check", "source-ranges-allowed"]));
     for (const name of names) expect(chainRole(name)).toEqual({ kind: "static", name });

@@ -263,8 +263,7 @@ test("a family has 13 sets and maps, whatever its Services are, one of them for 
 test("no rule has a set of protocols of its own: each would be another set of the table", () => {
   const context = familyContext("ip", {
     resetVanished: true,
-    settings: { answerPing: true },
-    fastPathAfter: 20,
+    settings: { answerPing: true, fastPath: true },
   });
   const text = JSON.stringify(staticChains(context, new Set(PARTS)));
   expect(text).toContain('"left":{"meta":{"key":"l4proto"}},"right":"@port-protocols"');
@@ -335,32 +334,4 @@ test("only the affinity map and the refusals are filled by packets, and have the
     ["refused", 8, "ipv6_addr"],
     ["affinity-clients", 7, "classid"],
   ]);
-});
-
-describe("the fast path", () => {
-  const forward = (options: ContextOptions) => JSON.stringify(rules("filter-forward", options));
-
-  test("takes packets of connections that are not new, after which new ones cost what they cost without it", () => {
-    const [first, ...others] = rules("filter-forward", { fastPathAfter: 20 });
-    const [accepting, ...withoutIt] = rules("filter-forward");
-    expect(first).toEqual([accepting?.[0], goto("fast-path")]);
-    expect(others).toEqual(withoutIt);
-  });
-
-  test("offloads translated connections with one packet in so many of their clients", () => {
-    expect(rules("fast-path", { fastPathAfter: 7 })).toEqual([
-      [
-        { match: { op: "==", left: { ct: { key: "direction" } }, right: "original" } },
-        { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } },
-        { match: { op: "in", left: { ct: { key: "state" } }, right: "established" } },
-        { match: { op: "==", left: { numgen: { mode: "random", mod: 7, offset: 0 } }, right: 0 } },
-        { flow: { op: "add", flowtable: "@fast-path" } },
-      ],
-    ]);
-  });
-
-  test("is not there unless asked for", () => {
-    expect(() => rules("fast-path")).toThrow("no chain");
-    expect(forward({})).not.toContain("fast-path");
-  });
 });

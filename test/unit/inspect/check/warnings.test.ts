@@ -305,7 +305,7 @@ test("check warns of timeouts with --fast-path alone", async () => {
     "addressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]",
   );
   expect(await warningsOf(text + slices)).toEqual([]);
-  expect(await warningsOf(text + slices, { fastPath: true })).toEqual([
+  expect(await warningsOf(text + slices, { settings: { fastPath: true } })).toEqual([
     '3 metadata.annotations["nft-proxy.io/connection-timeouts"] a connection that leaves the fast path has the node\'s timeouts until its next packet',
   ]);
 });

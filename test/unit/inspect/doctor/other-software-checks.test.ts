@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { readFlags } from "../../../../src/config/flags.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
+import type { HostChain } from "../../../../src/features/seam/feature.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
-import { judgeFastPath } from "../../../../src/inspect/doctor/fast-path-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
-import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/host-facts.ts";
+import { foreignChains } from "../../../../src/inspect/doctor/host-facts.ts";
 import {
   judgeCalico,
   judgeOtherProxies,
@@ -12,7 +12,7 @@ import {
 } from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { judgeClusterCidr } from "../../../../src/inspect/doctor/settings-check.ts";
 
-const base = (table: string, hook: string, policy: string, prio = 0): ForeignChain => ({
+const base = (table: string, hook: string, policy: string, prio = 0): HostChain => ({
   table,
   name: `chain-${hook}`,
   base: { hook, prio, policy },
@@ -382,31 +382,4 @@ test("each problem that the daemon knows is a finding, beside the daemon's own",
     },
     { check: "node", level: "warning", found: "Node node-1 lacks addresses" },
   ]);
-});
-
-describe("judgeFastPath", () => {
-  const unconcerned = [base("ip nft-proxy", "forward", "accept"), base("inet fw", "input", "drop")];
-  const summary = (diagnostics: ReturnType<typeof judgeFastPath>) =>
-    diagnostics.map(({ level, found }) => `${level}: ${found}`);
-
-  test("finds nothing if the kernel has flow tables and no chain of others misses packets", () => {
-    expect(summary(judgeFastPath(unconcerned))).toEqual([
-      "ok: nft and this kernel have flow tables, and no base chain of other software misses packets",
-    ]);
-  });
-
-  test("names other software's base chains that miss packets", () => {
-    const chains = [
-      ...unconcerned,
-      base("inet fw", "forward", "accept"),
-      base("ip mangle", "postrouting", "accept"),
-    ];
-    expect(summary(judgeFastPath(chains))).toEqual([
-      "warning: 2 base chains of other software miss packets on the fast path: inet fw chain-forward (forward) and ip mangle chain-postrouting (postrouting)",
-    ]);
-  });
-
-  test("reports that chains could not be listed", () => {
-    expect(judgeFastPath(undefined)).toMatchObject([{ level: "warning" }]);
-  });
 });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { FEATURES } from "../../../../src/features/registry.ts";
+import type { HostChain } from "../../../../src/features/seam/feature.ts";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import {
   isAtLeast,
@@ -200,6 +201,20 @@ test.each([
   ["7.1.0", []],
 ] as const)("connection timeouts on Linux %s are judged %j", (release, levels) => {
   const kernel = { release, config: undefined, isBigEndian: false };
-  const findings = judgeFeatures({ kernel }, FEATURES);
+  const features = FEATURES.filter(({ chainCheck }) => chainCheck === undefined);
+  const findings = judgeFeatures({ kernel, chains: [] }, features);
   expect(findings.map(({ check, level }) => `${check} ${level}`)).toEqual(levels);
+});
+
+test("a feature judges the host's chains, and misses the result if they cannot be listed", () => {
+  const kernel = { release: undefined, config: undefined, isBigEndian: false };
+  const judge = (chains: readonly HostChain[]) =>
+    ({ level: "ok", found: `${chains.length} chains` }) as const;
+  const feature = { name: "mirror", chainCheck: { unlisted: "mirrors are not reported", judge } };
+  expect(judgeFeatures({ kernel, chains: [] }, [feature])).toEqual([
+    { check: "mirror", level: "ok", found: "0 chains" },
+  ]);
+  expect(judgeFeatures({ kernel, chains: undefined }, [feature])).toMatchObject([
+    { check: "mirror", level: "warning", means: "mirrors are not reported" },
+  ]);
 });

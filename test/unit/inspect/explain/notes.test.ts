@@ -11,6 +11,7 @@ import {
   type ContextOptions,
   cacheOf,
   endpoint,
+  familyContext,
   type ServiceOptions,
   service,
   slice,
@@ -111,21 +112,6 @@ describe("the notes on vanished endpoints", () => {
   });
 });
 
-describe("the note on the fast path", () => {
-  const notesOf = (fastPathAfter: number | undefined) => {
-    const of = inputOf({ fastPathAfter });
-    const { notes } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), of);
-    return notes.flatMap(({ topic, message }) => (topic === "fast path" ? [message] : []));
-  };
-
-  test("gives the number of packets after which a connection takes it", () => {
-    expect(notesOf(20)).toEqual([
-      expect.stringMatching(/^the connection takes it after about 20 packets of the client/),
-    ]);
-    expect(notesOf(undefined)).toEqual([]);
-  });
-});
-
 describe("the note on timeouts", () => {
   const explained = (context: ContextOptions) => {
     const of = inputOf(context, () => ({}), { connectionTimeouts: { "tcp-established": 7200, udp: 5 } });
@@ -142,8 +128,11 @@ describe("the note on timeouts", () => {
     expect(steps).toContain("the connection gets the timeouts of its Service port");
   });
 
-  test("says what the fast path changes", () => {
-    expect(explained({ fastPathAfter: 20 }).messages).toEqual([
+  test("says what a flow table changes", () => {
+    const flowtable = () => ({ name: "f", hook: "ingress", prio: 0 }) as const;
+    const part = { name: "f", isAlways: () => true, specs: () => [], chains: () => [], flowtable };
+    const features = [...familyContext("ip").features, part];
+    expect(explained({ features }).messages).toEqual([
       `${TIMED}; when it leaves the fast path, it has those of the node until its next packet`,
     ]);
   });

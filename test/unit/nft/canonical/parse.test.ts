@@ -173,6 +173,11 @@ describe("parseListing", () => {
     },
   );
 
+  test("refuses a second flow table in our table", () => {
+    const second = { flowtable: { ...flowtable, name: "other" } };
+    expect(() => parse({ flowtable }, second)).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+  });
+
   test("reads the devices of our flow tables alone", () => {
     const other = { flowtable: { ...flowtable, table: "other", dev: "eth0" } };
     expect(flowtableDevices(readListing(listing(other)))).toEqual({});
@@ -184,7 +189,7 @@ describe("parseListing", () => {
     ["a foreign flag", map({ flags: ["constant"] })],
     ["a short key", map({ elem: [[{ concat: ["10.0.0.1"] }, "none"]] })],
     ["a rule of a missing chain", { rule: { family: "ip", table: "nft-proxy", chain: "no", expr: [] } }],
-    ["an unknown object", { flowtable: { family: "ip", table: "nft-proxy", name: "f" } }],
+    ["an unknown object", { quota: { family: "ip", table: "nft-proxy", name: "f" } }],
   ])("refuses %s", (_, object) => {
     expect(() => parse(object)).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
   });

@@ -30,17 +30,4 @@ describe("the text of a change", () => {
     expect(text).toContain("add rule ip nft-proxy");
     expect(aboutTables(text)).toEqual([]);
   });
-
-  test("adds and deletes a flow table where rules may refer to it", () => {
-    const offloading = renderAll({}, testNodeContext({ fastPathAfter: 20 })).state.ruleset;
-    const added = linesOf(deltaText(diffRuleset(ruleset, offloading)));
-    const at = (lines: readonly string[], start: string) => lines.findIndex((line) => line.startsWith(start));
-    const flowtable = "add flowtable ip nft-proxy fast-path { hook ingress priority filter - 1; }";
-    expect(at(added, flowtable)).toBeGreaterThan(-1);
-    expect(at(added, flowtable)).toBeLessThan(at(added, "add rule ip nft-proxy fast-path"));
-    const deleted = linesOf(deltaText(diffRuleset(offloading, ruleset)));
-    expect(at(deleted, "delete flowtable ip nft-proxy fast-path")).toBeGreaterThan(
-      at(deleted, "flush chain ip nft-proxy fast-path"),
-    );
-  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { interfaceReader } from "../../../src/kernel/interfaces.ts";
+import { interfaceReader } from "../../../src/features/fast-path/interfaces.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 const HEADINGS = "Inter-|   Receive\n face |bytes\n";
@@ -17,24 +17,27 @@ function filesWith(names: readonly string[], details: Readonly<Record<string, st
   });
 }
 
+const reader = (files: FakeHostFiles, fastPathInterfaces?: readonly string[]) =>
+  interfaceReader({ files, settings: { fastPathInterfaces } });
+
 describe("the interfaces with a fast path", () => {
   test("are those of Ethernet, sorted, without ports of bridges and bonds, tunnels and loopback", async () => {
     const files = filesWith(["lo", "eth0", "cni0", "veth1", "eth1", "wg0", "bond0"], {
       "/sys/class/net/veth1/brport/state": "3\n",
       "/sys/class/net/eth1/bonding_slave/state": "active\n",
     });
-    expect((await interfaceReader(files, [])()).devices).toEqual(["bond0", "cni0", "eth0"]);
+    expect((await reader(files)()).devices).toEqual(["bond0", "cni0", "eth0"]);
   });
 
   test("are those that match the patterns, of any kind, but never loopback", async () => {
     const files = filesWith(["lo", "eth0", "eth0.7", "wg0", "veth1"]);
-    expect((await interfaceReader(files, ["eth0", "wg*"])()).devices).toEqual(["eth0", "wg0"]);
-    expect((await interfaceReader(files, ["*"])()).devices).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
+    expect((await reader(files, ["eth0", "wg*"])()).devices).toEqual(["eth0", "wg0"]);
+    expect((await reader(files, ["*"])()).devices).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
   });
 
   test("are read again when interfaces are added or removed", async () => {
     const files = filesWith(["eth0"]);
-    const read = interfaceReader(files, []);
+    const read = reader(files);
     expect((await read()).devices).toEqual(["eth0"]);
     files.texts.set("/proc/net/dev", HEADINGS + line("veth1"));
     files.texts.set("/sys/class/net/veth1/type", "1\n");
@@ -61,7 +64,7 @@ describe("the interfaces with a fast path", () => {
       // Its routes are in a table of policy routing.
       "/sys/class/net/ens5/device/uevent": "DRIVER=ena\n",
     });
-    const { devices, excluded } = await interfaceReader(files, [])();
+    const { devices, excluded } = await reader(files)();
     expect([devices.length, excluded.length]).toEqual([256, 49]);
     expect(devices.filter((name) => !name.startsWith("cali"))).toEqual([
       "ens5",
@@ -73,6 +76,6 @@ describe("the interfaces with a fast path", () => {
   });
 
   test("cannot be read without /proc", async () => {
-    await expect(interfaceReader(new FakeHostFiles({}), [])()).rejects.toThrow("ENOENT");
+    await expect(reader(new FakeHostFiles({}))()).rejects.toThrow("ENOENT");
   });
 });

@@ -1,5 +1,7 @@
-import type { HostFiles } from "./host.ts";
-import { networkInterfaces } from "./routes.ts";
+import type { HostFiles } from "../../kernel/host.ts";
+import { interfaceNames, networkInterfaces } from "../../kernel/routes.ts";
+import type { FeatureHost } from "../seam/daemon-part.ts";
+import type { FastPathSettings } from "./rules.ts";
 
 /**
  * Ethernet, and interfaces that look like it to IP: veth, bridges, bonds, VLANs, VXLAN. Source:
@@ -33,10 +35,12 @@ export type InterfaceReader = () => Promise<FastPathInterfaces>;
  * examined once: a veth that later becomes the port of a bridge stays included, which is harmless. If there
  * are too many, hardware and the interfaces of networks come before those of single pods, because every
  * connection to another node passes one of them.
- * @param patterns names, with an asterisk at the end for any suffix; empty for all of Ethernet except ports
- * of bridges and bonds
  */
-export function interfaceReader(files: HostFiles, patterns: readonly string[]): InterfaceReader {
+export function interfaceReader({
+  files,
+  settings,
+}: Pick<FeatureHost, "files" | "settings">): InterfaceReader {
+  const { fastPathInterfaces: patterns = [] } = settings as FastPathSettings;
   let known = new Map<string, boolean>();
   return async () => {
     const names = await interfaceNames(files);
@@ -63,18 +67,6 @@ async function limited(files: HostFiles, names: readonly string[]): Promise<Fast
  */
 async function isHardware(files: HostFiles, name: string): Promise<boolean> {
   return await exists(files, `/sys/class/net/${name}/device/uevent`);
-}
-
-/**
- * Reads the names of this namespace's interfaces from /proc/net/dev: two header lines, then a line for each
- * with its name before a colon. @throws the system's error
- */
-export async function interfaceNames(files: HostFiles): Promise<string[]> {
-  const lines = (await files.read("/proc/net/dev")).split("\n").slice(2);
-  return lines.flatMap((line) => {
-    const end = line.lastIndexOf(":");
-    return end === -1 ? [] : [line.slice(0, end).trim()];
-  });
 }
 
 async function isWanted(files: HostFiles, name: string, patterns: readonly string[]): Promise<boolean> {

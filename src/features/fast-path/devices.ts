@@ -1,29 +1,16 @@
-import type { Clock } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
-import type { Logger } from "../base/logger.ts";
-import { PeriodicTask } from "../base/periodic-task.ts";
-import { FEATURES } from "../features/registry.ts";
-import type { FastPathInterfaces, InterfaceReader } from "../kernel/interfaces.ts";
-import type { Nft } from "../kernel/nft.ts";
-import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
-import { listFlowtables } from "../kernel/nft-listings.ts";
-import type { Command } from "../nft/ast/json.ts";
-import type { Table } from "../nft/ast/ruleset.ts";
-import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
-import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
-import type { SyncLoop } from "../sync/sync-loop.ts";
-import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
-
-/** Parts of {@link FastPathDevices}. */
-export interface FastPathDevicesParts {
-  readonly nft: Nft;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Reads the interfaces that the flow tables should have. */
-  readonly interfaces: InterfaceReader;
-  readonly loop: Pick<SyncLoop, "given" | "between">;
-}
+import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
+import { one } from "../../base/sample.ts";
+import { counted } from "../../base/text.ts";
+import { NftRefusedError, NftStoppedError } from "../../kernel/nft-errors.ts";
+import { listFlowtables } from "../../kernel/nft-listings.ts";
+import type { Command } from "../../nft/ast/json.ts";
+import type { Table } from "../../nft/ast/ruleset.ts";
+import { flowtableDevices, readListing } from "../../nft/canonical/parse.ts";
+import { flowtableAddition, flowtableReplacement } from "../../nft/transaction.ts";
+import type { DaemonPart, FeatureCard, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
+import { type FastPathInterfaces, type InterfaceReader, interfaceReader } from "./interfaces.ts";
 
 /**
  * Interval at which the host's interfaces are read. A new interface does not use the fast path until then.
@@ -51,8 +38,9 @@ const MOST_GONE = 64;
  * 6.16 the kernel refuses one with a deleted interface, which must not delay Services. It polls the
  * interfaces, as the daemon does for all changes of the host.
  */
-export class FastPathDevices implements SyncSubscriber {
-  readonly #parts: FastPathDevicesParts;
+export class FastPathDevices implements DaemonPart {
+  readonly #host: DevicesHost;
+  readonly #interfaces: InterfaceReader;
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #stopped = false;
@@ -66,24 +54,43 @@ export class FastPathDevices implements SyncSubscriber {
    */
   #renewal: "if-wrong" | "always" | undefined = "if-wrong";
   #isLimitLogged = false;
+  /** The sets of features whose elements break connections. */
+  #breaking: readonly string[] = [];
 
-  constructor(parts: FastPathDevicesParts) {
-    this.#parts = parts;
+  /** @param interfaces reads the interfaces that the flow tables should have */
+  constructor(host: DevicesHost, interfaces = interfaceReader(host)) {
+    this.#host = host;
+    this.#interfaces = interfaces;
     this.#failures = new FailureLog(
-      parts,
+      host,
       "cannot add this host's interfaces to the flow tables, retrying: their connections do not take the fast path",
       "this host's interfaces are in the flow tables again",
     );
   }
 
-  /** Number of devices in the flow tables; 0 if unknown. */
-  get count(): number {
-    return this.#current?.length ?? 0;
+  readonly metrics = {
+    nft_proxy_fast_path_interfaces: {
+      kind: "gauge",
+      help: "Network interfaces between which established connections take the fast path",
+      samples: () => one(this.#count),
+    },
+  } satisfies DaemonPart["metrics"];
+
+  card(): FeatureCard {
+    return {
+      title: "Fast path",
+      tone: this.#count === 0 ? "idle" : "good",
+      value: counted(this.#count, "interface"),
+      lines: [
+        "counters and other software's rules do not see the connections between them once they are established",
+      ],
+      list: [],
+    };
   }
 
-  /** Starts to follow the host's interfaces. */
-  start(): void {
-    this.#task = new PeriodicTask(this.#parts.clock, INTERFACES_PERIOD, () => this.#poll());
+  /** Number of devices in the flow tables; 0 if unknown. */
+  get #count(): number {
+    return this.#current?.length ?? 0;
   }
 
   /** Stops. The flow tables stay. */
@@ -93,15 +100,19 @@ export class FastPathDevices implements SyncSubscriber {
   }
 
   /**
-   * A repair, or a full sync that found differences, may have recreated the flow tables without devices.
+   * A repair may have recreated the flow tables without devices.
    * Connections that rules of features break must leave the fast path, on which no rule sees them.
    */
-  synced({ kind, deltas, repaired }: SyncReport): void {
-    if (repaired !== undefined || (kind === "full" && deltas.length > 0)) this.#current = undefined;
+  synced({ deltas, repaired, nodeContext }: FinishedSync): void {
+    if (repaired !== undefined || deltas.some((delta) => delta.addedFlowtable)) this.#current = undefined;
+    const parts = nodeContext.flatMap(({ features }) => features);
+    this.#breaking = parts.flatMap(({ breaksConnections, ownSet }) => (breaksConnections && ownSet) || []);
     const isBreaking = deltas.some(({ elements }) =>
-      elements.some(({ spec, added }) => BREAKING_SETS.has(spec.name) && added.length > 0),
+      elements.some(({ spec, added }) => this.#breaking.includes(spec.name) && added.length > 0),
     );
     if (isBreaking) this.#renewal = "always";
+    if (!this.#stopped)
+      this.#task ??= new PeriodicTask(this.#host.clock, INTERFACES_PERIOD, () => this.#poll());
   }
 
   async #poll(): Promise<void> {
@@ -116,22 +127,20 @@ export class FastPathDevices implements SyncSubscriber {
   }
 
   async #keep(): Promise<void> {
-    const { clock, interfaces, loop } = this.#parts;
-    const wanted = this.#devicesOf(await interfaces());
+    const { clock, betweenSyncs } = this.#host;
+    const wanted = this.#devicesOf(await this.#interfaces());
     const isComparisonDue = clock.monotonic() - this.#comparedAt >= COMPARISON_PERIOD;
     if (!isComparisonDue && this.#renewal === undefined && this.#current?.join() === wanted.join()) return;
     // Under steady changes, there is rarely a moment at which no sync is due.
-    await loop.between(async () => {
-      const { given } = loop;
-      if (given === undefined) return;
+    await betweenSyncs(async (tables) => {
       this.#comparedAt = clock.monotonic();
-      if (await this.#repair(Object.values(given), wanted)) this.#current = wanted;
+      if (await this.#repair(Object.values(tables), wanted)) this.#current = wanted;
     });
   }
 
   /** Adds and removes devices. @returns whether the flow tables now have the wanted ones */
   async #repair(tables: readonly Table[], wanted: readonly string[]): Promise<boolean> {
-    const { nft } = this.#parts;
+    const { nft } = this.#host;
     const listed = flowtableDevices(readListing(await listFlowtables(nft)));
     const renewal = this.#renewal;
     const commands: Command[] = [];
@@ -139,7 +148,7 @@ export class FastPathDevices implements SyncSubscriber {
       const actual = listed[table.family];
       // A missing flow table is drift, which is repaired elsewhere.
       if (actual === undefined) return false;
-      commands.push(...deviceCommands(table, wanted, actual, renewal));
+      commands.push(...deviceCommands(table, wanted, actual, renewal, this.#breaking));
     }
     try {
       // A renewal requested from now on applies to the next run.
@@ -158,7 +167,7 @@ export class FastPathDevices implements SyncSubscriber {
   #devicesOf({ devices, excluded }: FastPathInterfaces): readonly string[] {
     if (excluded.length > 0 && !this.#isLimitLogged) {
       const fields = { most: devices.length, excluded: excluded.length, such: excluded.slice(0, MOST_NAMED) };
-      this.#parts.logger.warn(
+      this.#host.logger.warn(
         fields,
         "too many interfaces for a flow table; choose some with fastPathInterfaces",
       );
@@ -168,25 +177,24 @@ export class FastPathDevices implements SyncSubscriber {
   }
 
   async #isOutdated(wanted: readonly string[]): Promise<boolean> {
-    const { devices } = await this.#parts.interfaces();
+    const { devices } = await this.#interfaces();
     return wanted.some((name) => !devices.includes(name));
   }
 }
 
-/** The sets of features whose elements break connections. */
-const BREAKING_SETS: ReadonlySet<string> = new Set(
-  FEATURES.flatMap(({ ruleset }) => (ruleset?.breaksConnections ? (ruleset.ownSet ?? []) : [])),
-);
+/** What it uses of the daemon. */
+type DevicesHost = Pick<FeatureHost, "nft" | "clock" | "logger" | "files" | "settings" | "betweenSyncs">;
 
 function deviceCommands(
   table: Table,
   wanted: readonly string[],
   actual: readonly string[],
   renewal: "if-wrong" | "always" | undefined,
+  breaking: readonly string[],
 ): readonly Command[] {
   const gone = actual.filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !actual.includes(name));
-  const breaks = [...BREAKING_SETS].some((name) => (table.sets.get(name)?.elements.size ?? 0) > 0);
+  const breaks = breaking.some((name) => (table.sets.get(name)?.elements.size ?? 0) > 0);
   const isWrong = renewal === "if-wrong" && (gone.length > 0 || breaks);
   const isDue = renewal === "always" || isWrong || gone.length > MOST_GONE;
   if (isDue) return flowtableReplacement(table, wanted);

@@ -1,18 +1,19 @@
 import { describe, expect, test, vi } from "vitest";
-import { FastPathDevices } from "../../../src/daemon/fast-path-devices.ts";
 import { VANISHED } from "../../../src/features/connection-life/rules.ts";
+import { FastPathDevices } from "../../../src/features/fast-path/devices.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../../../src/nft/delta.ts";
 import { renderAll, service, testNodeContext } from "../../support/build.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { withoutListing } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
-import { syncReport } from "../../support/sync-report.ts";
+import { type ReportOptions, syncReport } from "../../support/sync-report.ts";
 
-const context = testNodeContext({ fastPathAfter: 20, resetVanished: true });
+const context = testNodeContext({ settings: { fastPath: true }, resetVanished: true });
 const { ruleset } = renderAll({ services: [service()] }, context).state;
 const { ip } = ruleset;
 if (ip === undefined) throw new Error("no IPv4");
@@ -66,7 +67,7 @@ class FakeFlowtables {
   }
 }
 
-function setUp(interfaces: string[]) {
+function setUp(interfaces: string[], isSynced = true) {
   const kernel = new FakeFlowtables();
   const clock = new ManualClock();
   const logger = memoryLogger();
@@ -76,26 +77,30 @@ function setUp(interfaces: string[]) {
     given: ruleset,
     sync: Promise.resolve(),
   };
-  const devices = new FastPathDevices({
+  const daemon = {
     nft: new NftProgram({ path: "nft", run: kernel.run }),
     clock,
     logger,
-    interfaces: async () => ({ devices: host.interfaces, excluded: host.excluded }),
-    loop: {
-      get given() {
-        return view.given;
-      },
-      between: (change) => view.sync.then(change),
+    files: new FakeHostFiles({}),
+    settings: {},
+    betweenSyncs: async (change: (tables: Ruleset) => Promise<void>) => {
+      await view.sync;
+      if (view.given !== undefined) await change(view.given);
     },
+  };
+  const devices = new FastPathDevices(daemon, async () => {
+    return { devices: host.interfaces, excluded: host.excluded };
   });
-  devices.start();
+  const synced = (outcome: ReportOptions = {}) =>
+    devices.synced(syncReport({ nodeContext: context, ...outcome }));
+  if (isSynced) synced();
   const poll = async (times = 1) => {
     for (let n = 0; n < times; n++) {
       clock.advance(2000);
       while (clock.timers === 0) await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  return { kernel, clock, logger, host, view, devices, poll };
+  return { kernel, clock, logger, host, view, devices, synced, poll };
 }
 
 const kindsOf = ({ nftables }: Transaction) =>
@@ -113,7 +118,8 @@ describe("FastPathDevices", () => {
       ["add flowtable", "add flowtable"],
       ["add flowtable", "add flowtable"],
     ]);
-    expect(devices.count).toBe(2);
+    expect(devices.metrics.nft_proxy_fast_path_interfaces.samples()).toEqual([{ labels: {}, value: 2 }]);
+    expect(devices.card()).toMatchObject({ tone: "good", value: "2 interfaces" });
   });
 
   test("sends nothing while nothing changes, and within ten seconds restores interfaces that another program removed", async () => {
@@ -123,6 +129,16 @@ describe("FastPathDevices", () => {
     kernel.devices = { ip: [], ip6: ["eth0"] };
     await poll(5);
     expect(kernel.devices.ip).toEqual(["eth0"]);
+  });
+
+  test("sends nothing before the first sync, and nothing after it was stopped", async () => {
+    const { kernel, clock, devices, synced } = setUp(["eth0"], false);
+    clock.advance(20_000);
+    devices.stop();
+    synced();
+    expect(clock.timers).toBe(0);
+    expect(kernel.transactions).toEqual([]);
+    expect(devices.card()).toMatchObject({ tone: "idle", value: "0 interfaces" });
   });
 
   test("waits while a repair is due", async () => {
@@ -171,19 +187,19 @@ describe("FastPathDevices", () => {
   });
 
   test("compares the interfaces after a full sync that recreated tables", async () => {
-    const { kernel, devices, poll } = setUp(["eth0"]);
+    const { kernel, synced, poll } = setUp(["eth0"]);
     await poll();
     kernel.devices = { ip: [], ip6: ["eth0"] };
-    devices.synced(syncReport({ kind: "full", deltas: [MADE_ANEW] }));
+    synced({ kind: "full", deltas: [MADE_ANEW] });
     await poll();
     expect(kernel.devices.ip).toEqual(["eth0"]);
   });
 
   test("removes all connections from the fast path when an endpoint vanishes, so that the rules see its connections", async () => {
-    const { kernel, devices, poll } = setUp(["eth0"]);
+    const { kernel, synced, poll } = setUp(["eth0"]);
     await poll();
     const elements = [{ spec: vanished, deleted: [], added: [{ key: "10.0.0.1 . 80", value: "" }] }];
-    devices.synced(syncReport({ kind: "partial", deltas: [{ ...MADE_ANEW, mode: "change", elements }] }));
+    synced({ kind: "partial", deltas: [{ ...MADE_ANEW, mode: "change", elements }] });
     await poll();
     expect(kindsOf(kernel.transactions[1] as Transaction)).toContain("delete flowtable");
     await poll(2);
