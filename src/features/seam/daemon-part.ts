@@ -62,7 +62,7 @@ export interface FeatureHost {
   /** What its part of the desired state shows: see `StatePart.shown`. */
   readonly shown: () => unknown;
   readonly requestSync: () => void;
-  /** Changes what the desired state does not contain, in tables as given to the kernel; waits for syncs. */
+  /** Changes the tables that the kernel was given while no sync runs; does nothing if a repair is due. */
   readonly betweenSyncs: (change: (tables: Ruleset) => Promise<void>) => Promise<void>;
   /** Reads all addresses of the host. */
   readonly localAddresses: () => Promise<readonly string[]>;
