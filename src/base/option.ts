@@ -110,6 +110,11 @@ export interface Field {
   readonly flags: readonly Flag[];
   /** Difference from kube-proxy, for deploy/reference.md. */
   readonly note?: string;
+  /**
+   * For a field of kube-proxy's other modes: the warning if it is not used as given, a whole sentence.
+   * @param subject the name of the field, or of its flag
+   */
+  readonly warning?: (given: Document, subject: string) => string | undefined;
 }
 
 /** An option of the proxy, and the fields of the configuration that it is made of. */

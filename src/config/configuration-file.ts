@@ -7,7 +7,7 @@ import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
 import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
 import type { ProxyOptions } from "./options.ts";
-import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
+import { modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
@@ -40,7 +40,7 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
     given,
     warnings: [
       ...repeated.filter((path) => !isOwn(path)).map(repeatedWarning),
-      ...modeWarnings(given, FIELD_NAMES),
+      ...modeWarnings(given, "fields"),
       ...ignoredFieldWarnings(given),
       ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),

@@ -2,6 +2,7 @@ import { formatDuration, parseDuration } from "../base/duration.ts";
 import type { Document, Flag, FlagType } from "../base/option.ts";
 import { valueAt } from "./configuration.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
+import { FEATURE_FIELDS } from "./other-modes.ts";
 
 /** A setting of kube-proxy that has no effect here: a field of the file, a flag, or both. */
 interface IgnoredSetting {
@@ -27,8 +28,8 @@ const LOG_LINES = "each log line is written to standard error immediately";
 const JSON_ONLY = "the API server is always asked for JSON";
 const MACHINE = "kube-proxy only reports it in its own machine data";
 
-/** The settings of kube-proxy 1.36 without effect. */
-const IGNORED: readonly IgnoredSetting[] = [
+/** The settings of kube-proxy 1.36 that the core does not use. */
+const SETTINGS: readonly IgnoredSetting[] = [
   { flag: ["boot-id-file", "string"], reason: MACHINE },
   { path: "clientConnection.acceptContentTypes", reason: JSON_ONLY },
   {
@@ -64,6 +65,7 @@ const IGNORED: readonly IgnoredSetting[] = [
   { path: "iptables.syncPeriod", reason: IPTABLES, harmless: ["30s"] },
   { path: "ipvs.excludeCIDRs", flag: ["ipvs-exclude-cidrs", "list"], reason: IPVS },
   { path: "ipvs.minSyncPeriod", flag: ["ipvs-min-sync-period", "duration"], reason: IPVS },
+  { path: "ipvs.scheduler", flag: ["ipvs-scheduler", "string"], reason: IPVS },
   { path: "ipvs.strictARP", flag: ["ipvs-strict-arp", "boolean"], reason: IPVS },
   { path: "ipvs.syncPeriod", flag: ["ipvs-sync-period", "duration"], reason: IPVS, harmless: ["30s"] },
   { path: "ipvs.tcpFinTimeout", flag: ["ipvs-tcpfin-timeout", "duration"], reason: IPVS },
@@ -95,6 +97,9 @@ const IGNORED: readonly IgnoredSetting[] = [
   { path: "winkernel.rootHnsEndpointName", reason: WINDOWS },
   { path: "winkernel.sourceVip", reason: WINDOWS },
 ];
+
+/** Those that no feature uses. */
+const IGNORED = SETTINGS.filter(({ path }) => !FEATURE_FIELDS.some((field) => field.path === path));
 
 /** The fields of KubeProxyConfiguration v1alpha1 without effect. */
 export const IGNORED_FIELDS: readonly IgnoredField[] = IGNORED.filter(

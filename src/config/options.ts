@@ -21,7 +21,6 @@ import { FEATURES } from "../features/registry.ts";
 import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selection.ts";
 import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import { SCHEDULERS } from "../model/scheduler.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import {
   type NodePortSelection,
@@ -30,7 +29,7 @@ import {
   parseNodePortAddresses,
 } from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
-import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.ts";
+import { MODE_FIELDS, masqueradeSettings } from "./other-modes.ts";
 
 /**
  * Maximum of the element budgets: a Service port with a list has at least three elements, and each family has
@@ -274,16 +273,6 @@ export const OPTIONS = {
     flag: own(
       "reserve-nodeports",
       "Keep outgoing connections from taking NodePorts: adds these to net.ipv4.ip_local_reserved_ports",
-    ),
-    reload: "now",
-  }),
-  scheduler: choice({
-    path: "nftProxy.scheduler",
-    words: SCHEDULERS,
-    preset: presetScheduler,
-    flag: own(
-      "scheduler",
-      "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
     ),
     reload: "now",
   }),

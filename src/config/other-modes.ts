@@ -1,15 +1,13 @@
-import { boolean, choice, type Field, integer, setting, text } from "../base/option.ts";
-import { alternatives, quoted } from "../base/text.ts";
-import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
+import { boolean, choice, type Document, type Field, integer, setting } from "../base/option.ts";
+import { quoted } from "../base/text.ts";
+import { FEATURES } from "../features/registry.ts";
 import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
 
 /** Settings of kube-proxy modes other than nftables: a configuration as given, valid by the schema. */
-export interface ModeSettings {
+export interface ModeSettings extends Document {
   readonly mode?: string | null;
   readonly nftables?: MasqueradeFields | null;
   readonly iptables?: MasqueradeFields | null;
-  readonly ipvs?: { readonly scheduler?: string | null } | null;
-  readonly nftProxy?: { readonly scheduler?: string | null } | null;
 }
 
 interface MasqueradeFields {
@@ -17,41 +15,16 @@ interface MasqueradeFields {
   readonly masqueradeBit?: number | null;
 }
 
-/** The names of the settings in messages: those of the file's fields, or of the flags. */
-export interface SettingNames {
-  readonly mode: string;
-  /** The mode in which an IPVS scheduler has an effect. */
-  readonly ipvsMode: string;
-  readonly ipvsScheduler: string;
-  /** The setting that is used instead. */
-  readonly ownScheduler: string;
-  readonly masqueradeBit: string;
-}
-
-/** The names in a configuration file. */
-export const FIELD_NAMES: SettingNames = {
-  mode: "mode",
-  ipvsMode: "mode ipvs",
-  ipvsScheduler: "ipvs.scheduler",
-  ownScheduler: "nftProxy.scheduler",
-  masqueradeBit: "iptables.masqueradeBit",
-};
-
-/** The names on a command line. */
-export const FLAG_NAMES: SettingNames = {
-  mode: "--proxy-mode",
-  ipvsMode: "--proxy-mode=ipvs",
-  ipvsScheduler: "--ipvs-scheduler",
-  ownScheduler: "--scheduler",
-  masqueradeBit: "--iptables-masquerade-bit",
-};
-
-/** Returns warnings about a mode, or a setting of a mode, that is not used as given. */
-export function modeWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[] {
+/**
+ * Returns warnings about a mode, or a setting of a mode, that is not used as given.
+ * @param as whether messages name the file's fields, or flags
+ */
+export function modeWarnings(given: ModeSettings, as: "fields" | "flags"): ConfigWarning[] {
+  const areFlags = as === "flags";
   return [
-    ...otherModeWarnings(given.mode, names.mode),
-    ...ipvsWarnings(given, names),
-    ...masqueradeWarnings(given, names.masqueradeBit),
+    ...otherModeWarnings(given.mode, areFlags ? "--proxy-mode" : "mode"),
+    ...fieldWarnings(given, areFlags),
+    ...masqueradeWarnings(given, areFlags ? "--iptables-masquerade-bit" : "iptables.masqueradeBit"),
   ];
 }
 
@@ -101,47 +74,19 @@ function masqueradeWarnings(given: ModeSettings, bit: string): ConfigWarning[] {
   ];
 }
 
-/** The equivalents of IPVS schedulers. kube-proxy configures `mh` to hash the source address and port. */
-const SAME: Readonly<Record<string, Scheduler>> = {
-  rr: "round-robin",
-  wrr: "round-robin",
-  sh: "source-hash",
-  mh: "flow-hash",
-};
-
-/** kube-proxy's default. */
-const DEFAULT_SCHEDULER = "rr";
-
-/** Returns the equivalent of an IPVS scheduler; undefined if there is none. */
-export function sameScheduler(ipvs: string): Scheduler | undefined {
-  return Object.hasOwn(SAME, ipvs) ? SAME[ipvs] : undefined;
+/** Warns about settings of other modes that options of features use. */
+function fieldWarnings(given: ModeSettings, areFlags: boolean): ConfigWarning[] {
+  return FEATURE_FIELDS.flatMap(({ path, flags: [flag], warning }) => {
+    const subject = areFlags && flag !== undefined ? `--${flag.name}` : path;
+    const message = warning?.(given, subject);
+    return message === undefined ? [] : [{ subject, message }];
+  });
 }
 
-/**
- * Returns the scheduler that a configuration for kube-proxy's ipvs mode selects; `random` if it has no
- * equivalent.
- */
-export function presetScheduler({ mode, ipvs }: ModeSettings): Scheduler {
-  return mode === "ipvs" ? (sameScheduler(ipvs?.scheduler || DEFAULT_SCHEDULER) ?? "random") : "random";
-}
-
-function ipvsWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[] {
-  const { ipvsScheduler: subject, ownScheduler } = names;
-  const text = given.ipvs?.scheduler ?? "";
-  if (text === "") return [];
-  if (given.mode !== "ipvs") {
-    return [
-      ignoredWarning(
-        subject,
-        `it has an effect with ${names.ipvsMode} only; ${ownScheduler} has one in every mode`,
-      ),
-    ];
-  }
-  if (given.nftProxy?.scheduler) return [ignoredWarning(subject, `${ownScheduler} decides`)];
-  if (sameScheduler(text) !== undefined) return [];
-  const message = `${subject}: ${text} is replaced by ${presetScheduler(given)}; there are ${alternatives(SCHEDULERS)}`;
-  return [{ subject, message }];
-}
+/** The fields of features' options. */
+export const FEATURE_FIELDS: readonly Field[] = FEATURES.flatMap(({ options = {} }) =>
+  Object.values(options).flatMap(({ fields }) => fields),
+);
 
 const MODES = ["nftables", "iptables", "ipvs"] as const;
 
@@ -181,21 +126,12 @@ export const MODE_FIELDS: readonly Field[] = [
     reload: "now",
     note: "in every mode but nftables, as in kube-proxy, unless nftables.masqueradeBit is given",
   }),
-  text({
-    path: "ipvs.scheduler",
-    preset: undefined,
-    flag: setting(
-      "ipvs-scheduler",
-      "With --proxy-mode=ipvs, the default scheduler: rr, wrr, sh and mh have an equivalent, others are replaced",
-    ),
-    reload: "now",
-    note: "with mode ipvs: rr, wrr, sh and mh have an equivalent, others are replaced with a warning",
-  }),
 ].flatMap(({ fields }) => fields);
 
-/** Whether the default of an option depends on a field. */
+/** Whether a field belongs to kube-proxy's other modes, or its default depends on such a field. */
 export function isModeField(path: string): boolean {
-  return path === "nftProxy.scheduler" || MODE_FIELDS.some((field) => field.path === path);
+  const ofFeatures = FEATURE_FIELDS.filter(({ preset, warning }) => warning ?? typeof preset === "function");
+  return [...MODE_FIELDS, ...ofFeatures].some((field) => field.path === path);
 }
 
 function refuseOtherModes(text: string): string | undefined {

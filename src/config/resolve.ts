@@ -5,7 +5,7 @@ import { readConfiguration } from "./configuration-file.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
 import type { ProxyOptions } from "./options.ts";
-import { FLAG_NAMES, isModeField, modeWarnings } from "./other-modes.ts";
+import { isModeField, modeWarnings } from "./other-modes.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** The sources of options. */
@@ -45,7 +45,7 @@ export function resolveOptions({
   return {
     options: toOptions(configuration),
     warnings: [
-      ...(file?.warnings ?? modeWarnings(modeFlags, FLAG_NAMES)),
+      ...(file?.warnings ?? modeWarnings(modeFlags, "flags")),
       ...flags.flatMap((given) => flagWarnings(given, file !== undefined)),
     ],
   };

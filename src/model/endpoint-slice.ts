@@ -1,4 +1,5 @@
 import type { Family } from "../base/family.ts";
+import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 
 /** One entry of an EndpointSlice's `ports` that a proxy can use. */
@@ -37,8 +38,8 @@ export interface EndpointSlice {
   readonly family: Family;
   readonly ports: readonly SlicePort[];
   readonly endpoints: readonly SliceEndpoint[];
-  /** From the annotation `nft-proxy.io/weight`: 0 to 100; 0 drains the endpoints. */
-  readonly weight: number;
+  /** What annotations of features ask for; absent for nothing. */
+  readonly features?: FeatureValues;
   /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */
   readonly lastChangeTriggerTime: number;
 }

@@ -12,17 +12,23 @@ export interface Endpoint {
   readonly port: number;
   /** Whether it is on our node. */
   readonly local: boolean;
-  /** The weight of its slice: 0 to 100. */
-  readonly weight: number;
+  /**
+   * Its share of new connections, compared with those of others: 1 unless a feature gives another. With 0, it
+   * is drained: it gets new connections only if no others can.
+   */
+  readonly share: number;
   /** Its entry in the slice: conditions, hints, zone, node and pod. */
   readonly source: SliceEndpoint;
 }
+
+/** The share of each endpoint of a slice. */
+export type ShareOf = (slice: EndpointSlice) => number;
 
 /**
  * The endpoints of one service port, sorted by target: from all slices of the Service and family that have a
  * port with this name and protocol. Two pods may share an address for a while. Of several entries for an
  * endpoint, one counts: one that does not terminate (kube-proxy 1.36, kubernetes pull request 135593), then
- * one that is ready, serving, local, and the heaviest, so that the order does not matter.
+ * one that is ready, serving, local, and with the largest share, so that the order does not matter.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
@@ -31,12 +37,14 @@ export function endpointsOf(
     spec,
   }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
   nodeName: string,
+  shareOf: ShareOf = () => 1,
 ): Endpoint[] {
   const all: Endpoint[] = [];
   for (const slice of slices) {
     if (slice.family !== family) continue;
+    const share = shareOf(slice);
     for (const { port } of portsNamed(slice.ports, spec)) {
-      for (const source of slice.endpoints) all.push(endpointOf(source, slice.weight, port, nodeName));
+      for (const source of slice.endpoints) all.push(endpointOf(source, share, port, nodeName));
     }
   }
   return withoutRepeated(all.sort(byTarget));
@@ -65,11 +73,11 @@ function nameAndProtocol({ name, protocol }: Pick<SlicePort, "name" | "protocol"
   return `${protocol} ${name}`;
 }
 
-function endpointOf(source: SliceEndpoint, weight: number, port: number, nodeName: string): Endpoint {
+function endpointOf(source: SliceEndpoint, share: number, port: number, nodeName: string): Endpoint {
   const { address } = source;
   // `join` makes one flat string. A template makes a tree of pieces that every use has to walk or flatten.
   const target = [address, port].join(" . ");
-  return { target, address, port, local: nodeName !== "" && source.nodeName === nodeName, weight, source };
+  return { target, address, port, local: nodeName !== "" && source.nodeName === nodeName, share, source };
 }
 
 function byTarget(a: Endpoint, b: Endpoint): number {
@@ -89,11 +97,11 @@ function withoutRepeated(sorted: Endpoint[]): Endpoint[] {
   return sorted;
 }
 
-function preferred({ local, source, weight }: Endpoint, known: Endpoint): boolean {
+function preferred({ local, source, share }: Endpoint, known: Endpoint): boolean {
   if (source.terminating !== known.source.terminating) return known.source.terminating;
   if (source.ready !== known.source.ready) return source.ready;
   if (source.serving !== known.source.serving) return source.serving;
   if (local !== known.local) return local;
-  if (weight !== known.weight) return weight > known.weight;
+  if (share !== known.share) return share > known.share;
   return JSON.stringify(source) < JSON.stringify(known.source);
 }

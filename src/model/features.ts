@@ -1,7 +1,7 @@
 /** The namespaces whose annotations drive a feature, by name: all, or some, sorted. Absent ones are off. */
 export type EnabledFeatures = Readonly<Partial<Record<string, "all" | readonly string[]>>>;
 
-/** What the annotations of a Service ask for, by the name of the feature. */
+/** What the annotations of an object ask for, by the name of the feature. */
 export type FeatureValues = Readonly<Record<string, unknown>>;
 
 /** Whether annotations in a namespace drive a feature. */

@@ -1,7 +1,6 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
-import type { Scheduler } from "./scheduler.ts";
 import type { Excess } from "./service-budget.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
@@ -47,8 +46,6 @@ export interface Service {
   readonly loadBalancerSourceRanges: ByFamily<readonly string[]>;
   /** Seconds of ClientIP affinity; 0 for none. */
   readonly affinitySeconds: number;
-  /** From the annotation; undefined for the proxy's default. */
-  readonly scheduler?: Scheduler;
   /** What annotations of features ask for; absent for nothing. */
   readonly features?: FeatureValues;
   /** Undefined if every annotation has an effect. */

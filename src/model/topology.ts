@@ -40,8 +40,8 @@ export type Place = Pick<Node, "name" | "zone">;
 
 /**
  * Chooses the endpoints of a service port like kube-proxy's CategorizeEndpoints. For each policy, uses ready
- * ones that the hints allow, otherwise terminating ones that still serve. Drained endpoints (weight 0) are
- * used only if no others are left.
+ * ones that the hints allow, otherwise terminating ones that still serve. Drained endpoints are used only if
+ * no others are left.
  * @param ejection the endpoints that do not answer this node; none if absent
  */
 export function chooseEndpoints(
@@ -148,8 +148,8 @@ function withFallback(
 }
 
 /** Whether it gets new connections only if no other endpoint can. */
-function isDrained({ weight }: Endpoint): boolean {
-  return weight === 0;
+function isDrained({ share }: Endpoint): boolean {
+  return share === 0;
 }
 
 function withoutDrained(endpoints: readonly Endpoint[]): readonly Endpoint[] {

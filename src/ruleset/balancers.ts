@@ -1,30 +1,26 @@
-import { assertNever } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import {
   assign,
   concat,
   dnatTo,
   dnatToAddress,
-  hash,
   lookup,
   masked,
   matches,
   meta,
-  networkBits,
-  nextNumber,
   randomNumber,
   verdictMap,
   withBit,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { type Balancer, balancerName, chooserName, type Draw, rememberName } from "./chain-names.ts";
+import { type Balancer, balancerName, chooserName, rememberName } from "./chain-names.ts";
+import { type Draw, FIRST } from "./draws.ts";
 import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
 import { sourceAddress } from "./keys.ts";
 import { type ListName, LOCAL_BIT, MEMBERSHIP, STICKY_MASK, TO_CLUSTER_LIST } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_CHOOSERS, AFFINITY_IDS, AFFINITY_TIMEOUTS } from "./sets.ts";
-import { drawsOf } from "./setting-grids.ts";
 
 /** The chain of a balancer. Packets enter it with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer, kind = PORTS): Chain {
@@ -71,12 +67,10 @@ export function hasBit(bit: number): Statement {
  */
 function drawRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   // nft requires a match of the transport protocol in rules that translate the port.
-  const rules = numbersOf(family, balancer).map((number) => [HAS_PORTS, toEndpoint(family, kind, number)]);
+  const numbers = balancer.method.numbers(family, balancer.count);
+  const rules = numbers.map((number) => [HAS_PORTS, toEndpoint(family, kind, number)]);
   return balancer.count === 1 ? rules : [...rules, gotoChain(balancerName({ ...balancer, ...FIRST }, kind))];
 }
-
-/** Draws the first endpoint of any list. */
-const FIRST: Draw = { scheduler: "random", slots: false, count: 1 };
 
 function gotoChain(target: string): Rule {
   return [{ goto: { target } }];
@@ -94,7 +88,8 @@ function toEndpoint(family: Family, { kind, endpoints }: FrontendKind, number: E
  */
 export function chooserChain(family: Family, draw: Draw): Chain {
   const take = (number: Expression) => assign(REGISTER, lookup(concat(REGISTER, number), AFFINITY_IDS));
-  const rules: Rule[] = numbersOf(family, draw).map((number) => [take(number), { return: null }]);
+  const numbers = draw.method.numbers(family, draw.count);
+  const rules: Rule[] = numbers.map((number) => [take(number), { return: null }]);
   return {
     name: chooserName(draw),
     rules: draw.count === 1 ? rules : [...rules, gotoChain(chooserName(FIRST))],
@@ -164,36 +159,4 @@ const clientsId = listOf;
 /** The key of the packet's client in the affinity map. nft accepts a mask only in the first part of a key. */
 function clientKey(family: Family, list: ListName): Expression {
   return concat(clientsId(list), sourceAddress(family));
-}
-
-/** The numbers that a chain draws, one after another until one exists. */
-function numbersOf(family: Family, draw: Draw): readonly Expression[] {
-  const counts = draw.slots ? [draw.count] : drawsOf(draw.count);
-  return counts.map((count) => drawn(family, { ...draw, count }));
-}
-
-/** An arbitrary number that is the same on every node and after every restart. */
-const HASH_SEED = 0x6e667470;
-
-function drawn(family: Family, { scheduler, count }: Draw): Expression {
-  switch (scheduler) {
-    case "random":
-      return randomNumber(count, 0);
-    case "round-robin":
-      return nextNumber(count, 0);
-    case "source-hash":
-      return hash(sourceAddress(family), count, HASH_SEED, 0);
-    case "flow-hash":
-      return hash(flow(family), count, HASH_SEED, 0);
-    default:
-      return assertNever(scheduler);
-  }
-}
-
-/**
- * The addresses and ports of a connection, as bits from the source address on: nft's JSON does not nest
- * concatenations. In packets with IP options or extension headers, these take the place of the ports.
- */
-function flow(family: Family): Expression {
-  return family === "ip" ? networkBits(96, 96) : networkBits(64, 288);
 }

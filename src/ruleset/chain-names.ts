@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Branded } from "../base/text.ts";
-import type { Scheduler } from "../model/scheduler.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
+import { type Draw, drawText } from "./draws.ts";
 
 /** The chains whose names do not depend on Services. Hooked chains have kube-proxy's names. */
 export const STATIC_CHAINS = [
@@ -75,15 +75,6 @@ export type RememberName = Branded<"RememberName">;
 
 export type ChainName = StaticChainName | BalancerName | ChooserName | RememberName;
 
-/** How to draw an endpoint of a list. */
-export interface Draw {
-  readonly scheduler: Scheduler;
-  /** Draws a slot instead of an endpoint. Slots implement weights and hashes: see slot-table.ts. */
-  readonly slots: boolean;
-  /** Number of slots, or the one of `DRAW_COUNTS` for the number of endpoints. At least 1. */
-  readonly count: number;
-}
-
 /** How to choose an endpoint. */
 export interface Balancer extends Draw {
   /** Time that a client keeps its endpoint, in seconds, one of `AFFINITY_SECONDS`; 0 for no affinity. */
@@ -94,22 +85,10 @@ export interface Balancer extends Draw {
   readonly both?: true;
 }
 
-/** The word in a chain's name for each scheduler: `[endpoints, slots]`. Hashes always use slots. */
-const DRAWS: Readonly<Record<Scheduler, readonly [string, string]>> = {
-  random: ["balance", "slots"],
-  "round-robin": ["round-robin", "round-robin-slots"],
-  "source-hash": ["source-hash", "source-hash"],
-  "flow-hash": ["flow-hash", "flow-hash"],
-};
-
-function drawText({ scheduler, slots, count }: Draw): string {
-  return `${DRAWS[scheduler][slots ? 1 : 0]}-${count}`;
-}
-
 /**
- * The name of the chain that verdicts of lists lead to: `balance-2`, `slots-251`, `round-robin-3`. With
- * session affinity, it depends on neither the number of endpoints nor the timeout: `affinity`,
- * `affinity-both-local`. Those for frontends of another kind than ports have its prefix.
+ * The name of the chain that verdicts of lists lead to: `balance-2`. With session affinity, it depends on
+ * neither the number of endpoints nor the timeout: `affinity`, `affinity-both-local`. Those for frontends of
+ * another kind than ports have its prefix.
  */
 export function balancerName(balancer: Balancer, { prefix }: { readonly prefix: string }): BalancerName {
   const { affinitySeconds, local, both } = balancer;

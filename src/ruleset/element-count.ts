@@ -6,17 +6,17 @@ import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import {
   type AddressCounts,
+  drawsIn,
   type FamilyContext,
   hasIntervals,
   intervalsIn,
   type NodeContext,
 } from "./node-context.ts";
-import { slotCountOf, type Weights } from "./slot-table.ts";
 import { mostElements } from "./source-ranges.ts";
 
 /** Counts the endpoints of some slices, whatever their conditions: they may become ready at any time. */
-interface Endpoints extends Weights {
-  readonly heaviest: number;
+interface Endpoints {
+  readonly count: number;
   /** Number of endpoints on this node. */
   readonly local: number;
 }
@@ -70,7 +70,7 @@ export function elementCount(
       const port = { family, service, spec };
       count +=
         frontendElements(port, addresses, context) +
-        listElements(port, endpointsNamed(counted, spec), context);
+        listElements(port, slices, endpointsNamed(counted, spec), context);
     }
   }
   return count;
@@ -137,83 +137,54 @@ export function endpointCount(
 ): number {
   if (ports.length === 0) return 0;
   const counted = countedSlices(slices, context);
-  return ports.reduce((sum, spec) => sum + (endpointsNamed(counted, spec)?.count ?? 0), 0);
+  return ports.reduce((sum, spec) => sum + endpointsNamed(counted, spec).count, 0);
 }
 
-function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
-  if (endpoints === undefined) return 0;
+function listElements(
+  port: PortOfService,
+  slices: readonly EndpointSlice[],
+  { count: all, local }: Endpoints,
+  context: FamilyContext,
+): number {
+  if (all === 0) return 0;
+  const numbersOf = (count: number) => drawsIn(context)?.mostNumbers(port, slices, count, context) ?? count;
   const isDoubled = hasIntervals(port, context);
-  let count = isDoubled ? 2 * endpoints.local : endpoints.local;
-  if (usesClusterEndpoints(port)) count += ofList(port, endpoints, isDoubled, context);
-  if (usesLocalEndpoints(port) && endpoints.local > 0)
-    count += ofList(port, { ...endpoints, count: endpoints.local }, isDoubled, context);
+  let count = isDoubled ? 2 * local : local;
+  if (usesClusterEndpoints(port)) count += ofList(port, all, numbersOf(all), isDoubled);
+  if (usesLocalEndpoints(port) && local > 0) count += ofList(port, local, numbersOf(local), isDoubled);
   return count;
 }
 
 /** Intervals need the same number again, except for the numbers of endpoints with session affinity. */
-function ofList(
-  { service }: PortOfService,
-  list: Endpoints,
-  isDoubled: boolean,
-  context: FamilyContext,
-): number {
-  const numbers = 1 + numbersOf(service, list, context);
-  if (service.affinitySeconds === 0) return isDoubled ? 2 * numbers : numbers;
+function ofList({ service }: PortOfService, endpoints: number, numbers: number, isDoubled: boolean): number {
+  if (service.affinitySeconds === 0) return isDoubled ? 2 * (1 + numbers) : 1 + numbers;
   // One element for how to choose, and one for how long to remember.
-  return numbers + 2 + list.count + (isDoubled ? 1 + list.count : 0);
+  return 1 + numbers + 2 + endpoints + (isDoubled ? 1 + endpoints : 0);
 }
 
-/** Number of elements that lead to the endpoints of a list: its slots, or one for each endpoint. */
-function numbersOf({ scheduler }: Service, list: Endpoints, context: FamilyContext): number {
-  const wanted = scheduler ?? context.scheduler;
-  const isSlotted = wanted === "source-hash" || wanted === "flow-hash" || list.lightest < list.heaviest;
-  return isSlotted && list.count > 1 ? Math.max(slotCountOf(list), list.count) : list.count;
-}
-
-interface CountedSlice {
+interface CountedSlice extends Endpoints {
   readonly ports: EndpointSlice["ports"];
-  readonly endpoints: Endpoints;
 }
 
 /** The slices of a family that have endpoints, with these counted. */
 function countedSlices(slices: readonly EndpointSlice[], { family, place }: FamilyContext): CountedSlice[] {
   const counted: CountedSlice[] = [];
-  for (const slice of slices) {
-    if (slice.family !== family || slice.endpoints.length === 0) continue;
-    counted.push({ ports: slice.ports, endpoints: endpointsOf(slice, place.name) });
+  for (const { family: of, ports, endpoints } of slices) {
+    if (of !== family || endpoints.length === 0) continue;
+    let local = 0;
+    if (place.name !== "") for (const { nodeName } of endpoints) if (nodeName === place.name) local++;
+    counted.push({ ports, count: endpoints.length, local });
   }
   return counted;
 }
 
-/** The endpoints of slice ports with a service port's name and protocol; undefined for none. */
-function endpointsNamed(slices: readonly CountedSlice[], spec: ServicePortSpec): Endpoints | undefined {
-  let found: Endpoints | undefined;
-  for (const { ports, endpoints } of slices)
-    for (const _ of portsNamed(ports, spec))
-      found = found === undefined ? endpoints : sumOf(found, endpoints);
-  return found;
-}
-
-function endpointsOf({ endpoints, weight }: EndpointSlice, nodeName: string): Endpoints {
-  const count = endpoints.length;
-  let local = 0;
-  if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
-  // Drained endpoints are never in a list with others.
-  return {
-    count,
-    local,
-    sum: count * weight,
-    lightest: weight || Number.POSITIVE_INFINITY,
-    heaviest: weight,
-  };
-}
-
-function sumOf(a: Endpoints, b: Endpoints): Endpoints {
-  return {
-    count: a.count + b.count,
-    local: a.local + b.local,
-    sum: a.sum + b.sum,
-    lightest: Math.min(a.lightest, b.lightest),
-    heaviest: Math.max(a.heaviest, b.heaviest),
-  };
+/** The endpoints of slice ports with a service port's name and protocol. */
+function endpointsNamed(slices: readonly CountedSlice[], spec: ServicePortSpec): Endpoints {
+  let [count, local] = [0, 0];
+  for (const slice of slices) {
+    const ports = portsNamed(slice.ports, spec).length;
+    count += ports * slice.count;
+    local += ports * slice.local;
+  }
+  return { count, local };
 }

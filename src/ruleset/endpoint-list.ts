@@ -1,19 +1,16 @@
 import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
-import type { Scheduler } from "../model/scheduler.ts";
-import type { Balancer, Refusal } from "./chain-names.ts";
+import { type Balancer, chooserName, type Refusal } from "./chain-names.ts";
+import { type ListDraw, RANDOM } from "./draws.ts";
 import type { Way } from "./list-ids.ts";
 import type { PortPart } from "./node-context.ts";
 import { drawCount } from "./setting-grids.ts";
-import { slotTable } from "./slot-table.ts";
 
 /** A list of endpoints among which connections are balanced. */
-export interface EndpointList {
+export interface EndpointList extends Pick<ListDraw, "slots"> {
   readonly balancer: Balancer;
   /** The endpoints as `address . port`, sorted; at least one. */
   readonly targets: readonly string[];
-  /** The index of the target for each slot. */
-  readonly slots?: Uint32Array;
 }
 
 /** The lists of a service port: the endpoints of the cluster and of this node. Empty lists are absent. */
@@ -35,7 +32,8 @@ export interface EmptyList {
 
 /** How a service port wants connections to be balanced. */
 export interface Balancing extends Pick<Balancer, "affinitySeconds" | "both"> {
-  readonly scheduler: Scheduler;
+  /** How to draw one of these endpoints; at random if undefined. */
+  readonly drawOf: (endpoints: readonly Endpoint[]) => ListDraw | undefined;
 }
 
 /** Shares equal balancers, to save memory. */
@@ -62,45 +60,31 @@ export function servicePortLists(
 
 function listOf(
   endpoints: readonly Endpoint[],
-  { scheduler, affinitySeconds, both }: Balancing,
+  { drawOf, affinitySeconds, both }: Balancing,
   isLocal = false,
 ): EndpointList {
-  const slots = slotsOf(endpoints, scheduler);
+  // A single endpoint needs no choice: all ways to draw share its chain.
+  const draw: ListDraw | undefined = endpoints.length === 1 ? undefined : drawOf(endpoints);
+  const { method, count, slots } = draw ?? { method: RANDOM, count: drawCount(endpoints.length) };
   const balancer: Balancer = {
-    // A single endpoint needs no choice: all schedulers share its chain.
-    scheduler: endpoints.length === 1 ? "random" : scheduler,
-    slots: slots !== undefined,
-    count: slots?.length ?? drawCount(endpoints.length),
+    method,
+    count,
     affinitySeconds,
     local: isLocal && affinitySeconds > 0,
     ...(both && affinitySeconds > 0 && { both }),
   };
-  const shared = balancers.share(Object.values(balancer).join(), balancer);
+  const key = [chooserName(balancer), affinitySeconds, balancer.local, balancer.both].join();
+  const shared = balancers.share(key, balancer);
   const targets = endpoints.map(({ target }) => target);
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };
 }
 
-/** The slot table of a list; undefined without a hash and with equal weights. */
-function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Array | undefined {
-  const [first] = endpoints;
-  if (first === undefined || endpoints.length === 1) return undefined;
-  const isHashed = scheduler === "source-hash" || scheduler === "flow-hash";
-  if (!isHashed && endpoints.every(({ weight }) => weight === first.weight)) return undefined;
-  // A list has weights of 0 only if all its weights are 0.
-  const owners = endpoints.map(({ address, port, weight }) => ({
-    address,
-    port,
-    weight: Math.max(1, weight),
-  }));
-  return slotTable(owners);
-}
-
-/** The values at a list's indexes or slots. @param values one for each target */
+/** The values at the numbers of a list. @param values one for each target */
 export function numberedValues({ slots }: EndpointList, values: readonly string[]): readonly string[] {
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }
 
-/** Whether endpoints may have any index. Slots have fixed indexes, because a hash selects them. */
+/** Whether endpoints may have any number. Those of slots are fixed. */
 export function isPlaceable({ slots }: EndpointList): boolean {
   return slots === undefined;
 }

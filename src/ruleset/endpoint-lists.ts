@@ -5,6 +5,7 @@ import { splitParts } from "../nft/elements.ts";
 import { balancerName, chooserName, REFUSALS, rememberName } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import { RANDOM } from "./draws.ts";
 import {
   type EmptyList,
   type EndpointList,
@@ -283,7 +284,7 @@ export class EndpointLists {
   /** The verdict that leads to the chain of a list's balancer, which the table then has. */
   #toBalancer(list: EndpointList, kind: FrontendKind): string {
     const name = balancerName(list.balancer, kind);
-    keepChain(this.#tracker, name, kind);
+    keepChain(this.#tracker, name, [RANDOM, list.balancer.method], kind);
     return verdicts.share(name, `goto ${name}`);
   }
 
@@ -292,8 +293,8 @@ export class EndpointLists {
     const [before, after] = [affinityElements(id, from), affinityElements(id, to)];
     for (const { set, key } of before)
       if (!after.some((one) => one.set === set && one.key === key)) this.#tracker.deleteElement(set, key);
-    for (const { set, key, chain } of after) {
-      keepChain(this.#tracker, chain);
+    for (const { set, key, chain, method } of after) {
+      keepChain(this.#tracker, chain, [RANDOM, method]);
       this.#tracker.putElement(set, key, verdicts.share(chain, `jump ${chain}`));
     }
   }
@@ -378,12 +379,13 @@ function affinityElements(id: number, lists: ServicePortLists) {
   return LIST_NAMES.flatMap((name) => {
     const balancer = lists[name]?.balancer;
     if (balancer === undefined) return [];
+    const { method, affinitySeconds } = balancer;
     const clients = CLIENTS_OF[balancer.both ? name : "cluster"];
     return [
-      { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer) },
+      { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer), method },
       {
         ...{ set: AFFINITY_TIMEOUTS, key: String(id + clients) },
-        chain: rememberName(balancer.affinitySeconds, clients > 0),
+        ...{ chain: rememberName(affinitySeconds, clients > 0), method },
       },
     ];
   });

@@ -18,6 +18,7 @@ import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
 import {
   type DesiredElement,
+  drawMethodsIn,
   type FamilyContext,
   type FrontendElements,
   flowtableOf,
@@ -337,7 +338,9 @@ export class FamilyState {
    */
   adoptIds(actual: Table): void {
     const kinds = this.kinds.filter((kind) => kind === PORTS || this.table.sets.has(kind.lists));
-    for (const name of actual.chains.keys()) for (const kind of kinds) keepChain(this.#tracker, name, kind);
+    const methods = drawMethodsIn(this.#context);
+    for (const name of actual.chains.keys())
+      for (const kind of kinds) keepChain(this.#tracker, name, methods, kind);
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#candidates.owners) {
       if (frontendOf(rules, frontend).way !== undefined) addToGroup(frontends, rules.port.key, frontend);

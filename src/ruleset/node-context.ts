@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
+import type { Endpoint, ShareOf } from "../model/endpoint.ts";
 import type { NodePortAddresses } from "../model/node.ts";
-import type { Scheduler } from "../model/scheduler.ts";
 import type { Service } from "../model/service.ts";
 import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
@@ -8,6 +8,7 @@ import type { EndpointChoice, Place } from "../model/topology.ts";
 import type { LastStatement, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, Flowtable, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
+import { type DrawMethod, type ListDraw, RANDOM } from "./draws.ts";
 import { type FrontendKind, type IntervalKind, PORTS_ALONE } from "./frontend-kinds.ts";
 import type { DividedIntervals, PortInterval } from "./interval-frontends.ts";
 import type { LostFrontends } from "./lost-frontends.ts";
@@ -36,8 +37,6 @@ export interface FamilyContext {
   readonly loopbackNodePorts: boolean;
   /** Canonical CIDRs; packets to their unused addresses are dropped. */
   readonly serviceCIDRs: readonly string[];
-  /** The default for Services that name no scheduler. */
-  readonly scheduler: Scheduler;
   /**
    * The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to, sorted.
    * Intervals never include them.
@@ -131,6 +130,8 @@ export interface RulesetPart extends SetsAndChains {
   readonly clientSets?: Readonly<Record<string, string>>;
   /** How it refuses some connections of clients that are served otherwise, for a cause with its own name. */
   readonly refusal?: OwnRefusal;
+  /** Draws endpoints in other ways than at random. At most one feature does. */
+  readonly draws?: DrawPart;
   /** Further frontends of service ports. At most one feature has some. */
   readonly intervals?: IntervalFrontends;
   /** The maps of frontends whose elements count the new connections that find them. */
@@ -171,6 +172,25 @@ export interface IntervalFrontends {
   readonly areVirtual: (context: FamilyContext) => boolean;
   /** Divides the ports of each address among the service ports that want them. */
   readonly divide: (frontends: () => Iterable<string>, lost: LostFrontends) => DividedIntervals;
+}
+
+/** Further ways to draw endpoints of lists. */
+export interface DrawPart {
+  readonly methods: readonly DrawMethod[];
+  /** How to draw one of several endpoints; at random if undefined. */
+  readonly drawOf: (
+    port: ServicePort,
+    endpoints: readonly Endpoint[],
+    context: FamilyContext,
+  ) => ListDraw | undefined;
+  readonly shareOf: ShareOf;
+  /** Maximum number of numbers of a list. @param count the number of its endpoints */
+  readonly mostNumbers: (
+    port: PortOfService,
+    slices: ServedObjects["slices"],
+    count: number,
+    context: FamilyContext,
+  ) => number;
 }
 
 /** How a feature ejects endpoints from lists. */
@@ -327,8 +347,7 @@ export function contextOf(nodeContext: NodeContext, family: Family): FamilyConte
 
 /** The intervals of ports that a feature adds to the frontends of service ports; undefined for none. */
 export function intervalsIn({ features }: Pick<FamilyContext, "features">): IntervalFrontends | undefined {
-  for (const { intervals } of features) if (intervals !== undefined) return intervals;
-  return undefined;
+  return features.find(({ intervals }) => intervals !== undefined)?.intervals;
 }
 
 /** Whether a service port has intervals of ports. */
@@ -343,4 +362,14 @@ export function hasIntervals(
 export function kindsIn(context: Pick<FamilyContext, "features">): readonly FrontendKind[] {
   const further = intervalsIn(context);
   return further === undefined ? PORTS_ALONE : [...PORTS_ALONE, further.kind];
+}
+
+/** The other ways to draw endpoints that a feature adds; undefined for none. */
+export function drawsIn({ features }: Pick<FamilyContext, "features">): DrawPart | undefined {
+  return features.find(({ draws }) => draws !== undefined)?.draws;
+}
+
+/** All ways to draw endpoints. */
+export function drawMethodsIn(context: Pick<FamilyContext, "features">): readonly DrawMethod[] {
+  return [RANDOM, ...(drawsIn(context)?.methods ?? [])];
 }

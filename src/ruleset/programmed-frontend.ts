@@ -2,8 +2,9 @@ import { assertNever } from "../base/errors.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
-import { chooserName, type Draw, type Refusal, refusalOf } from "./chain-names.ts";
+import { type Refusal, refusalOf } from "./chain-names.ts";
 import { chainRole } from "./chain-roles.ts";
+import { type Draw, type DrawMethod, drawText } from "./draws.ts";
 import { type FrontendKind, kindOf, portEquivalent } from "./frontend-kinds.ts";
 import { frontendKey, nodePortKey, parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
@@ -42,11 +43,13 @@ export interface ProgrammedFrontend {
 /**
  * Reads how an actual or desired table handles connections to a frontend; undefined if it does not.
  * @param kinds the kinds of frontends that it may have
+ * @param methods the ways to draw endpoints that it may use
  */
 export function programmedFrontend(
   { sets }: Table,
   key: string,
   kinds: readonly FrontendKind[],
+  methods: readonly DrawMethod[],
 ): ProgrammedFrontend | undefined {
   const maps = kindOf(key, kinds);
   const id = listIdOf({ sets }, key, kinds);
@@ -54,7 +57,7 @@ export function programmedFrontend(
   const isGuarded = sets.get(maps.sourceRangeLists)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
   const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
-    const list = id && programmedList({ sets }, id, name, maps);
+    const list = id && programmedList({ sets }, id, name, maps, methods);
     return list === undefined ? [] : [[name, list] as const];
   });
   return {
@@ -154,7 +157,7 @@ export function isSameFrontend(a: ProgrammedFrontend, b: ProgrammedFrontend): bo
 function isSameList(a: ProgrammedList | undefined, b: ProgrammedList | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   const isSameChoice =
-    chooserName(a.draw) === chooserName(b.draw) &&
+    drawText(a.draw) === drawText(b.draw) &&
     a.affinitySeconds === b.affinitySeconds &&
     a.targets.size === b.targets.size;
   return isSameChoice && [...a.targets].every((target) => b.targets.has(target));
@@ -171,10 +174,11 @@ function programmedList(
   { servicePort, isSticky }: ParsedId,
   name: ListName,
   maps: FrontendKind,
+  methods: readonly DrawMethod[],
 ): ProgrammedList | undefined {
   const roleAt = (map: string, id: number) => {
     const verdict = sets.get(map)?.elements.get(String(id)) ?? "";
-    return chainRole(portEquivalent(verdictTarget(verdict) ?? "", [maps]));
+    return chainRole(portEquivalent(verdictTarget(verdict) ?? "", [maps]), methods);
   };
   const list = listId(servicePort, name);
   const balancer = roleAt(maps.balancers, list);

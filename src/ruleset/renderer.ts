@@ -8,7 +8,7 @@ import { excessText } from "../model/service-budget.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { ejectionFor } from "./ejection.ts";
-import { contextOf, type FamilyContext, hasIntervals, type NodeContext } from "./node-context.ts";
+import { contextOf, drawsIn, type FamilyContext, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
@@ -351,7 +351,7 @@ function rulesFor(
   cache: ObjectCache,
   before: Service | undefined,
 ): ServicePortRules {
-  const endpoints = endpointsOf(slices, port, context.place.name);
+  const endpoints = endpointsOf(slices, port, context.place.name, drawsIn(context)?.shareOf);
   const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
   return renderServicePort(port, choice, context, before);
 }

@@ -6,6 +6,7 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { FIRST, RANDOM } from "./draws.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
@@ -42,7 +43,6 @@ const CONTEXT: FamilyContext = {
   nodePorts: { kind: "all" },
   loopbackNodePorts: false,
   serviceCIDRs: [],
-  scheduler: "random",
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
@@ -55,8 +55,7 @@ const CONTEXT: FamilyContext = {
   settings: {},
 };
 
-const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
-const FIRST: Balancer = { ...PLAIN, count: 1 };
+const PLAIN: Balancer = { method: RANDOM, count: 2, affinitySeconds: 0, local: false };
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
 
 /**
@@ -144,7 +143,7 @@ function using(statement: LastStatement): Transaction {
 function sampleTable(context: FamilyContext): Table {
   const chains = [
     ...staticChains(context, new Set(["sourceRanges"])),
-    ...[FIRST, PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
+    ...[{ ...PLAIN, ...FIRST }, PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
     rememberChain(context.family, 60, true),
   ];
   const specs = [...setSpecs(context), ...sourceRangesSpecs(context)];

@@ -3,9 +3,10 @@ import { sortedEntries } from "../base/first-sorted.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
-import { type FrontendKind, isOfFrontends } from "./frontend-kinds.ts";
+import { isOfFrontends } from "./frontend-kinds.ts";
 import { idOfKey, parseFrontendKey } from "./keys.ts";
 import { parseId } from "./list-ids.ts";
+import { drawMethodsIn, type FamilyContext, kindsIn } from "./node-context.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "./ruleset-state.ts";
 import { LISTS } from "./sets.ts";
@@ -60,18 +61,16 @@ export interface OwnedRuleset {
   readonly state?: RulesetState;
 }
 
+type Parts = Pick<FamilyContext, "features">;
+
 /**
  * Compares two rulesets by Service. Ignores families that `after` does not have.
- * @param kinds the kinds of frontends that they may have
+ * @param parts what features may add to them
  */
-export function compareRulesets(
-  before: OwnedRuleset,
-  after: OwnedRuleset,
-  kinds: readonly FrontendKind[],
-): RulesetDiff {
+export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset, parts: Parts): RulesetDiff {
   const deltas = diffRuleset(before.ruleset, after.ruleset);
   const owners = [ownersOf(after.state), ownersOf(before.state)];
-  const parts = deltas.flatMap((delta) => partChanges(delta, before.ruleset, owners));
+  const changedParts = deltas.flatMap((delta) => partChanges(delta, before.ruleset, owners));
   const services = new Map<string, ElementChange[]>();
   const others: ElementChange[] = [];
   for (const delta of deltas) {
@@ -81,15 +80,15 @@ export function compareRulesets(
       if (names.size === 0) others.push(change);
     }
   }
-  for (const { service } of parts) if (service !== undefined) changesOf(services, service);
+  for (const { service } of changedParts) if (service !== undefined) changesOf(services, service);
   const changed = new Set([...[...services.values()].flat(), ...others]);
   return {
     services: new Map(sortedEntries(services)),
     others,
-    parts,
+    parts: changedParts,
     frontends: FAMILIES.flatMap((family) => {
       const ofFamily = [...changed].filter((change) => change.family === family);
-      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners, kinds);
+      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners, parts);
     }),
   };
 }
@@ -105,8 +104,9 @@ function frontendChanges(
   before: Table | undefined,
   after: Table | undefined,
   owners: readonly OwnersByFamily[],
-  kinds: readonly FrontendKind[],
+  parts: Parts,
 ): FrontendChange[] {
+  const [kinds, methods] = [kindsIn(parts), drawMethodsIn(parts)];
   const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set, kinds) ? [key] : [])));
   const ids = new Set(
     changes.flatMap(({ key }) => {
@@ -125,8 +125,8 @@ function frontendChanges(
   }
   return [...keys].sort(byFrontend).flatMap((key) => {
     const change = {
-      before: before && programmedFrontend(before, key, kinds),
-      after: after && programmedFrontend(after, key, kinds),
+      before: before && programmedFrontend(before, key, kinds, methods),
+      after: after && programmedFrontend(after, key, kinds, methods),
     };
     if (
       change.before !== undefined &&

@@ -17,6 +17,7 @@ import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import {
   affinitySecondsOf,
   type DesiredElement,
+  drawsIn,
   type FamilyContext,
   type FeatureElements,
   type FrontendClients,
@@ -51,11 +52,9 @@ export function renderServicePort(
   before?: Service,
 ): ServicePortRules {
   const { service } = port;
-  // The Service's annotation overrides the proxy's default.
-  const scheduler = service.scheduler ?? context.scheduler;
   const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context, before)];
   const lists = servicePortLists(choice.cluster, choice.local, {
-    scheduler,
+    drawOf: (endpoints) => drawsIn(context)?.drawOf(port, endpoints, context),
     affinitySeconds: affinitySecondsOf(service, context),
     ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
   });

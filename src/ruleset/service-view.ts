@@ -14,7 +14,7 @@ import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
 import { parseFrontendKey } from "./keys.ts";
-import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import { contextOf, drawsIn, type FamilyContext, type NodeContext } from "./node-context.ts";
 import type { RulesetState } from "./ruleset-state.ts";
 import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -110,7 +110,8 @@ export function viewService(
   return shown.slice(ports?.from, ports?.to).flatMap((port) => {
     const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
-    const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);
+    const { shareOf } = drawsIn(context) ?? {};
+    const endpoints = isOver ? [] : endpointsOf(slices, port, context.place.name, shareOf);
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);

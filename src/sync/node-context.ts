@@ -49,7 +49,6 @@ export function nodeContextOf(
       nodePorts: nodePorts(options, nodeAddress, node, family, host),
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
-      scheduler: options.scheduler,
       apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Scheduler } from "../../src/model/scheduler.ts";
+import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { summarize } from "../../src/trace/outcome.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Scheduler } from "../../src/model/scheduler.ts";
+import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
 import { drawCount } from "../../src/ruleset/setting-grids.ts";
 import { port, service, slice, slicePort } from "../support/build.ts";
 import type { Probe } from "../support/lab/outcome.ts";

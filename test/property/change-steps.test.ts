@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { byFamily } from "../../src/base/family.ts";
-import { FRONTEND_KINDS } from "../../src/features/frontends.ts";
+import { ALL_PARTS, FRONTEND_KINDS } from "../../src/features/frontends.ts";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
@@ -19,6 +19,7 @@ import {
 } from "../../src/ruleset/apply-plan.ts";
 import { PORTS } from "../../src/ruleset/frontend-kinds.ts";
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
+import { drawMethodsIn } from "../../src/ruleset/node-context.ts";
 import { frontendsOf, listIdOf, programmedFrontend } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import {
@@ -246,7 +247,7 @@ function endpointsOf(ruleset: Ruleset, { to, protocol, port }: Packet): readonly
   if (table === undefined) return [];
   const whole = withSecondMap(table);
   const frontends = frontendsOf([whole], to, protocol, port, FRONTEND_KINDS).map((key) =>
-    programmedFrontend(whole, key, FRONTEND_KINDS),
+    programmedFrontend(whole, key, FRONTEND_KINDS, drawMethodsIn(ALL_PARTS)),
   );
   const targets = frontends.flatMap((one) =>
     Object.values(one?.lists ?? {}).flatMap((list) => [...list.targets]),

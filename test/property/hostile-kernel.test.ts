@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { FRONTEND_KINDS } from "../../src/features/frontends.ts";
+import { ALL_PARTS } from "../../src/features/frontends.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
@@ -106,7 +106,7 @@ test("a start repairs the rules and keeps no foreign number, whatever numbers ar
         const before: Ruleset = kernel.ruleset;
         const { state } = renderAll(objects, nodeContext);
         const { main, deletions } = withoutChainDeletions(state.adopt(before));
-        compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state }, FRONTEND_KINDS);
+        compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state }, ALL_PARTS);
         for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
         expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
-import { FRONTEND_KINDS, portEquivalent } from "../../src/features/frontends.ts";
+import { chainRole, FRONTEND_KINDS } from "../../src/features/frontends.ts";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { withoutFeature } from "../../src/model/service.ts";
 import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
@@ -11,7 +11,6 @@ import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { applyPlan, transactionsOf } from "../../src/ruleset/apply-plan.ts";
-import { chainRole } from "../../src/ruleset/chain-roles.ts";
 import { kindOf } from "../../src/ruleset/frontend-kinds.ts";
 import { CLIENTS_OF, LIST_NAMES, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { refusalAt } from "../../src/ruleset/programmed-frontend.ts";
@@ -58,7 +57,7 @@ const sorted = (numbers: Iterable<number> | undefined) => [...(numbers ?? [])].s
 
 /** The role of the chain that a map's verdict leads to. */
 function roleAt(table: Table, map: string, key: number) {
-  return chainRole(portEquivalent(verdictTarget(elements(table, map).get(String(key)) ?? "") ?? ""));
+  return chainRole(verdictTarget(elements(table, map).get(String(key)) ?? "") ?? "");
 }
 
 /**
@@ -78,10 +77,10 @@ function checkEndpoints(table: Table): void {
     const numbers = sorted((id.isSticky ? ids : endpoints).get(key)?.keys());
     expect(numbers).toEqual(range(0, numbers.length));
     // The last number that the chain draws exists, or it goes on to the first.
-    const { slots, count } = role.draw;
-    const next = DRAW_COUNTS.find((one) => one >= numbers.length);
-    expect(count).toBe(slots ? numbers.length : next);
-    if (!slots) expect(drawsOf(count).at(-1)).toBeLessThanOrEqual(numbers.length);
+    const { method, count } = role.draw;
+    expect(count).toBe(method.counts.find((one) => one >= numbers.length));
+    if (method.counts === DRAW_COUNTS) expect(drawsOf(count).at(-1)).toBeLessThanOrEqual(numbers.length);
+    else expect(count).toBe(numbers.length);
     if (!id.isSticky) {
       endpoints.delete(key);
       continue;
@@ -155,8 +154,7 @@ describe("in every ruleset", () => {
           const ofRules = new Set(Array.from(rules.matchAll(/"target":"([^"]+)"/g), ([, name = ""]) => name));
           expect([...ofRules].filter((name) => !chains.has(name))).toEqual([]);
           const ofServices = [...chains.keys()].filter(
-            (name) =>
-              !isKept(name) && !OF_FEATURES.has(name) && chainRole(portEquivalent(name))?.kind !== "static",
+            (name) => !isKept(name) && !OF_FEATURES.has(name) && chainRole(name)?.kind !== "static",
           );
           expect(ofServices.filter((name) => !targets.has(name))).toEqual([]);
         }

@@ -37,16 +37,15 @@ function contested({ services }: Required<Objects>): ReadonlySet<string> {
  */
 function withConditions(objects: Required<Objects>, conditions: readonly object[]): Required<Objects> {
   let next = 0;
-  const slices = objects.slices.map((slice) => ({
+  const slices = objects.slices.map(({ features: _, ...slice }) => ({
     ...slice,
-    weight: 1,
     endpoints: slice.endpoints.map((endpoint) => ({
       ...endpoint,
       ...conditions[next++ % conditions.length],
     })),
   }));
-  const services = objects.services.map(({ scheduler: _, ...service }) =>
-    withoutFeature(service, "port-ranges"),
+  const services = objects.services.map((service) =>
+    withoutFeature(withoutFeature(service, "port-ranges"), "schedulers"),
   );
   return { services, slices };
 }
@@ -61,8 +60,7 @@ const anyCluster = fc
 
 test("random connections have the same outcomes by our rules as by kube-proxy's tables", () => {
   fc.assert(
-    fc.property(anyCluster, anyContexts, (objects, contexts) => {
-      const nodeContext = contexts.map((context) => ({ ...context, scheduler: "random" as const }));
+    fc.property(anyCluster, anyContexts, (objects, nodeContext) => {
       const unsure = contested(objects);
       const ours = Object.values(renderAll(objects, nodeContext).state.ruleset);
       const theirs = nodeContext.map((context) => kubeProxyTable(objects, context));

@@ -1,4 +1,4 @@
-import { SCHEDULER_ANNOTATION } from "../../src/model/scheduler.ts";
+import { SCHEDULER_ANNOTATION } from "../../src/features/schedulers/scheduler.ts";
 import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
 import {
   MOTIONS,

@@ -5,11 +5,11 @@ import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../src/features/passive-health-checks/check.ts";
 import { rangesOf } from "../../src/features/port-ranges/parse.ts";
 import { PORT_RANGE_ADDRESSES } from "../../src/features/port-ranges/rules.ts";
+import { SCHEDULERS } from "../../src/features/schedulers/scheduler.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
-import { SCHEDULERS } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import { ECHO_PROTOCOLS } from "../../src/nft/ast/expression.ts";

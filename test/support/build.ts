@@ -4,13 +4,13 @@ import type { ConnectionLife } from "../../src/features/connection-life/life.ts"
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
 import type { PassiveHealthSetting } from "../../src/features/passive-health-checks/check.ts";
 import { FEATURES } from "../../src/features/registry.ts";
+import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
 import { ALL_FEATURES, isEnabled } from "../../src/features/selection.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
-import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
@@ -76,13 +76,13 @@ export function service(options: ServiceOptions = {}): Service {
     externalPolicyLocal: options.external === "Local",
     healthCheckNodePort: 0,
     deleting: false,
-    ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
     ...featuresOf(options),
   };
 }
 
 function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
-  const { clientLimits, connectionTimeouts, passiveHealthCheck, onEndpointRemoved, drainTimeoutMs } = options;
+  const { clientLimits, connectionTimeouts, passiveHealthCheck, scheduler } = options;
+  const { onEndpointRemoved, drainTimeoutMs } = options;
   const life = {
     ...(onEndpointRemoved !== undefined && { onEndpointRemoved }),
     ...(drainTimeoutMs !== undefined && { drainTimeoutMs }),
@@ -96,6 +96,7 @@ function featuresOf(options: ServiceOptions): Pick<Service, "features"> {
     ...(Object.keys(life).length > 0 && { "connection-life": life }),
     ...(connectionTimeouts && { "connection-timeouts": connectionTimeouts }),
     ...(passiveHealthCheck && { "passive-health-checks": { check: passiveHealthCheck } }),
+    ...(scheduler && { schedulers: { scheduler } }),
   };
   return Object.keys(features).length === 0 ? {} : { features };
 }
@@ -143,7 +144,7 @@ export function slice(options: SliceOptions = {}): EndpointSlice {
     family,
     ports: options.ports ?? [slicePort(8080)],
     endpoints,
-    weight: options.weight ?? 1,
+    ...(options.weight !== undefined && { features: { schedulers: { weight: options.weight } } }),
     lastChangeTriggerTime: 0,
   };
 }
@@ -223,7 +224,6 @@ export function familyContext(
     nodePorts: { kind: "addresses", addresses: [NODE_ADDRESSES[family]] },
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
-    scheduler: "random",
     apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,

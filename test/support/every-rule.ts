@@ -1,5 +1,5 @@
 import { FAMILIES, type Family } from "../../src/base/family.ts";
-import { SCHEDULERS } from "../../src/model/scheduler.ts";
+import { SCHEDULERS } from "../../src/features/schedulers/scheduler.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import {
   localEndpoint,

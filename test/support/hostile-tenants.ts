@@ -1,6 +1,6 @@
 import { DRAIN_TIMEOUT_ANNOTATION, ON_REMOVED_ANNOTATION } from "../../src/features/connection-life/life.ts";
 import { PORT_RANGES_ANNOTATION } from "../../src/features/port-ranges/parse.ts";
-import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/model/scheduler.ts";
+import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../src/features/schedulers/scheduler.ts";
 import { type ApiPort, apiService, apiSlice } from "./api-objects.ts";
 import type { StubObject } from "./stub-api/selectors.ts";
 

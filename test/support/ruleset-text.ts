@@ -1,10 +1,9 @@
 import { addToGroup } from "../../src/base/group-by.ts";
-import { FRONTEND_KINDS, portEquivalent } from "../../src/features/frontends.ts";
+import { chainRole, FRONTEND_KINDS } from "../../src/features/frontends.ts";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import type { Rule } from "../../src/nft/ast/json.ts";
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
-import { chainRole } from "../../src/ruleset/chain-roles.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import {
   AFFINITY_CHOOSERS,
@@ -139,7 +138,7 @@ const KEPT: readonly (string | undefined)[] = ["draw", "affinity", "choose", "re
 
 /** Whether a chain stays in its table when nothing leads to it any longer. */
 export function isKept(chain: string): boolean {
-  return KEPT.includes(chainRole(portEquivalent(chain))?.kind);
+  return KEPT.includes(chainRole(chain)?.kind);
 }
 
 /** The chains of a table without those that are only kept. */

@@ -46,7 +46,7 @@ export function servedBy(
                 port: slicePort.port,
                 local: node !== "" && source.nodeName === node,
                 source,
-                weight: slice.weight,
+                weight: weightOf(slice),
               }),
             ),
           ),
@@ -60,6 +60,11 @@ export function servedBy(
     local: undrained(here(ready).length > 0 ? here(ready) : here(leaving)),
     hasAny: ready.length + leaving.length > 0,
   };
+}
+
+function weightOf({ features }: EndpointSlice): number {
+  const { weight = 1 } = (features?.["schedulers"] ?? {}) as { readonly weight?: number };
+  return weight;
 }
 
 /** Endpoints of weight 0 serve only if there are no others. */

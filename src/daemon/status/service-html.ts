@@ -2,14 +2,13 @@ import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
 import type { ConnectionLookup } from "../../features/seam/daemon-part.ts";
-import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
+import { affinitySecondsOf, type FamilyContext } from "../../ruleset/node-context.ts";
 import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES } from "../../ruleset/service-view.ts";
-import { roundedAffinitySeconds } from "../../ruleset/setting-grids.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 import type { ListedService } from "./service-list.ts";
 
@@ -25,12 +24,10 @@ export interface ServiceDetail {
   readonly quarantined: (view: ServicePortView) => string | undefined;
   /** Whether its last change is not in the kernel yet. */
   readonly isPending: boolean;
-  /** The scheduler of Services that name none. */
-  readonly defaultScheduler: Scheduler;
+  /** That of one family; undefined if none is programmed. */
+  readonly context: FamilyContext | undefined;
   /** Whether intervals of ports are only served at addresses that are not the node's own. */
   readonly areIntervalsVirtual: boolean;
-  /** Maximum timeout of session affinity. Seconds. */
-  readonly maxAffinitySeconds: number;
   /** Undefined if connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
   /** Maximum number of rows for each service port, and how many of them may be endpoints. */
@@ -56,20 +53,14 @@ ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
 
-function badges(
-  service: Service,
-  views: readonly ServicePortView[],
-  { defaultScheduler, maxAffinitySeconds }: ServiceDetail,
-): Html[] {
+function badges(service: Service, views: readonly ServicePortView[], { context }: ServiceDetail): Html[] {
+  if (context === undefined) return [];
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
-  const sticky = isKept
-    ? `sticky ${roundedAffinitySeconds(service.affinitySeconds, maxAffinitySeconds)} s`
-    : "session affinity not kept";
+  const sticky = isKept ? `sticky ${affinitySecondsOf(service, context)} s` : "session affinity not kept";
   const words = [
-    ...schedulerWords(service, defaultScheduler),
     ...(service.affinitySeconds > 0 ? [sticky] : []),
     ...FEATURES.flatMap(({ words }) => {
-      const badges = views.map(({ port }) => words?.badge?.(port.service));
+      const badges = views.map(({ port }) => words?.badge?.(port.service, context));
       return badges.includes(undefined) ? [] : badges.slice(0, 1);
     }),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
@@ -77,12 +68,6 @@ function badges(
     ...(service.deleting ? ["deleting"] : []),
   ];
   return words.map((word) => html` <span class="badge">${word}</span>`);
-}
-
-/** Empty for the scheduler random, unless the Service names it. */
-function schedulerWords({ scheduler }: Service, defaultScheduler: Scheduler): string[] {
-  if (scheduler !== undefined) return [scheduler];
-  return defaultScheduler === "random" ? [] : [`${defaultScheduler} (--scheduler)`];
 }
 
 function portHtml(view: ServicePortView, detail: ServiceDetail): Html {

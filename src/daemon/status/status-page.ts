@@ -84,9 +84,8 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
     const detail = {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
-      defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
+      context: status.nodeContext[0],
       areIntervalsVirtual: Object.values(status.state.families).some((one) => one.areIntervalsVirtual),
-      maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
       connections: status.connections,
       rows,
       mostEndpoints: isOne ? rows : ENDPOINTS_IN_LIST,

@@ -1,6 +1,6 @@
 import { listTextOf } from "../../base/text.ts";
 import { flowtableOf } from "../../ruleset/node-context.ts";
-import type { AnnotatedService, Feature, Parsed } from "../seam/feature.ts";
+import type { AnnotatedObject, Feature, Parsed } from "../seam/feature.ts";
 import { rules } from "./rules.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
@@ -55,7 +55,7 @@ export const connectionTimeouts: Feature = {
 };
 
 /** The annotation has no effect without a value for the protocol of a port. */
-function parse(text: string, { ports, warn }: AnnotatedService): Parsed {
+function parse(text: string, { ports, warn }: AnnotatedObject): Parsed {
   const parsed = parseConnectionTimeouts(text);
   if ("reason" in parsed) return parsed;
   const { timeouts } = parsed;

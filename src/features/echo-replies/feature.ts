@@ -1,6 +1,6 @@
 import { boolean, own } from "../../base/option.ts";
 import { verdictTarget } from "../../nft/elements.ts";
-import type { Feature } from "../seam/feature.ts";
+import type { Feature, IpvsFinding } from "../seam/feature.ts";
 import { ANSWER_INSIDE, ANSWER_PING, PING_IPS } from "./answers.ts";
 import { createDaemonPart } from "./daemon-part.ts";
 import { reasonOf } from "./reasons.ts";
@@ -10,6 +10,13 @@ import { answersPing, FEATURE, rules } from "./rules.ts";
 interface EchoRepliesSettings {
   readonly answerPing?: boolean;
 }
+
+const SILENT: IpvsFinding = {
+  level: "warning",
+  found: "addresses of Services will no longer answer pings",
+  means: "with ipvs they do, whether or not a Service has endpoints",
+  action: "set --answer-ping (nftProxy.answerPing) if something pings them",
+};
 
 export const echoReplies: Feature = {
   name: FEATURE,
@@ -27,11 +34,9 @@ export const echoReplies: Feature = {
   },
   ruleset: rules,
   createDaemonPart,
-  missedFromIpvs: {
+  ipvs: {
     check: "migration-pings",
-    found: "addresses of Services will no longer answer pings",
-    means: "with ipvs they do, whether or not a Service has endpoints",
-    action: "set --answer-ping (nftProxy.answerPing) if something pings them",
+    findings: ({ context }) => (context === undefined || answersPing(context) ? [] : [SILENT]),
   },
   words: {
     found: { [PING_IPS]: foundWords },

@@ -2,7 +2,7 @@ import { durationText } from "../../base/duration.ts";
 import { optionOf, own, valid } from "../../base/option.ts";
 import { counted, listTextOf } from "../../base/text.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { AnnotatedService, Feature, NotedConnection, Parsed } from "../seam/feature.ts";
+import type { AnnotatedObject, Feature, NotedConnection, Parsed } from "../seam/feature.ts";
 import {
   checkOf,
   FEATURE,
@@ -68,7 +68,7 @@ export const passiveHealthChecks: Feature = {
 };
 
 /** The annotation has no effect on a Service without a TCP port. */
-function parse(text: string, { ports, warn }: AnnotatedService): Parsed {
+function parse(text: string, { ports, warn }: AnnotatedObject): Parsed {
   const parsed = parsePassiveHealthCheck(text);
   if ("reason" in parsed) return parsed;
   const others = ports.filter(({ protocol }) => protocol !== "tcp");

@@ -1,16 +1,32 @@
-import { alternatives, quoted } from "../../base/text.ts";
+import { choice, own } from "../../base/option.ts";
+import type { Feature } from "../seam/feature.ts";
+import { IPVS_FIELDS, ipvsPart, presetScheduler } from "./ipvs.ts";
+import { rules } from "./rules.ts";
 import {
-  DEFAULT_WEIGHT,
-  MOST_WEIGHT,
+  defaultScheduler,
+  FEATURE,
   parseScheduler,
+  parseWeight,
   SCHEDULER_ANNOTATION,
   SCHEDULERS,
   WEIGHT_ANNOTATION,
-} from "../../model/scheduler.ts";
-import type { Feature, Parsed } from "../seam/feature.ts";
+} from "./scheduler.ts";
+import { words } from "./words.ts";
+
+const scheduler = choice({
+  path: "nftProxy.scheduler",
+  words: SCHEDULERS,
+  preset: presetScheduler,
+  flag: own(
+    "scheduler",
+    "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
+  ),
+  reload: "now",
+});
 
 export const schedulers: Feature = {
-  name: "schedulers",
+  name: FEATURE,
+  isEnabled: (settings) => defaultScheduler({ settings }) !== "random",
   annotations: [
     {
       name: SCHEDULER_ANNOTATION,
@@ -18,10 +34,7 @@ export const schedulers: Feature = {
       absent: "as `--scheduler`",
       cost: "the hash schedulers: 251 to 65,521 elements for each port",
       event: "UnknownScheduler",
-      parse,
-      consequence: "random is used",
-      // Regardless of the proxy's default.
-      otherwise: { scheduler: "random" },
+      parse: parseScheduler,
     },
   ],
   sliceAnnotations: [
@@ -31,19 +44,10 @@ export const schedulers: Feature = {
       absent: "`1`",
       cost: "251 to 65,521 elements for each port of the Service",
       parse: parseWeight,
-      consequence: `${DEFAULT_WEIGHT} is used`,
     },
   ],
+  options: { scheduler: { ...scheduler, fields: [...scheduler.fields, ...IPVS_FIELDS] } },
+  ruleset: rules,
+  ipvs: ipvsPart,
+  words,
 };
-
-function parseWeight(text: string): { readonly weight: number } | { readonly reason: string } {
-  const weight = /^\d{1,3}$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
-  if (weight <= MOST_WEIGHT) return { weight };
-  return { reason: `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}` };
-}
-
-function parse(text: string): Parsed {
-  const scheduler = parseScheduler(text);
-  if (scheduler !== undefined) return { fields: { scheduler } };
-  return { reason: `must be ${alternatives(SCHEDULERS)}, not ${quoted(text)}` };
-}

@@ -1,6 +1,5 @@
 import type { Format, Option } from "../../base/option.ts";
 import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
-import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
@@ -22,7 +21,7 @@ export interface Feature {
   readonly isEnabled?: (settings: Settings) => boolean;
   readonly annotations?: readonly ServiceAnnotation[];
   /** The annotations of EndpointSlices. */
-  readonly sliceAnnotations?: readonly SliceAnnotation[];
+  readonly sliceAnnotations?: readonly ObjectAnnotation[];
   /** Options that only this feature has, by name. Their values are JSON: the daemon sends them. */
   readonly options?: Readonly<Record<string, Option<unknown>>>;
   /** The formats of their fields in the schema, by name. */
@@ -38,11 +37,8 @@ export interface Feature {
   readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
   readonly kernelFault?: KernelFault;
-  /**
-   * What clients miss without it after a migration from kube-proxy's mode ipvs: `doctor` warns of it, unless
-   * the feature is enabled.
-   */
-  readonly missedFromIpvs?: MissedFromIpvs;
+  /** What its options and rules mean for a node that ran kube-proxy's mode ipvs. */
+  readonly ipvs?: IpvsPart;
   /** What `apply` does after it has programmed the kernel with tables. @returns warnings */
   readonly afterApply?: (
     tables: Ruleset,
@@ -91,17 +87,31 @@ export interface KernelFault {
   readonly action: string;
 }
 
-/** A warning of `doctor` about a migration. */
-export interface MissedFromIpvs {
-  /** The name of the check: `migration-pings`. */
+/** What differs from kube-proxy's mode ipvs. */
+export interface IpvsPart {
+  /** The name of the check of `doctor`: `migration-pings`. */
   readonly check: string;
-  readonly found: string;
-  readonly means: string;
-  readonly action: string;
+  /**
+   * What it finds out about a node to migrate.
+   * @param of its context, undefined if the cluster's objects are unknown; the schedulers of its IPVS virtual
+   * servers, one for each
+   */
+  readonly findings: (of: {
+    readonly context: FamilyContext | undefined;
+    readonly schedulers: readonly string[];
+  }) => readonly IpvsFinding[];
 }
 
-/** An annotation, and its row of deploy/reference.md in Markdown. */
-export interface NamedAnnotation {
+/** A result of `doctor` about a migration. */
+export interface IpvsFinding {
+  readonly level: "ok" | "warning";
+  readonly found: string;
+  readonly means?: string;
+  readonly action?: string;
+}
+
+/** An annotation of Services or EndpointSlices, and its row of deploy/reference.md in Markdown. */
+export interface ObjectAnnotation {
   readonly name: string;
   /** Its values: `` `1s` to `1h` ``. */
   readonly values: string;
@@ -109,38 +119,26 @@ export interface NamedAnnotation {
   readonly absent: string;
   /** What an object with it costs a node. */
   readonly cost: string;
+  readonly parse: (text: string, of: AnnotatedObject) => Parsed;
+  /** What happens to an object with an invalid value; `it is ignored` if absent. */
+  readonly consequence?: string;
 }
 
 /** An annotation of Services. */
-export interface ServiceAnnotation extends NamedAnnotation {
+export interface ServiceAnnotation extends ObjectAnnotation {
   /** The reason of the Event about an invalid value: `InvalidPortRanges`. */
   readonly event: string;
-  readonly parse: (text: string, of: AnnotatedService) => Parsed;
-  /** What happens to a Service with an invalid value; `it is ignored` if absent. */
-  readonly consequence?: string;
-  /** The fields of a Service with an invalid value. */
-  readonly otherwise?: Partial<Service>;
 }
 
 /**
- * What an annotation asks for: fields of the Service, or a part of the feature's own value, which all of its
- * annotations add to. If it is invalid, the reason: the predicate of a sentence.
+ * What an annotation asks for: a part of the feature's own value, which all of its annotations add to. If it
+ * is invalid, the reason: the predicate of a sentence.
  */
-export type Parsed =
-  | { readonly fields: Partial<Service> }
-  | { readonly value: object }
-  | { readonly reason: string };
+export type Parsed = { readonly value: object } | { readonly reason: string };
 
-/** An annotation of EndpointSlices. */
-export interface SliceAnnotation extends NamedAnnotation {
-  /** Returns the field that it determines, or why it is invalid: the predicate of a sentence. */
-  readonly parse: (text: string) => Pick<EndpointSlice, "weight"> | { readonly reason: string };
-  /** What happens to an EndpointSlice with an invalid value. */
-  readonly consequence: string;
-}
-
-/** The Service that has an annotation. */
-export interface AnnotatedService {
+/** The object that has an annotation. */
+export interface AnnotatedObject {
+  /** Those of a Service. */
   readonly ports: readonly ServicePortSpec[];
   /** The names of further ports, which are invalid; undefined if some of these names are unknown. */
   readonly invalidPorts: readonly string[] | undefined;
@@ -171,7 +169,9 @@ export interface FeatureWords {
     context: FamilyContext,
   ) => Pick<FeatureWarning, "code" | "reason"> | undefined;
   /** What the status page shows beside the name of a Service. */
-  readonly badge?: (service: Service) => string | undefined;
+  readonly badge?: (service: Service, context: FamilyContext) => string | undefined;
+  /** How `explain` speaks of a number that the feature draws, by the name of the method: see `DrawPart`. */
+  readonly draws?: Readonly<Record<string, DrawWords>>;
   /** What `explain` says of an element that a rule found, by the name of the map; perhaps by its value. */
   readonly found?: Readonly<Record<string, string | ((value: string) => string)>>;
   /** What it says of a rule that translates the destination, by the name of the chain. */
@@ -190,6 +190,24 @@ export interface FeatureWords {
   readonly untraced?: string;
   /** Why a service port refused a client that it serves otherwise: see `RulesetPart.refusal`. */
   readonly refused?: (port: ServicePort, client: string) => FeatureReason | undefined;
+}
+
+/** How `explain` speaks of a way to draw endpoints. */
+export interface DrawWords {
+  /** At a rule: `one of 251 slots at random`. */
+  readonly step: (draw: ExplainedDraw) => string;
+  /** In a note. @param service undefined if it is unknown */
+  readonly note: (draw: ExplainedDraw, service: Service | undefined) => string;
+}
+
+/** A number that a chain draws. */
+export interface ExplainedDraw {
+  /** How many numbers it draws among. */
+  readonly count: number;
+  /** `3 endpoints`, or `the endpoints` if the list may have fewer than these numbers. */
+  readonly endpoints: string;
+  /** The number of this client, if it depends only on the client. */
+  readonly own: number | undefined;
 }
 
 /** What a daemon shows of a feature. */

@@ -1,4 +1,4 @@
-import { FRONTEND_KINDS } from "../../features/frontends.ts";
+import { ALL_PARTS } from "../../features/frontends.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../load/desired.ts";
 import { keepParts, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
@@ -27,7 +27,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adopt(before.ruleset, { desired: after.ruleset });
   return {
-    diff: compareRulesets(before, after, FRONTEND_KINDS),
+    diff: compareRulesets(before, after, ALL_PARTS),
     diagnostics,
     notices: [...desired.notices, ...live.notices],
     origin,
@@ -51,7 +51,7 @@ export async function compareObjects(request: LoadRequest, against: readonly str
     diff: compareRulesets(
       { ruleset: left.ruleset, state: left },
       { ruleset: right.ruleset, state: right },
-      FRONTEND_KINDS,
+      ALL_PARTS,
     ),
     diagnostics: [...after.diagnostics, ...before.diagnostics],
     notices: [...after.notices, ...(hasPlaceholders ? [PLACEHOLDERS] : [])],

@@ -31,7 +31,6 @@ export type CheckName =
   | "migration-forward"
   | "migration-nodeport-addresses"
   | "migration-nodeport-loopback"
-  | "migration-scheduler"
   | "migration-cluster-ips"
   | "migration-strict-arp"
   | "migration-affinity"

@@ -1,8 +1,6 @@
-import { alternatives, counted, listText } from "../../base/text.ts";
-import { sameScheduler } from "../../config/other-modes.ts";
+import { counted, listText } from "../../base/text.ts";
 import { hasIntervals, INTERVALS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
-import { SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
@@ -32,9 +30,7 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   ].sort();
   const general = [
     ...judge(MODE_ROWS, modes),
-    ...(modes.includes("ipvs")
-      ? [...schedulerChanges(facts), ...judge(IPVS_ROWS, facts), ...missedFromIpvs(facts)]
-      : []),
+    ...(modes.includes("ipvs") ? [...judge(IPVS_ROWS, facts), ...ipvsFindings(facts)] : []),
     ...Object.keys(PROGRAMS).flatMap((table) => judge(FORWARD_ROWS, { table, facts })),
   ];
   if ("problem" in objects) return [...general, ...judge(UNKNOWN_ROWS, objects)];
@@ -170,59 +166,16 @@ const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
   },
 ];
 
-/** Warnings about features that ipvs has, and this node does not. */
-function missedFromIpvs({ objects }: MigrationFacts): HostFinding[] {
-  const [context] = "problem" in objects ? [] : objects.nodeContext;
-  if (context === undefined) return [];
-  const enabled = new Set(context.features.map(({ name }) => name));
-  return FEATURES.flatMap(({ name, missedFromIpvs: missed }): HostFinding[] =>
-    missed === undefined || enabled.has(name)
-      ? []
-      : [{ ...missed, check: missed.check as FeatureCheck, level: "warning" }],
-  );
+/** What features have found out. */
+function ipvsFindings({ ipvsSchedulers: schedulers, objects }: MigrationFacts): HostFinding[] {
+  const context = "problem" in objects ? undefined : objects.nodeContext[0];
+  return FEATURES.flatMap(({ ipvs }): HostFinding[] => {
+    if (ipvs === undefined) return [];
+    const check = ipvs.check as FeatureCheck;
+    return ipvs.findings({ context, schedulers }).map((finding) => ({ check, ...finding }));
+  });
 }
 
 function arpSettings({ settings }: MigrationFacts): string[] {
   return ARP_SETTINGS.filter((path) => (settings.get(path) ?? 0) !== 0);
-}
-
-interface SchedulerChange {
-  readonly ipvs: string;
-  /** Number of virtual servers that use it. */
-  readonly count: number;
-  /** Our equivalent scheduler. */
-  readonly same: string | undefined;
-  /** The configured scheduler; undefined if unknown. */
-  readonly configured: string | undefined;
-}
-
-const schedulerText = ({ ipvs, count }: SchedulerChange) =>
-  `${counted(count, "IPVS virtual server")} with scheduler ${ipvs}`;
-
-const SCHEDULER_ROWS: readonly Row<SchedulerChange>[] = [
-  {
-    check: "migration-scheduler",
-    level: "ok",
-    when: ({ same, configured }) => same !== undefined && same === configured,
-    found: (change) => `${schedulerText(change)}: ${change.same} here`,
-  },
-  {
-    check: "migration-scheduler",
-    level: "warning",
-    found: schedulerText,
-    means: ({ configured }) =>
-      `connections will be balanced by ${configured ?? "random, unless configured otherwise"}`,
-    action: ({ ipvs, same }) =>
-      same === undefined
-        ? `nft-proxy has no equivalent of ${ipvs}; choose ${alternatives(SCHEDULERS)} with --scheduler or the annotation nft-proxy.io/scheduler`
-        : `set nftProxy.scheduler (--scheduler) to ${same}, or the annotation nft-proxy.io/scheduler on the Services that need it`,
-  },
-];
-
-function schedulerChanges({ ipvsSchedulers, objects }: MigrationFacts): HostFinding[] {
-  const configured = "problem" in objects ? undefined : objects.nodeContext[0]?.scheduler;
-  return [...new Set(ipvsSchedulers)].sort().flatMap((ipvs) => {
-    const count = ipvsSchedulers.filter((other) => other === ipvs).length;
-    return judge(SCHEDULER_ROWS, { ipvs, count, same: sameScheduler(ipvs), configured });
-  });
 }

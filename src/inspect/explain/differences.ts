@@ -1,7 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
 import { moreLines } from "../../base/text.ts";
-import { FRONTEND_KINDS, portEquivalent } from "../../features/frontends.ts";
+import { chainRole, FRONTEND_KINDS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
@@ -9,7 +9,6 @@ import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delt
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import { chainRole } from "../../ruleset/chain-roles.ts";
 import { idOfKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
@@ -168,7 +167,7 @@ function missingTexts(texts: readonly string[], others: readonly string[]): stri
 
 /** Whether a chain serves only some frontends, as balancers and long source ranges do. */
 function isOfSomeFrontends(name: string): boolean {
-  const role = chainRole(portEquivalent(name));
+  const role = chainRole(name);
   if (role !== undefined) return role.kind !== "static";
   return FEATURES.some(({ ruleset }) => ruleset?.isChainOfPort?.(name));
 }

@@ -1,17 +1,13 @@
 import { durationText } from "../../base/duration.ts";
-import { assertNever } from "../../base/errors.ts";
 import { counted, listText } from "../../base/text.ts";
-import { portEquivalent } from "../../features/frontends.ts";
+import { chainRole, portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { Feature } from "../../features/seam/feature.ts";
+import type { ExplainedDraw, Feature } from "../../features/seam/feature.ts";
 import { familyOf } from "../../model/ip.ts";
-import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
-import { type Draw, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
-import { chainRole } from "../../ruleset/chain-roles.ts";
+import { EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
-import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Delivered, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { hasEffect, isKept } from "./endpoints.ts";
@@ -20,7 +16,7 @@ import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { chainText, isOtherTable, originalRuleText } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
-import { portText } from "./words.ts";
+import { drawnText, portText } from "./words.ts";
 
 /** The outcomes by nft-proxy's own table, and by the tables of all software if these were followed. */
 interface NotedOutcomes {
@@ -56,7 +52,7 @@ export function explainNotes(
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
     ...servicePortNotes(match, own, input),
-    ...schedulerNotes(match, own),
+    ...drawNotes(match, own),
     ...(match === undefined
       ? []
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
@@ -232,57 +228,30 @@ function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainIn
   return [{ topic: "hints", message: `the endpoints have hints, which are ignored: ${reason}` }];
 }
 
-/** Names the scheduler unless it is random without weights. */
-function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {
-  const choices = outcomes.flatMap(({ steps }) =>
-    steps.flatMap((step) => (step.kind === "rule" ? choiceIn(step) : [])),
-  );
-  const [choice] = choices;
+/** What features note about how an endpoint is drawn. */
+function drawNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {
+  const steps = outcomes.flatMap((outcome) => outcome.steps);
+  const [choice] = steps.flatMap((step) => (step.kind === "rule" ? choiceIn(step) : []));
   if (choice === undefined) return [];
-  const { scheduler, slots } = choice.draw;
-  if (scheduler === "random" && !slots) return [];
   const affinity = !choice.isSticky || isKept(outcomes) ? "" : "; session affinity keeps the choice";
-  const message = `${scheduler} (${originOf(choice.draw, match)}): ${schedulerWords(choice)}${affinity}`;
-  return [{ topic: "scheduler", message }];
+  return FEATURES.flatMap((feature) => {
+    const words = feature.words?.draws?.[choice.method];
+    return noted(feature, words && `${words.note(choice, match?.port.service)}${affinity}`);
+  });
 }
 
-interface Choice {
-  readonly draw: Draw;
+interface Choice extends ExplainedDraw {
+  readonly method: string;
   readonly isSticky: boolean;
-  /** The slot of this client, if the scheduler chooses by client. */
-  readonly slot: number | undefined;
 }
 
 function choiceIn({ chain, effects }: RuleStep): Choice[] {
-  const role = chainRole(portEquivalent(chain));
+  const role = chainRole(chain);
   const effect = effects.find(({ kind }) => kind === "random" || kind === "hash");
   if ((role?.kind !== "draw" && role?.kind !== "choose") || effect === undefined) return [];
-  const slot = effect.kind === "hash" ? effect.value : undefined;
-  return [{ draw: role.draw, isSticky: role.kind === "choose", slot }];
-}
-
-function originOf({ scheduler }: Draw, match: Match | undefined): string {
-  if (match?.port.service.scheduler === scheduler) return `annotation ${SCHEDULER_ANNOTATION}`;
-  return scheduler === "random" ? `weights by the annotation ${WEIGHT_ANNOTATION}` : "--scheduler";
-}
-
-function schedulerWords({ draw: { scheduler, slots, count }, slot }: Choice): string {
-  const endpoints = drawsOf(count).length === 1 ? `${count} endpoints` : "the endpoints";
-  const among = slots ? `${count} slots, which the endpoints share by weight` : endpoints;
-  switch (scheduler) {
-    case "random":
-      return `one of ${among}`;
-    case "round-robin":
-      return `the next of ${among}; all Services with the same number share one counter`;
-    case "source-hash":
-      return slot === undefined
-        ? `one of ${count} slots by the client's address (--from-ip names a client)`
-        : `this client has slot ${slot} of ${count}`;
-    case "flow-hash":
-      return `one of ${count} slots by the addresses and ports of each connection`;
-    default:
-      return assertNever(scheduler);
-  }
+  const { method, count } = role.draw;
+  const own = effect.kind === "hash" ? effect.value : undefined;
+  return [{ method: method.name, count, endpoints: drawnText(count), own, isSticky: role.kind === "choose" }];
 }
 
 /** What features note from the daemon's state, else from the kernel's table. */

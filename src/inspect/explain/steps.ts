@@ -1,14 +1,12 @@
 import { durationText } from "../../base/duration.ts";
-import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import { portEquivalent } from "../../features/frontends.ts";
+import { chainRole, portEquivalent } from "../../features/frontends.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { EXTERNAL, EXTERNAL_LOCAL, refusalOf } from "../../ruleset/chain-names.ts";
-import { chainRole } from "../../ruleset/chain-roles.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import {
@@ -20,12 +18,11 @@ import {
   PORT_PROTOCOLS,
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
-import { drawsOf } from "../../ruleset/setting-grids.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, originalRuleText } from "./other-tables.ts";
-import { refusalWords, wordsOf } from "./words.ts";
+import { drawnText, refusalWords, wordsOf } from "./words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -216,6 +213,7 @@ function effectWords(
   }
 }
 
+const DRAWS = wordsOf("draws");
 const FOUND = wordsOf("found");
 const BEYOND = wordsOf("beyond");
 const RESETS = wordsOf("resets");
@@ -228,26 +226,14 @@ function stopWords(how: string, { chain }: RuleEffects, isDropped: boolean): str
 }
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
-  const role = chainRole(portEquivalent(chain));
+  const role = chainRole(chain);
   // In other chains, a lookup key may include a constant, which looks like a choice of one.
   if (role?.kind !== "draw" && role?.kind !== "choose")
     return choices === 1 ? undefined : `one of ${choices} at random`;
-  const { scheduler, slots } = role.draw;
   if (choices === 1) return "the only endpoint";
-  const isExact = drawsOf(choices).length === 1;
-  const what = slots ? `${choices} slots` : isExact ? `${choices} endpoints` : "the endpoints";
-  switch (scheduler) {
-    case "random":
-      return `one of ${what} at random`;
-    case "round-robin":
-      return `the next of ${what} in turn`;
-    case "source-hash":
-      return `one of ${what}, by the hash of the client's address`;
-    case "flow-hash":
-      return `one of ${what}, by the hash of addresses and ports`;
-    default:
-      return assertNever(scheduler);
-  }
+  const endpoints = drawnText(choices);
+  const words = DRAWS[role.draw.method.name];
+  return words?.step({ count: choices, endpoints, own: undefined }) ?? `one of ${endpoints} at random`;
 }
 
 function foundWords(

@@ -6,6 +6,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { listNumber, parseId } from "../../ruleset/list-ids.ts";
 import { causeOfChain, REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
+import { drawsOf } from "../../ruleset/setting-grids.ts";
 import { isEcho } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { Connection } from "./explanation.ts";
@@ -38,6 +39,11 @@ export function destinationText({ to, port, protocol }: Connection): string {
   return isEcho(protocol) ? to : `${to} port ${port}/${protocol}`;
 }
 
+/** The endpoints among which a chain draws: `3 endpoints`, or `the endpoints` if it may draw again. */
+export function drawnText(count: number): string {
+  return drawsOf(count).length === 1 ? `${count} endpoints` : "the endpoints";
+}
+
 /** The names of outcomes in texts for people. */
 export const RESULTS: Readonly<Record<Result, string>> = {
   served: "served",
@@ -49,7 +55,7 @@ export const RESULTS: Readonly<Record<Result, string>> = {
 };
 
 /** Words of all features, by the names of their sets and chains. */
-export function wordsOf<Kind extends "found" | "beyond" | "resets" | "translations">(
+export function wordsOf<Kind extends "draws" | "found" | "beyond" | "resets" | "translations">(
   kind: Kind,
 ): NonNullable<FeatureWords[Kind]> {
   return Object.assign({}, ...FEATURES.map(({ words }) => words?.[kind]));

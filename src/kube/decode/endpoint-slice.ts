@@ -4,17 +4,14 @@ import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
-import type { EnabledFeatures } from "../../model/features.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
-import { DEFAULT_WEIGHT } from "../../model/scheduler.ts";
-import { givenAnnotations, SLICE_ANNOTATIONS } from "./annotations.ts";
+import { annotatedFields, SLICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
   type Decoded,
   type FieldDiagnostic,
   fieldError,
-  fieldWarning,
   hasLabel,
   invalid,
   isOmitted,
@@ -68,6 +65,8 @@ export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS):
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";
   const lastChangeTriggerTime = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
+  const endpoints = endpointsOf(raw, family, namespace, diagnostics);
+  const { features } = annotatedFields(SLICE_ANNOTATIONS, metadata, options.features, diagnostics);
   const value: EndpointSlice = {
     namespace,
     name: metadata.name,
@@ -75,8 +74,8 @@ export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS):
     service: serviceName(namespace, metadata.labels?.[SERVICE_NAME_LABEL] ?? ""),
     family,
     ports: portsOf(raw),
-    endpoints: endpointsOf(raw, family, namespace, diagnostics),
-    weight: weightOf(metadata, options.features, diagnostics),
+    endpoints,
+    ...(features && { features }),
     lastChangeTriggerTime: timeOf(
       lastChangeTriggerTime,
       joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION),
@@ -95,20 +94,6 @@ function notUsed({ metadata, addressType }: RawEndpointSlice): string | undefine
   // The API allows EndpointSlices without a Service.
   if (metadata.labels?.[SERVICE_NAME_LABEL]) return undefined;
   return `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}`;
-}
-
-/** The weight of endpoints, which an annotation of a feature determines. */
-function weightOf(metadata: RawMetadata, features: EnabledFeatures, diagnostics: FieldDiagnostic[]): number {
-  let weight = DEFAULT_WEIGHT;
-  for (const given of givenAnnotations(SLICE_ANNOTATIONS, metadata, features, diagnostics)) {
-    if (given.off !== undefined) continue;
-    const { parse, consequence } = given.annotation;
-    const parsed = parse(given.text);
-    if ("reason" in parsed)
-      diagnostics.push(fieldWarning("invalid-annotation", given.path, `${parsed.reason}; ${consequence}`));
-    else weight = parsed.weight;
-  }
-  return weight;
 }
 
 /** Returns the ports that have a number. A port without one means all ports, which no proxy can serve. */

@@ -4,7 +4,7 @@ import { SharedValues } from "../../base/shared-values.ts";
 import { serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, type ServiceBudget } from "../../model/service-budget.ts";
-import { annotatedFields } from "./annotations.ts";
+import { annotatedFields, SERVICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
   type Decoded,
@@ -80,7 +80,8 @@ function serviceOf(
       ? externalAddressesOf(raw, families, diagnostics)
       : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
-    ...annotatedFields(metadata, options.features, ports, invalidPorts, diagnostics),
+    ports,
+    ...annotatedFields(SERVICE_ANNOTATIONS, metadata, options.features, diagnostics, { ports, invalidPorts }),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),

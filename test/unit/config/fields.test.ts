@@ -85,7 +85,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
   ["nftProxy.answerPing", "true", { settings: { ...SETTINGS, answerPing: true } }],
   ["nftProxy.resetVanished", "true", { settings: { ...SETTINGS, resetVanished: true } }],
-  ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
+  ["nftProxy.scheduler", "flow-hash", { settings: { ...SETTINGS, scheduler: "flow-hash" } }],
   ["nftProxy.serviceCounters", "services", { settings: { ...SETTINGS, serviceCounters: "services" } }],
   ["nftables.masqueradeAll", "true", { masqueradeAll: true }],
   ["nftables.masqueradeBit", "0", { masqueradeBit: 0 }],
@@ -300,11 +300,11 @@ describe("the mode", () => {
   });
 
   it.each([
-    ["iptables", DEFAULTS.scheduler],
+    ["iptables", SETTINGS.scheduler],
     ["ipvs", "round-robin"],
   ])("%s is accepted with one warning", (mode, scheduler) => {
     const { options, warnings } = resolveField("mode", mode);
-    expect(options).toEqual({ ...DEFAULTS, scheduler });
+    expect(options).toEqual({ ...DEFAULTS, settings: { ...SETTINGS, scheduler } });
     expect(warnings).toHaveLength(1);
     expect(warnings[0]?.message).toContain(`mode is ${mode}: nft-proxy always programs nftables`);
   });
@@ -382,7 +382,7 @@ describe("ipvs.scheduler", () => {
     ['""', "round-robin"],
   ])("%s becomes %s in mode ipvs", (ipvs, scheduler) => {
     const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
-    expect(resolve(lines).options.scheduler).toBe(scheduler);
+    expect(resolve(lines).options.settings.scheduler).toBe(scheduler);
     expect(warningsOf(lines)).toEqual([]);
   });
 
@@ -390,7 +390,7 @@ describe("ipvs.scheduler", () => {
     "%s, which has no counterpart, is replaced by random with one warning",
     (ipvs) => {
       const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
-      expect(resolve(lines).options.scheduler).toBe("random");
+      expect(resolve(lines).options.settings.scheduler).toBe("random");
       expect(warningsOf(lines)).toEqual([
         `ipvs.scheduler: ${ipvs} is replaced by random; there are random, round-robin, source-hash or flow-hash`,
       ]);
@@ -402,7 +402,7 @@ describe("ipvs.scheduler", () => {
     ["mode: ipvs\nnftProxy: {scheduler: flow-hash}\n", "nftProxy.scheduler decides"],
   ])("is ignored beside %j, with the reason", (lines, reason) => {
     expect(warningsOf(`${lines}ipvs: {scheduler: rr}\n`)).toEqual([`ipvs.scheduler is ignored: ${reason}`]);
-    expect(resolve(`${lines}ipvs: {scheduler: rr}\n`).options.scheduler).not.toBe("round-robin");
+    expect(resolve(`${lines}ipvs: {scheduler: rr}\n`).options.settings.scheduler).not.toBe("round-robin");
   });
 });
 

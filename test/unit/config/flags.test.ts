@@ -98,7 +98,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["refusal-log-size", "0", { settings: { ...SETTINGS, refusalLogSize: 0 } }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["reset-vanished", "", { settings: { ...SETTINGS, resetVanished: true } }],
-  ["scheduler", "round-robin", { scheduler: "round-robin" }],
+  ["scheduler", "round-robin", { settings: { ...SETTINGS, scheduler: "round-robin" } }],
   ["service-counters", "endpoints", { settings: { ...SETTINGS, serviceCounters: "endpoints" } }],
   ["v", "4", { logVerbosity: 4 }],
 ];

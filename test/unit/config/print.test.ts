@@ -7,10 +7,10 @@ import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { PORT_RANGE_ADDRESSES } from "../../../src/features/port-ranges/rules.ts";
+import { SCHEDULERS } from "../../../src/features/schedulers/scheduler.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import type { EnabledFeatures } from "../../../src/model/features.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
-import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 
 const ipv4 = fc.ipV4();
 const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
@@ -76,13 +76,13 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     { "client-limits": "all", "port-ranges": ["media", "voip"] },
     { schedulers: ["shop"] },
   ),
-  scheduler: fc.constantFrom(...SCHEDULERS),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   settings: fc.record({
     answerPing: fc.boolean(),
     fastPath: fc.boolean(),
     fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
     fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
+    scheduler: fc.constantFrom(...SCHEDULERS),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
     maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),

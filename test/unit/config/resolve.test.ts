@@ -44,7 +44,6 @@ describe("options from flags alone", () => {
         reserveNodePorts: false,
         acceptEmptyLists: false,
         features: {},
-        scheduler: "random",
         settings: {
           answerPing: false,
           fastPath: false,
@@ -58,6 +57,7 @@ describe("options from flags alone", () => {
           maxPortRanges: 10_000,
           refusalLogSize: 65_536,
           serviceCounters: "off",
+          scheduler: "random",
         },
         affinityMapSize: 1_048_576,
         maxAffinityTimeoutMs: 86_400_000,
@@ -111,7 +111,7 @@ describe("options from flags alone", () => {
 describe("the flags of kube-proxy's ipvs mode", () => {
   const resolve = (flags: Readonly<Record<string, string>>) => {
     const { options, warnings } = resolveOptions({ flags: readFlags(flags) });
-    return { scheduler: options.scheduler, warnings: warnings.map(({ message }) => message) };
+    return { scheduler: options.settings.scheduler, warnings: warnings.map(({ message }) => message) };
   };
   const MODE = expect.stringMatching(/^--proxy-mode is ipvs: nft-proxy always programs nftables/);
 

@@ -360,13 +360,13 @@ describe("whyExcluded says", () => {
 });
 
 describe("drained endpoints", () => {
-  /** Endpoints by weight: those of weight 0 in a slice of their own. */
-  function chooseWeighted(options: ServiceOptions, weighted: readonly [number, readonly SliceEndpoint[]][]) {
+  /** Endpoints by share: those of share 0 in a slice of their own. */
+  function chooseShared(options: ServiceOptions, shares: readonly [number, readonly SliceEndpoint[]][]) {
     const given = servicePort(options);
-    const slices = weighted.map(([weight, endpoints], i) =>
-      slice({ name: `web-${i}`, endpoints, family: "ip", weight }),
+    const slices = shares.map(([share, endpoints], i) =>
+      slice({ name: `web-${i} ${share}`, endpoints, family: "ip" }),
     );
-    const known = endpointsOf(slices, given, HERE.name);
+    const known = endpointsOf(slices, given, HERE.name, ({ name }) => Number(name.split(" ")[1]));
     const choice = chooseEndpoints(given, known, HERE);
     const text = (list: readonly { readonly address: string }[]) =>
       list.map(({ address }) => address.slice(9)).join(" ");
@@ -422,23 +422,23 @@ describe("drained endpoints", () => {
       "2",
       "",
     ],
-  ])("%s", (_, options, weighted, clusterList, localList) => {
-    const { cluster: inCluster, local } = chooseWeighted(options, weighted);
+  ])("%s", (_, options, shares, clusterList, localList) => {
+    const { cluster: inCluster, local } = chooseShared(options, shares);
     expect([inCluster, local]).toEqual([clusterList, localList]);
   });
 
   test("are excluded as drained", () => {
-    const { reasons } = chooseWeighted(cluster, [
+    const { reasons } = chooseShared(cluster, [
       [0, [endpoint("10.244.1.1")]],
       [1, [endpoint("10.244.1.2")]],
     ]);
     expect(reasons).toEqual(["drained", undefined]);
   });
 
-  test("of two slices count by the larger weight", () => {
+  test("of two slices count by the larger share", () => {
     const both = [endpoint("10.244.1.1")];
     expect(
-      chooseWeighted(cluster, [
+      chooseShared(cluster, [
         [0, both],
         [1, both],
         [1, [endpoint("10.244.1.2")]],

@@ -1,13 +1,21 @@
 import { describe, expect, test } from "vitest";
 import { RANGES } from "../../../src/features/port-ranges/rules.ts";
+import { nextNumber } from "../../../src/nft/ast/expression.ts";
 import type { Chain } from "../../../src/nft/ast/ruleset.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset/balancers.ts";
-import { type Balancer, balancerName, chooserName, type Draw } from "../../../src/ruleset/chain-names.ts";
+import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
+import { type DrawMethod, RANDOM } from "../../../src/ruleset/draws.ts";
 import { type FrontendKind, PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 
-const plain: Balancer = { scheduler: "random", slots: false, count: 3, affinitySeconds: 0, local: false };
+const plain: Balancer = { method: RANDOM, count: 3, affinitySeconds: 0, local: false };
 const sticky: Balancer = { ...plain, affinitySeconds: 60 };
+/** A way to draw as a feature may have it: two numbers that follow each other. */
+const TURNS: DrawMethod = {
+  name: "in-turn",
+  counts: [7],
+  numbers: (_, count) => [nextNumber(count, 0), nextNumber(count - 1, 1)],
+};
 
 test.each<[string, Partial<Balancer>, FrontendKind?]>([
   ["balance-3", {}],
@@ -18,14 +26,9 @@ test.each<[string, Partial<Balancer>, FrontendKind?]>([
   ["affinity-both-local", { affinitySeconds: 600, both: true, local: true }],
   ["range-affinity", { affinitySeconds: 600 }, RANGES],
   ["range-affinity-both-local", { affinitySeconds: 600, both: true, local: true }, RANGES],
-  ["slots-251", { slots: true, count: 251 }],
-  ["round-robin-3", { scheduler: "round-robin" }],
-  ["round-robin-slots-251", { scheduler: "round-robin", slots: true, count: 251 }],
-  ["source-hash-251", { scheduler: "source-hash", slots: true, count: 251 }],
-  ["flow-hash-251", { scheduler: "flow-hash", slots: true, count: 251 }],
-  ["affinity", { slots: true, count: 251, affinitySeconds: 60 }],
-  ["affinity", { scheduler: "source-hash", slots: true, count: 251, affinitySeconds: 60 }],
-  ["affinity-local", { scheduler: "round-robin", affinitySeconds: 60, local: true }],
+  ["in-turn-7", { method: TURNS, count: 7 }],
+  ["affinity", { method: TURNS, count: 7, affinitySeconds: 60 }],
+  ["affinity-local", { method: TURNS, affinitySeconds: 60, local: true }],
 ])(
   "the chain name %s tells all that the rules of the balancer depend on (%j)",
   (name, options, kind = PORTS) => {
@@ -41,22 +44,6 @@ const toEndpoint = (number: object) => ({
   dnat: { family: "ip", addr: { map: { key: { concat: [REGISTER, number] }, data: "@endpoints" } } },
 });
 const goto = (target: string) => ({ goto: { target } });
-const jhash = (expr: object) => ({ jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr } });
-
-const DRAWS: readonly (readonly [string, Partial<Draw>, object])[] = [
-  ["draws a number at random", {}, numgen("random", 3)],
-  ["takes numbers in turn for round-robin", { scheduler: "round-robin" }, numgen("inc", 3)],
-  [
-    "hashes the client's address for source-hash",
-    { scheduler: "source-hash", slots: true, count: 251 },
-    jhash({ payload: { protocol: "ip", field: "saddr" } }),
-  ],
-  [
-    "hashes addresses and ports, as bits of the packet, for flow-hash",
-    { scheduler: "flow-hash", slots: true, count: 251 },
-    jhash({ payload: { base: "nh", offset: 96, len: 96 } }),
-  ],
-];
 
 /** The rules of a chain as nft prints them. */
 const texts = ({ rules }: Chain) => rules.map(ruleText);
@@ -64,15 +51,20 @@ const drawing = (count: number, map = "@endpoints") =>
   `meta l4proto @port-protocols dnat ip to meta priority . numgen random mod ${count} map ${map}`;
 
 describe("the chain of a balancer without affinity", () => {
-  test.each(DRAWS)(
-    "%s and goes to the endpoint that has it, or else to the one chain with the first endpoint",
-    (_, options, number) => {
-      expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([
-        [TRANSPORT, toEndpoint(number)],
-        [goto("balance-1")],
-      ]);
-    },
-  );
+  test("draws a number at random and goes to the endpoint that has it, or else to the one chain with the first endpoint", () => {
+    expect(balancerChain("ip", plain).rules).toEqual([
+      [TRANSPORT, toEndpoint(numgen("random", 3))],
+      [goto("balance-1")],
+    ]);
+  });
+
+  test("draws the numbers of another way one after another", () => {
+    expect(balancerChain("ip", { ...plain, method: TURNS, count: 7 }).rules).toEqual([
+      [TRANSPORT, toEndpoint(numgen("inc", 7))],
+      [TRANSPORT, toEndpoint(numgen("inc", 6, 1))],
+      [goto("balance-1")],
+    ]);
+  });
 
   test("is one rule for one endpoint", () => {
     expect(balancerChain("ip", { ...plain, count: 1 }).rules).toEqual([
@@ -91,17 +83,6 @@ describe("the chain of a balancer without affinity", () => {
       drawing(64),
       "goto balance-1",
     ]);
-    expect(texts(balancerChain("ip", { ...plain, count: 81, scheduler: "round-robin" }))).toEqual([
-      ...[81, 81, 72].map((count) => drawing(count).replace("random", "inc")),
-      "goto balance-1",
-    ]);
-  });
-
-  test("draws once among slots, however many there are, as each slot exists", () => {
-    expect(texts(balancerChain("ip", { ...plain, slots: true, count: 251 }))).toEqual([
-      drawing(251),
-      "goto balance-1",
-    ]);
   });
 
   test("keeps the port for a port range, and falls back to the first endpoint of ranges", () => {
@@ -109,11 +90,6 @@ describe("the chain of a balancer without affinity", () => {
       "meta l4proto @port-protocols dnat to meta priority . numgen random mod 3 map @range-endpoints",
       "goto range-balance-1",
     ]);
-  });
-
-  test("hashes longer addresses for flow-hash in IPv6", () => {
-    const chain = balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 });
-    expect(JSON.stringify(chain)).toContain('{"payload":{"base":"nh","offset":64,"len":288}}');
   });
 });
 
@@ -136,8 +112,7 @@ describe("the chain of a balancer with affinity", () => {
   test.each<[string, Partial<Balancer>, FrontendKind?]>([
     ["numbers of endpoints", { count: 72 }],
     ["timeouts", { affinitySeconds: 10_800 }],
-    ["schedulers", { scheduler: "round-robin" }],
-    ["hashes and slots", { scheduler: "source-hash", slots: true, count: 251 }],
+    ["ways to draw", { method: TURNS, count: 7 }],
   ])("is the same for other %s", (_, options) => {
     expect(balancerChain("ip", { ...sticky, ...options })).toEqual(balancerChain("ip", sticky));
   });
@@ -192,17 +167,16 @@ describe("the chain of a balancer with affinity", () => {
 });
 
 describe("the chain that chooses an endpoint for affinity", () => {
-  test.each(DRAWS)(
-    "%s and takes the id that has it, or else that of the first endpoint",
-    (_, options, number) => {
-      const draw: Draw = { scheduler: "random", slots: false, count: 3, ...options };
-      const taken = { map: { key: { concat: [REGISTER, number] }, data: "@affinity-ids" } };
-      expect(chooserChain("ip", draw)).toEqual({
-        name: chooserName(draw),
-        rules: [[{ mangle: { key: REGISTER, value: taken } }, { return: null }], [goto("choose-balance-1")]],
-      });
-    },
-  );
+  test("draws a number and takes the id that has it, or else that of the first endpoint", () => {
+    const taken = (number: object) => ({
+      map: { key: { concat: [REGISTER, number] }, data: "@affinity-ids" },
+    });
+    const take = (number: object) => [{ mangle: { key: REGISTER, value: taken(number) } }, { return: null }];
+    expect(chooserChain("ip", { method: TURNS, count: 7 })).toEqual({
+      name: chooserName({ method: TURNS, count: 7 }),
+      rules: [take(numgen("inc", 7)), take(numgen("inc", 6, 1)), [goto("choose-balance-1")]],
+    });
+  });
 
   test("is one rule for one endpoint, and draws three times among more than 64", () => {
     const taking = (count: number) =>
@@ -216,13 +190,9 @@ describe("the chain that chooses an endpoint for affinity", () => {
     ]);
   });
 
-  test.each<[string, Draw]>([
-    ["choose-balance-2", { scheduler: "random", slots: false, count: 2 }],
-    ["choose-slots-251", { scheduler: "random", slots: true, count: 251 }],
-    ["choose-round-robin-3", { scheduler: "round-robin", slots: false, count: 3 }],
-    ["choose-source-hash-251", { scheduler: "source-hash", slots: true, count: 251 }],
-  ])("is named %s, after the scheduler and number", (name, draw) => {
-    expect(chooserChain("ip", draw).name).toBe(name);
+  test("is named after the way to draw and the number", () => {
+    expect(chooserChain("ip", plain).name).toBe("choose-balance-3");
+    expect(chooserChain("ip", { method: TURNS, count: 7 }).name).toBe("choose-in-turn-7");
   });
 });
 

@@ -1,70 +1,61 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../../src/base/family.ts";
-import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
+import { ALL_PARTS, FRONTEND_KINDS } from "../../../src/features/frontends.ts";
 import { RANGES } from "../../../src/features/port-ranges/rules.ts";
-import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset/balancers.ts";
-import {
-  type Balancer,
-  balancerName,
-  chooserName,
-  type Draw,
-  rememberName,
-} from "../../../src/ruleset/chain-names.ts";
+import { type Balancer, balancerName, chooserName, rememberName } from "../../../src/ruleset/chain-names.ts";
 import { chainRole, keepChain } from "../../../src/ruleset/chain-roles.ts";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
+import { type Draw, FIRST } from "../../../src/ruleset/draws.ts";
 import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
+import { drawMethodsIn } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/set-specs.ts";
-import { AFFINITY_SECONDS, DRAW_COUNTS } from "../../../src/ruleset/setting-grids.ts";
-import { SLOT_TABLE_SIZES } from "../../../src/ruleset/slot-table.ts";
+import { AFFINITY_SECONDS } from "../../../src/ruleset/setting-grids.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { familyContext } from "../../support/build.ts";
 
-const DRAWS: readonly Draw[] = [
-  ...(["random", "round-robin"] as const).flatMap((scheduler) =>
-    DRAW_COUNTS.map((count) => ({ scheduler, slots: false, count })),
-  ),
-  ...SCHEDULERS.flatMap((scheduler) => SLOT_TABLE_SIZES.map((count) => ({ scheduler, slots: true, count }))),
-];
+const METHODS = drawMethodsIn(ALL_PARTS);
+const DRAWS: readonly Draw[] = METHODS.flatMap((method) => method.counts.map((count) => ({ method, count })));
 
 const AFFINITY: readonly Balancer[] = [false, true].flatMap((local) =>
   [{}, { both: true as const }].map((both) => ({
-    ...{ scheduler: "random" as const, slots: false, count: 3, affinitySeconds: 600, local },
+    ...{ ...FIRST, affinitySeconds: 1, local },
     ...both,
   })),
 );
 
 const withoutAffinity = (draw: Draw): Balancer => ({ ...draw, affinitySeconds: 0, local: false });
-const ALL_PARTS = new Set(["sourceRanges"]);
+const SOURCE_RANGES = new Set(["sourceRanges"]);
 
 describe("chainRole", () => {
   test("reads every draw back from the name of a balancer without affinity", () => {
     for (const draw of DRAWS)
-      expect(chainRole(balancerName(withoutAffinity(draw), PORTS))).toEqual({ kind: "draw", draw });
+      expect(chainRole(balancerName(withoutAffinity(draw), PORTS), METHODS)).toEqual({ kind: "draw", draw });
   });
 
   test("reads every draw back from the name of a chain that chooses for affinity", () => {
-    for (const draw of DRAWS) expect(chainRole(chooserName(draw))).toEqual({ kind: "choose", draw });
+    for (const draw of DRAWS) expect(chainRole(chooserName(draw), METHODS)).toEqual({ kind: "choose", draw });
   });
 
   test("reads every timeout of the grid back from the name of a chain that remembers clients", () => {
     for (const seconds of AFFINITY_SECONDS) {
       for (const isLocal of [false, true])
-        expect(chainRole(rememberName(seconds, isLocal))).toEqual({ kind: "remember", seconds });
+        expect(chainRole(rememberName(seconds, isLocal), [])).toEqual({ kind: "remember", seconds, isLocal });
     }
   });
 
   test("reads the names of the chains of balancers with affinity", () => {
     const names = AFFINITY.map((balancer) => balancerName(balancer, PORTS));
     expect(new Set(names).size).toBe(4);
-    for (const name of names) expect(chainRole(name)).toEqual({ kind: "affinity" });
+    for (const [index, name] of names.entries())
+      expect(chainRole(name, [])).toEqual({ kind: "affinity", balancer: AFFINITY[index] });
   });
 
   test("reads the name of every static chain, with all parts of the table", () => {
     const context = familyContext("ip", { features: [] });
-    const names = staticChains(context, ALL_PARTS).map(({ name }) => name);
+    const names = staticChains(context, SOURCE_RANGES).map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(["source-ranges-check", "source-ranges-allowed"]));
-    for (const name of names) expect(chainRole(name)).toEqual({ kind: "static", name });
+    for (const name of names) expect(chainRole(name, [])).toEqual({ kind: "static", name });
   });
 
   test.each([
@@ -94,14 +85,16 @@ describe("chainRole", () => {
     "firewall-0123456789abcdef0123",
     "ping-0123456789abcdef0123",
     "client-limit-",
-  ])("gives undefined for %j, which is no name of ours", (name) => expect(chainRole(name)).toBeUndefined());
+  ])("gives undefined for %j, which is no name of ours", (name) =>
+    expect(chainRole(name, METHODS)).toBeUndefined(),
+  );
 });
 
 describe("keepChain", () => {
   /** The chains that a new table has after keeping one. */
   function kept(...names: readonly string[]) {
     const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
-    for (const name of names) for (const kind of FRONTEND_KINDS) keepChain(tracker, name, kind);
+    for (const name of names) for (const kind of FRONTEND_KINDS) keepChain(tracker, name, METHODS, kind);
     return tracker.table.chains;
   }
 
@@ -130,7 +123,8 @@ describe("keepChain", () => {
         rememberChain(family, seconds, true),
       ]),
     ];
-    for (const { name } of expected) for (const kind of FRONTEND_KINDS) keepChain(tracker, name, kind);
+    for (const { name } of expected)
+      for (const kind of FRONTEND_KINDS) keepChain(tracker, name, METHODS, kind);
     expect([...tracker.table.chains.keys()].sort()).toEqual(
       [...new Set(expected.map(({ name }) => name))].sort(),
     );
@@ -148,9 +142,9 @@ describe("keepChain", () => {
 
   test("changes nothing if the table has the chain", () => {
     const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
-    keepChain(tracker, "balance-3");
+    keepChain(tracker, "balance-3", METHODS);
     tracker.committed();
-    keepChain(tracker, "balance-3");
+    keepChain(tracker, "balance-3", METHODS);
     expect(tracker.pending()).toBeUndefined();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { diffText } from "../../../src/cli/commands/diff-text.ts";
-import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
+import { ALL_PARTS } from "../../../src/features/frontends.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
 import {
   localEndpoint,
@@ -23,7 +23,7 @@ const TWO = slice({ endpoints: ["10.244.1.1", "10.244.1.2"] });
 
 /** What is said of the way from one set of objects to another, without the summary. */
 function said(before: Objects, after: Objects): string[] {
-  return diffText(compareRulesets(side(before), side(after), FRONTEND_KINDS), {
+  return diffText(compareRulesets(side(before), side(after), ALL_PARTS), {
     before: "before",
     after: "after",
   })
@@ -136,7 +136,7 @@ test.each(rows)("diffText describes $name by its effect", ({ before, after, line
 describe("compareRulesets", () => {
   test("finds no difference between the same objects", () => {
     const objects = { services: [WEB, OTHER], slices: [TWO] };
-    expect(isSame(compareRulesets(side(objects), side(objects), FRONTEND_KINDS))).toBe(true);
+    expect(isSame(compareRulesets(side(objects), side(objects), ALL_PARTS))).toBe(true);
   });
 
   test("names other source ranges with their Service", () => {
@@ -144,11 +144,7 @@ describe("compareRulesets", () => {
       services: [service({ loadBalancerIPs: ["203.0.113.7"], sourceRanges: [range] })],
       slices: [TWO],
     });
-    const diff = compareRulesets(
-      side(fenced("198.51.101.0/24")),
-      side(fenced("198.51.100.0/24")),
-      FRONTEND_KINDS,
-    );
+    const diff = compareRulesets(side(fenced("198.51.101.0/24")), side(fenced("198.51.100.0/24")), ALL_PARTS);
     const changes = diff.services.get("default/web")?.map(({ set, key, before }) => {
       return [set, key, before === undefined ? "added" : "removed"];
     });
@@ -161,14 +157,14 @@ describe("compareRulesets", () => {
 
   test("attributes to no Service what none is known to have", () => {
     const { ruleset } = side({ services: [WEB], slices: [TWO] });
-    const { services, others } = compareRulesets({ ruleset }, side({}), FRONTEND_KINDS);
+    const { services, others } = compareRulesets({ ruleset }, side({}), ALL_PARTS);
     expect(services.size).toBe(0);
     expect(others).toContainEqual({ family: "ip", set: "cluster-ips", key: "10.96.0.10", before: "" });
   });
 
   test("lists the node's own addresses apart from Services", () => {
     const elsewhere = side({ services: [WEB] }, { nodePorts: { kind: "addresses", addresses: [] } });
-    const { services, others } = compareRulesets(side({ services: [WEB] }), elsewhere, FRONTEND_KINDS);
+    const { services, others } = compareRulesets(side({ services: [WEB] }), elsewhere, ALL_PARTS);
     expect(services.size).toBe(0);
     expect(others.map(({ set, key }) => `${set} ${key}`)).toEqual([
       "nodeport-ips 192.0.2.2",

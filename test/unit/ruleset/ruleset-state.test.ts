@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Service } from "../../../src/model/service.ts";
+import { RANDOM } from "../../../src/ruleset/draws.ts";
 import { PORTS_ALONE } from "../../../src/ruleset/frontend-kinds.ts";
 import { programmedFrontend } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -48,7 +49,10 @@ function frontendsAt(renderer: Renderer, address: string): string[] {
   const keys = elementsOf(renderer, "lists").map((text) => text.slice(0, text.indexOf(":")));
   return keys
     .filter((key) => key.startsWith(`${address} `))
-    .map((key) => `${key}: ${programmedFrontend(table, key, PORTS_ALONE)?.lists.cluster?.targets.size}`);
+    .map(
+      (key) =>
+        `${key}: ${programmedFrontend(table, key, PORTS_ALONE, [RANDOM])?.lists.cluster?.targets.size}`,
+    );
 }
 
 const external = (renderer: Renderer) => frontendsAt(renderer, CONTESTED);

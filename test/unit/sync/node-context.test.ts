@@ -80,7 +80,6 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxElements: 99,
     maxNamespaceElements: 98,
     maxStickyPorts: MOST_STICKY_PORTS,
-    scheduler: "random",
     apiServers: [],
   });
 });

@@ -113,7 +113,10 @@ describe("the status page", () => {
       service({ name: "shop/none", clusterIPs: ["10.96.1.2"] }),
     ];
     const badges = (scheduler: "random" | "round-robin") => {
-      const status = daemonStatus({ services }, { nodeContext: testNodeContext({ scheduler }) });
+      const status = daemonStatus(
+        { services },
+        { nodeContext: testNodeContext({ settings: { scheduler } }) },
+      );
       return ["shop/own", "shop/none"].map((name) => {
         const { body } = statusPage(status, new URLSearchParams({ service: name }));
         return [...body.matchAll(/class="badge">([^<]*)</g)].map(([, text]) => text);

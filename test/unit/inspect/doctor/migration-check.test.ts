@@ -120,8 +120,12 @@ test("after ipvs mode, each scheduler is named with its counterpart, and strictA
 });
 
 test("after ipvs mode, a scheduler that is configured here as well is ok", () => {
-  const objects = { ...SERVICES, nodeContext: [familyContext("ip", { scheduler: "round-robin" })] };
-  expect(only(judge({ traces: { ...IPVS, ipvsSchedulers: ["rr"] }, objects }), "migration-scheduler")).toBe(
+  const objects = {
+    ...SERVICES,
+    nodeContext: [familyContext("ip", { settings: { scheduler: "round-robin" } })],
+  };
+  const found = judge({ traces: { ...IPVS, ipvsSchedulers: ["rr"] }, objects });
+  expect(only(found, "migration-scheduler" as FeatureCheck)).toBe(
     "ok: 1 IPVS virtual server with scheduler rr: round-robin here",
   );
 });

@@ -46,9 +46,9 @@ test("the schema of the output contains every check", () => {
       ([, name]) => name,
     );
   const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
-  const ofFeatures = FEATURES.flatMap(({ name, ruleset, missedFromIpvs }) => [
+  const ofFeatures = FEATURES.flatMap(({ name, ruleset, ipvs }) => [
     ...(ruleset?.needs === undefined ? [] : [name]),
-    ...(missedFromIpvs === undefined ? [] : [missedFromIpvs.check]),
+    ...(ipvs === undefined ? [] : [ipvs.check]),
   ]);
   const names = [
     ...union("CheckName", "src/inspect/doctor/finding.ts"),

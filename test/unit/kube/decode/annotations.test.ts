@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../../src/features/passive-health-checks/check.ts";
 import { ALL_FEATURES } from "../../../../src/features/selection.ts";
-import { annotatedFields } from "../../../../src/kube/decode/annotations.ts";
+import { annotatedFields, SERVICE_ANNOTATIONS } from "../../../../src/kube/decode/annotations.ts";
 import type { FieldDiagnostic } from "../../../../src/kube/decode/decode.ts";
 import type { EnabledFeatures } from "../../../../src/model/features.ts";
 import { port } from "../../../support/build.ts";
@@ -18,19 +18,18 @@ function decoded(
   const diagnostics: FieldDiagnostic[] = [];
   const named = Object.entries(annotations).map(([name, text]) => [`nft-proxy.io/${name}`, text]);
   const metadata = { name: "web", annotations: Object.fromEntries(named) };
-  const { ports, ignoredAnnotations, ...fields } = annotatedFields(
+  const { ignoredAnnotations, ...fields } = annotatedFields(
+    SERVICE_ANNOTATIONS,
     metadata,
     features,
-    given,
-    [],
     diagnostics,
+    { ports: given, invalidPorts: [] },
   );
   const invalid = ignoredAnnotations?.map(
     ({ annotation, reason, consequence }) => `${annotation} ${reason}: ${consequence}`,
   );
   return {
     fields,
-    ...(ports !== given && { ports }),
     ...(invalid && { invalid }),
     reasons: diagnostics.map(({ reason }) => reason),
     paths: diagnostics.map(({ path }) => path),

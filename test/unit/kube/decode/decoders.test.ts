@@ -12,7 +12,7 @@ describe("the decoders of API objects", () => {
   test("report a part that is excluded, with the object's name", () => {
     const annotations = { "nft-proxy.io/scheduler": "fastest" };
     expect(services({ ...web, metadata: { ...web.metadata, annotations } })).toMatchObject({
-      scheduler: "random",
+      ignoredAnnotations: [{ annotation: "nft-proxy.io/scheduler" }],
     });
     expect(told.splice(0)).toEqual(['Service shop/web metadata.annotations["nft-proxy.io/scheduler"]']);
   });

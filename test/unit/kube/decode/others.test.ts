@@ -23,16 +23,19 @@ describe("the weight of an EndpointSlice", () => {
   const weighted = (text: string) => oursSlice({}, { annotations: { "nft-proxy.io/weight": text } });
 
   test.each(["0", "1", "100"])("is read from the annotation (%s)", (text) => {
-    expect(weighted(text)).toMatchObject({ diagnostics: [], value: { weight: Number(text) } });
+    expect(weighted(text)).toMatchObject({
+      diagnostics: [],
+      value: { features: { schedulers: { weight: Number(text) } } },
+    });
   });
 
   test.each(["", "101", "-1", "1.5", "0x1", "heavy", "1000"])(
-    "is 1 with a warning where the annotation is %j",
+    "is ignored with a warning where the annotation is %j",
     (text) => {
       expect(weighted(text)).toMatchObject({
         diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/weight"]', severity: "warning" }],
-        value: { weight: 1 },
       });
+      expect(weighted(text)).not.toHaveProperty("value.features");
     },
   );
 });
@@ -62,7 +65,6 @@ describe("an EndpointSlice", () => {
             pod: "",
           },
         ],
-        weight: 1,
         lastChangeTriggerTime: 0,
       },
     });

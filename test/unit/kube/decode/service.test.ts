@@ -59,22 +59,24 @@ test.each(["random", "round-robin", "source-hash", "flow-hash"])(
   "a Service's annotation for the scheduler %s is read",
   (scheduler) => {
     const metadata = { annotations: { "nft-proxy.io/scheduler": scheduler } };
-    expect(ours({ metadata })).toMatchObject({ diagnostics: [], value: { scheduler } });
+    expect(ours({ metadata })).toMatchObject({
+      diagnostics: [],
+      value: { features: { schedulers: { scheduler } } },
+    });
   },
 );
 
 test.each(["", "Random", "rr", "least-connection"])(
-  "a Service's annotation for the scheduler %j means random, with a warning",
+  "a Service's annotation for the scheduler %j is ignored, with a warning",
   (text) => {
     expect(ours({ metadata: { annotations: { "nft-proxy.io/scheduler": text } } })).toMatchObject({
       diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
       value: {
-        scheduler: "random",
         ignoredAnnotations: [
           {
             annotation: "nft-proxy.io/scheduler",
             reason: `must be random, round-robin, source-hash or flow-hash, not ${JSON.stringify(text)}`,
-            consequence: "random is used",
+            consequence: "it is ignored",
           },
         ],
       },
@@ -87,7 +89,6 @@ test("of an annotation of 256 KB for the scheduler the first 80 characters are k
   const decoded = ours({ metadata });
   expect(decoded).toMatchObject({
     value: {
-      scheduler: "random",
       ignoredAnnotations: [{ reason: expect.stringMatching(/, not "(fast){20}"\.\.\.$/) }],
     },
   });

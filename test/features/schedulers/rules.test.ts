@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { Scheduler } from "../../../src/model/scheduler.ts";
+import { DRAWS } from "../../../src/features/schedulers/rules.ts";
+import type { Scheduler } from "../../../src/features/schedulers/scheduler.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { splitParts } from "../../../src/nft/elements.ts";
+import type { DrawMethod } from "../../../src/ruleset/draws.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
   cacheOf,
@@ -23,7 +25,9 @@ function objects(options: Parameters<typeof service>[0], endpoints: readonly str
 
 /** The chains that draw endpoints. Besides that of the scheduler, all have the one for the first endpoint. */
 const balancers = (given: Objects, scheduler: Scheduler = "random") =>
-  chainNames(renderAll(given, testNodeContext({ scheduler }))).filter((name) => /\d$/.test(name));
+  chainNames(renderAll(given, testNodeContext({ settings: { scheduler } }))).filter((name) =>
+    /\d$/.test(name),
+  );
 
 describe("the chains of schedulers", () => {
   test.each<[string, Scheduler | undefined, number, string]>([
@@ -74,6 +78,21 @@ describe("the chains of schedulers", () => {
     ]);
   });
 
+  test("follow an option that enables the feature while the daemon runs, and one that disables it", () => {
+    const cache = cacheOf(objects({}, addresses(3)));
+    const renderer = new Renderer(cache, testNodeContext({ features: [] }));
+    renderer.update(cache.takeDirty());
+    const verdicts = () => elementsOf(renderer, "balancers").map((text) => text.split(": ")[1]);
+    expect(verdicts()).toEqual(["goto balance-3"]);
+    for (const _ of renderer.changingContext(testNodeContext({ settings: { scheduler: "source-hash" } })));
+    expect(verdicts()).toEqual(["goto source-hash-251"]);
+    expect(chainNames(renderer)).toContain("source-hash-251");
+    expect(elementsOf(renderer, "endpoints")).toHaveLength(251);
+    for (const _ of renderer.changingContext(testNodeContext({ features: [] })));
+    expect(verdicts()).toEqual(["goto balance-3"]);
+    expect(elementsOf(renderer, "endpoints")).toHaveLength(3);
+  });
+
   test("have slots only where weights differ", () => {
     const [first = "", ...rest] = addresses(3);
     const weighted = (weight: number): Objects => ({
@@ -101,6 +120,41 @@ describe("the chains of schedulers", () => {
     expect(chainNames(renderer)).toEqual(before);
     expect(elementsOf(renderer, "balancers")).toEqual([]);
     expect(renderer.state.pending().flatMap(({ deletedChains }) => deletedChains)).toEqual([]);
+  });
+});
+
+describe("the rules of schedulers", () => {
+  const jhash = (expr: object) => ({ jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr } });
+  const numgen = (mode: string, mod: number) => ({ numgen: { mode, mod, offset: 0 } });
+  const { random, "round-robin": turns, "source-hash": sourceHash, "flow-hash": flowHash } = DRAWS;
+  const payload = (fields: object) => jhash({ payload: fields });
+
+  test.each<[string, DrawMethod | undefined, number, object]>([
+    ["takes numbers in turn for round-robin", turns.endpoints, 3, numgen("inc", 3)],
+    ["takes slots in turn for round-robin with weights", turns.slots, 251, numgen("inc", 251)],
+    ["draws a slot at random for weights", random.slots, 251, numgen("random", 251)],
+    [
+      "hashes the client's address for source-hash",
+      sourceHash.slots,
+      251,
+      payload({ protocol: "ip", field: "saddr" }),
+    ],
+    [
+      "hashes addresses and ports, as bits of the packet, for flow-hash",
+      flowHash.slots,
+      251,
+      payload({ base: "nh", offset: 96, len: 96 }),
+    ],
+  ])("%s", (_, method, count, number) => {
+    expect(method?.numbers("ip", count)).toEqual([number]);
+  });
+
+  test("hash longer addresses for flow-hash in IPv6", () => {
+    expect(flowHash.slots.numbers("ip6", 251)).toEqual([payload({ base: "nh", offset: 64, len: 288 })]);
+  });
+
+  test("take numbers in turn among more than 64 as they are drawn at random", () => {
+    expect(turns.endpoints?.numbers("ip", 81)).toEqual([81, 81, 72].map((count) => numgen("inc", count)));
   });
 });
 

@@ -1,6 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fillSlots, type SlotOwner, slotCount, slotTable } from "../../src/ruleset/slot-table.ts";
+import {
+  fillSlots,
+  type SlotOwner,
+  slotCount,
+  slotTable,
+} from "../../../src/features/schedulers/slot-table.ts";
 
 const owner = (i: number, salt: number, weight = 1, port = 80): SlotOwner => {
   return { address: `10.${salt & 255}.${i >> 8}.${i & 255}`, port, weight };

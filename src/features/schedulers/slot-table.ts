@@ -1,5 +1,5 @@
-import { jhash, scaleHash, scatter } from "../base/jhash.ts";
-import type { Endpoint } from "../model/endpoint.ts";
+import { jhash, scaleHash, scatter } from "../../base/jhash.ts";
+import type { Endpoint } from "../../model/endpoint.ts";
 
 /** Sizes of slot tables: primes below powers of two. */
 export const SLOT_TABLE_SIZES = [251, 1021, 4093, 16381, 32749, 65521] as const;
