@@ -9,6 +9,8 @@ export interface SchemaError {
   readonly params: Readonly<Record<string, unknown>>;
   readonly parentSchema?: Readonly<Record<string, unknown>>;
   readonly data?: unknown;
+  /** The key that is invalid, if the error is about a key. */
+  readonly propertyName?: string;
 }
 
 /**
@@ -49,7 +51,12 @@ export function splitPath(path: string): string[] {
  * schema.
  */
 export function describeSchemaError(error: SchemaError): { readonly path: string; readonly reason: string } {
-  return { path: pathOfPointer(error.instancePath), reason: reasonOf(error) };
+  const { instancePath, propertyName } = error;
+  const path = pathOfPointer(instancePath);
+  return {
+    path: propertyName === undefined ? path : joinPath(path, propertyName),
+    reason: reasonOf(error),
+  };
 }
 
 function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError): string {

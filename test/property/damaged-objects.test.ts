@@ -1,6 +1,12 @@
-import { readFileSync } from "node:fs";
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
+import { resolveOptions } from "../../src/config/resolve.ts";
+import { strictErrors } from "../../src/inspect/check/strict-errors.ts";
+import { checkWarnings } from "../../src/inspect/check/warnings.ts";
+import { loadFromFiles } from "../../src/inspect/load/desired.ts";
 import type { Decoded } from "../../src/kube/decode/decode.ts";
 import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
 import { decodeNode, decodeServiceCIDR } from "../../src/kube/decode/node.ts";
@@ -219,6 +225,47 @@ describe("a damaged object is refused with a reason, or decoded into valid field
     "when it is a ServiceCIDR",
     () => {
       expect(damageAll(items("servicecidrs", []), decodeServiceCIDR, expectServiceCIDR)).toBeGreaterThan(50);
+    },
+    SLOW,
+  );
+});
+
+const directory = mkdtempSync(join(tmpdir(), "damaged-objects-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+/** Returns the paths of the diagnostics of a file with one object. */
+async function checkedPaths(object: unknown): Promise<string[]> {
+  const path = join(directory, "object.json");
+  writeFileSync(path, JSON.stringify(object) ?? "");
+  const { options } = resolveOptions();
+  const request = {
+    options,
+    nodeName: "node",
+    paths: [path],
+    stdin: process.stdin,
+    env: {},
+    userAgent: "test",
+  };
+  const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
+  const found = [...desired.diagnostics, ...strictErrors(desired.files), ...checkWarnings(desired)];
+  return found.map((one) => one.path);
+}
+
+describe("check reads a damaged object", () => {
+  test.each([
+    ["Service", "v1", items("services", ["fenced"])],
+    ["EndpointSlice", "discovery.k8s.io/v1", items("endpointslices", ["zone-"])],
+    ["Node", "v1", items("nodes", [])],
+    ["ServiceCIDR", "networking.k8s.io/v1", items("servicecidrs", [])],
+  ])(
+    "of kind %s without an internal error",
+    async (kind, apiVersion, [found]) => {
+      const object = { apiVersion, kind, ...(found as object) };
+      expect(await checkedPaths(object)).not.toContain("metadata.labels");
+      expect(await checkedPaths(damaged(object, ["metadata", "labels"], 5))).toContain("metadata.labels");
+      for (const path of pathsIn(object)) {
+        for (const damage of [undefined, null, 5, [null]]) await checkedPaths(damaged(object, path, damage));
+      }
     },
     SLOW,
   );

@@ -1,16 +1,16 @@
-import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { firstNames } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
 import {
-  bounded,
+  boundedInObject,
   type FieldDiagnostic,
   fieldWarning,
   type LocatedText,
   located,
 } from "../../kube/decode/decode.ts";
 import type { DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
+import type { RawNode } from "../../kube/decode/node.ts";
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
@@ -158,9 +158,10 @@ interface WarningContext {
 function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const node of nodes) {
-    const { status } = writtenBy(node) as { readonly status?: Pick<V1NodeStatus, "addresses"> | null };
-    for (const { type, address = "" } of status?.addresses ?? []) {
-      const found = type === "InternalIP" || type === "ExternalIP" ? canonicalAddress(address) : undefined;
+    const { status } = writtenBy(node) as RawNode;
+    for (const { type, address } of status?.addresses ?? []) {
+      const found =
+        type === "InternalIP" || type === "ExternalIP" ? canonicalAddress(address ?? "") : undefined;
       if (found !== undefined) names.set(found, node.value.name);
     }
   }
@@ -182,9 +183,7 @@ function serviceWarnings(subject: Subject, service: Service, context: WarningCon
     ...featureWarnings(service, nodeContext),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
-  return bounded(found, (reason) => fieldWarning("more-diagnostics", "", reason)).map((one) =>
-    locate(subject, one),
-  );
+  return boundedInObject(found).map((one) => locate(subject, one));
 }
 
 /** Returns a warning if the timeout of session affinity is reduced or rounded up. */
@@ -252,12 +251,8 @@ function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
 
 function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagnostic[] {
   const texts = spec.loadBalancerSourceRanges ?? [];
-  if (texts.length === 0) return [];
+  if (texts.length === 0 || spec.type !== "LoadBalancer") return [];
   const field = "spec.loadBalancerSourceRanges";
-  if (spec.type !== "LoadBalancer") {
-    const reason = "has no effect: the Service is not of type LoadBalancer";
-    return [fieldWarning("source-ranges-ignored", field, reason)];
-  }
   const unguarded = unguardedFamilies(texts, service.loadBalancerSourceRanges);
   const open = FAMILIES.filter(
     (family) =>

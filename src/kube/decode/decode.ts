@@ -61,12 +61,7 @@ export type Decoded<T> =
   /** The object is well-formed, but nft-proxy does not handle it. `reason` is the predicate of a sentence. */
   | { readonly kind: "ignored"; readonly reason: string }
   /** The object cannot be used. */
-  | {
-      readonly kind: "invalid";
-      readonly diagnostics: readonly FieldDiagnostic[];
-      /** Absent if the object has no usable metadata or spec. */
-      readonly usable?: UsablePart | undefined;
-    };
+  | { readonly kind: "invalid"; readonly diagnostics: readonly FieldDiagnostic[] };
 
 /**
  * Maximum number of diagnostics reported for one object. It may have tens of thousands, and each reaches the
@@ -96,7 +91,7 @@ export function bounded<T extends Pick<FieldDiagnostic, "severity">>(
 }
 
 /** As {@link bounded}, about the whole object. */
-function boundedInObject(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
+export function boundedInObject(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
   return bounded(diagnostics, (reason, severity) => ({
     code: "more-diagnostics",
     path: "",
@@ -110,9 +105,9 @@ export function valid<T>(value: T, diagnostics: readonly FieldDiagnostic[]): Dec
   return { kind: "valid", value, diagnostics: boundedInObject(diagnostics) };
 }
 
-/** An object that cannot be used, with its usable part if it has one. */
-export function invalid(diagnostics: readonly FieldDiagnostic[], usable?: UsablePart): Decoded<never> {
-  return { kind: "invalid", diagnostics: boundedInObject(diagnostics), usable };
+/** An object that cannot be used. */
+export function invalid(diagnostics: readonly FieldDiagnostic[]): Decoded<never> {
+  return { kind: "invalid", diagnostics: boundedInObject(diagnostics) };
 }
 
 /** A field that may be absent; in the API, `null` means the same. */

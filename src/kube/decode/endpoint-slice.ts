@@ -1,5 +1,5 @@
 import type { V1Endpoint, V1EndpointSlice } from "@kubernetes/client-node";
-import type { Family } from "../../base/family.ts";
+import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
@@ -11,7 +11,6 @@ import {
   DECODE_DEFAULTS,
   type Decoded,
   type FieldDiagnostic,
-  fieldError,
   hasLabel,
   invalid,
   isOmitted,
@@ -20,6 +19,7 @@ import {
   type Raw,
   type RawMetadata,
   timeOf,
+  type Unusable,
   valid,
 } from "./decode.ts";
 import { independent, shapeOf } from "./shape.ts";
@@ -48,7 +48,7 @@ const portLists = new SharedValues<readonly SlicePort[]>();
 type RawEndpoint = Raw<V1Endpoint>;
 
 /** An EndpointSlice as schemas/endpointslice.schema.json accepts it. */
-interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" | "addressType"> {
+export interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" | "addressType"> {
   readonly metadata: RawMetadata;
   readonly addressType: "IPv4" | "IPv6" | "FQDN";
 }
@@ -59,7 +59,7 @@ export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS):
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawEndpointSlice;
   const reason = notUsed(raw);
-  if (reason !== undefined) return errors.length > 0 ? invalid(errors, part) : { kind: "ignored", reason };
+  if (reason !== undefined) return errors.length > 0 ? invalid(errors) : { kind: "ignored", reason };
   const { metadata } = raw;
   const diagnostics: FieldDiagnostic[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
@@ -82,7 +82,7 @@ export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS):
       diagnostics,
     ),
   };
-  if (errors.length > 0) return invalid([...errors, ...independent(diagnostics, part)], part);
+  if (errors.length > 0) return invalid([...errors, ...independent(diagnostics, part)]);
   return valid(value, diagnostics);
 }
 
@@ -113,20 +113,21 @@ function endpointsOf(
   const result: SliceEndpoint[] = [];
   for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
     if (isOmitted(endpoint)) continue;
-    const [text] = endpoint.addresses ?? [];
-    const address = text === undefined ? undefined : canonicalAddress(text, family);
-    const path = `endpoints[${index}].addresses[0]`;
-    const special = address === undefined ? undefined : specialness(address);
-    if (address === undefined) {
-      diagnostics.push(fieldError("invalid-address", path, unreadable(text, raw.addressType)));
-    } else if (special !== undefined) diagnostics.push(fieldError("reserved-address", path, special));
-    else result.push(endpointOf(endpoint, address, namespace));
+    const address = readEndpointAddress(endpoint.addresses?.[0], family);
+    if (typeof address === "string") result.push(endpointOf(endpoint, address, namespace));
+    else diagnostics.push({ path: `endpoints[${index}].addresses[0]`, ...address });
   }
   return exactList(result);
 }
 
-function unreadable(text: string | undefined, addressType: string): string {
-  return `must be an ${addressType} address, not ${text === undefined ? "missing" : quoted(text)}`;
+/** Parses the address of an endpoint. Returns it in canonical form. */
+export function readEndpointAddress(text: string | undefined, family: Family): string | Unusable {
+  const address = text === undefined ? undefined : canonicalAddress(text, family);
+  const special = address === undefined ? undefined : specialness(address);
+  if (special !== undefined) return { code: "reserved-address", reason: special, severity: "error" };
+  if (address !== undefined) return address;
+  const reason = `must be an ${FAMILY_NAMES[family]} address, not ${text === undefined ? "missing" : quoted(text)}`;
+  return { code: "invalid-address", reason, severity: "error" };
 }
 
 /**

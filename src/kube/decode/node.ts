@@ -23,10 +23,10 @@ import { shapeOf } from "./shape.ts";
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
 /** A Node as schemas/node.schema.json accepts it. */
-type RawNode = Omit<Raw<V1Node>, "metadata"> & { readonly metadata: RawMetadata };
+export type RawNode = Omit<Raw<V1Node>, "metadata"> & { readonly metadata: RawMetadata };
 
 /** A ServiceCIDR as schemas/servicecidr.schema.json accepts it. */
-interface RawServiceCIDR {
+export interface RawServiceCIDR {
   readonly metadata: RawMetadata;
   readonly spec: { readonly cidrs: readonly string[] | null };
 }

@@ -42,7 +42,7 @@ export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decod
   const raw = part.value as RawService;
   const isWhole = errors.length === 0;
   const reason = notServed(raw, part);
-  if (reason !== undefined) return isWhole ? { kind: "ignored", reason } : invalid(errors, part);
+  if (reason !== undefined) return isWhole ? { kind: "ignored", reason } : invalid(errors);
   const diagnostics: FieldDiagnostic[] = [];
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
@@ -50,7 +50,7 @@ export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decod
   const invalidPorts = isWhole && ports.length > 0 ? [] : invalidPortNames(object, ports);
   const value = serviceOf(raw, { clusterIPs, ports, invalidPorts, options, diagnostics });
   if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
-  return invalid([...errors, ...independent(diagnostics, part)], part);
+  return invalid([...errors, ...independent(diagnostics, part)]);
 }
 
 /** The parts of a Service that decide whether it is valid, and that its other fields depend on. */
@@ -130,7 +130,7 @@ function notServed({ metadata, spec }: RawService, { omitted }: UsablePart): str
 }
 
 /** Returns the ports, without those that repeat another's name or number, and without repeated node ports. */
-function portsOf(
+export function portsOf(
   ports: readonly RawServicePort[],
   diagnostics: FieldDiagnostic[],
 ): readonly ServicePortSpec[] {

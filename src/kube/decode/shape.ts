@@ -1,6 +1,7 @@
 import type { ValidateFunction } from "ajv";
 import { lowerBound } from "../../base/first-sorted.ts";
-import { describeSchemaError, splitPath } from "../../base/schema-error.ts";
+import { didYouMean, withHint } from "../../base/nearest.ts";
+import { describeSchemaError, joinPath, type SchemaError, splitPath } from "../../base/schema-error.ts";
 import { type FieldDiagnostic, fieldError, type UsablePart } from "./decode.ts";
 import {
   compileEndpointSliceValidator,
@@ -19,14 +20,7 @@ const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
   ServiceCIDR: compileServiceCIDRValidator,
 };
 
-const compiled = new Map<ObjectKind, ValidateFunction>();
-
-/** Compiled on first use: most commands read two kinds or none. */
-function validatorOf(kind: ObjectKind): ValidateFunction {
-  const validate = compiled.get(kind) ?? COMPILE[kind]();
-  compiled.set(kind, validate);
-  return validate;
-}
+const compiled = new Map<() => ValidateFunction, ValidateFunction>();
 
 /** An object as its decoder reads it: without errors, `part` is the object itself. */
 export interface Shape {
@@ -37,22 +31,37 @@ export interface Shape {
 
 /** Validates an object against its schema in schemas/. */
 export function shapeOf(kind: ObjectKind, object: unknown): Shape {
-  const errors = schemaErrors(kind, object);
-  return errors.length === 0
-    ? { errors, part: { value: object, omitted: [] } }
-    : { errors, part: usablePart(kind, object, errors) };
+  return shapeBy(COMPILE[kind], object);
 }
 
-function schemaErrors(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
-  const validate = validatorOf(kind);
+/** @param compile called on first use: most commands read two kinds or none */
+export function shapeBy(compile: () => ValidateFunction, object: unknown): Shape {
+  const validate = compiled.get(compile) ?? compile();
+  compiled.set(compile, validate);
+  const errors = schemaErrors(validate, object);
+  return errors.length === 0
+    ? { errors, part: { value: object, omitted: [] } }
+    : { errors, part: usablePart(validate, object, errors) };
+}
+
+function schemaErrors(validate: ValidateFunction, object: unknown): FieldDiagnostic[] {
   if (validate(object)) return [];
   const errors = validate.errors ?? [];
   // The validator is kept, and its errors would keep the object in memory.
   validate.errors = null;
-  return errors.map((error) => {
-    const { path, reason } = describeSchemaError(error);
-    return fieldError(error.keyword === "required" ? "missing-field" : "invalid-value", path, reason);
-  });
+  return errors.flatMap((error) => diagnosticOf(error) ?? []);
+}
+
+function diagnosticOf(error: SchemaError): FieldDiagnostic | undefined {
+  const { keyword, params, parentSchema } = error;
+  const { path, reason } = describeSchemaError(error);
+  // Each invalid key has an error of its own.
+  if (keyword === "propertyNames") return undefined;
+  if (keyword === "required") return fieldError("missing-field", path, reason);
+  if (keyword !== "additionalProperties") return fieldError("invalid-value", path, reason);
+  const name = String(params.additionalProperty);
+  const hint = didYouMean(name, Object.keys(parentSchema?.properties ?? {}));
+  return fieldError("unknown-field", joinPath(path, name), withHint("is not a field of the API", hint));
 }
 
 /** Values without which the rest cannot be decoded. */
@@ -60,7 +69,7 @@ const NEEDED = ["", "metadata", "spec", "addressType"];
 
 /** Omits invalid values, then values that are invalid without these, such as a port without its number. */
 function usablePart(
-  kind: ObjectKind,
+  validate: ValidateFunction,
   object: unknown,
   errors: readonly FieldDiagnostic[],
 ): UsablePart | undefined {
@@ -71,7 +80,7 @@ function usablePart(
     if (paths.some((path) => NEEDED.includes(path))) return undefined;
     for (const path of paths) omitted.add(omit(value, path)).add(path);
     // The name is only missing because it was omitted.
-    paths = schemaErrors(kind, value).flatMap(({ path }) =>
+    paths = schemaErrors(validate, value).flatMap(({ path }) =>
       omitted.has(path) || (path === "metadata" && omitted.has("metadata.name")) ? [] : [path],
     );
   }

@@ -9,7 +9,6 @@ import {
   type FieldDiagnostic,
   fieldError,
   fieldWarning,
-  type UsablePart,
 } from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
 import { objectName } from "../decode/metadata.ts";
@@ -50,8 +49,6 @@ export interface InvalidObject extends Omit<FromFile<never>, "value"> {
   readonly of: ObjectKind;
   /** `Service namespace/name` */
   readonly object: string;
-  /** Absent if the object has no usable metadata or spec. */
-  readonly usable?: UsablePart | undefined;
 }
 
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
@@ -164,7 +161,7 @@ export class ObjectGatherer {
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
     const kept = this.#options.keepDocuments ? document : undefined;
     if (decoded.kind === "invalid") {
-      this.#invalid.push({ of, object, origin, document: kept, usable: decoded.usable });
+      this.#invalid.push({ of, object, origin, document: kept });
       return;
     }
     const earlier = this.#kept.get(object);

@@ -22,3 +22,9 @@ test("every code of a diagnostic is in use", () => {
   const text = sources.join("");
   expect(DIAGNOSTIC_CODES.filter((code) => !text.includes(`"${code}"`))).toEqual([]);
 });
+
+test("docs/checks.md names the version of the API whose fields are known", () => {
+  const model = join(ROOT, "node_modules/@kubernetes/client-node/dist/gen/models/V1Service.js");
+  const version = /OpenAPI spec version: v(\d+\.\d+)/.exec(readFileSync(model, "utf8"))?.[1];
+  expect(page).toContain(`those of Kubernetes ${version},`);
+});

@@ -157,11 +157,6 @@ const rows: readonly {
     ],
   },
   {
-    name: "source ranges without a load balancer",
-    text: service({ spec: "  loadBalancerSourceRanges: [192.0.2.0/24]" }),
-    warnings: ["7 spec.loadBalancerSourceRanges has no effect: the Service is not of type LoadBalancer"],
-  },
-  {
     name: "addresses that lie in or outside of a ServiceCIDR wrongly, or are link-local",
     text: `${SERVICE_CIDR}${service({
       spec: "  clusterIP: 10.97.0.1\n  type: LoadBalancer\n  externalIPs: [10.96.7.7]",
