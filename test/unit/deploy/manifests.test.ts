@@ -9,7 +9,6 @@ import { FLAGS } from "../../../src/cli/flags.ts";
 import { parseArguments } from "../../../src/cli/parse-arguments.ts";
 import { readFlags } from "../../../src/config/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { FEATURES } from "../../../src/features/registry.ts";
 import { debianProgram } from "../../support/debian-program.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest, parseManifests } from "../../support/kustomize.ts";
@@ -298,19 +297,8 @@ describe("a faulty overlay", () => {
 
 describe("the admission policy", () => {
   const manifests = buildKustomization(join(DEPLOY, "admission"));
-  const policy = readFileSync(join(DEPLOY, "admission/policy.yaml"), "utf8");
 
   test("is what the API server takes", () => {
     expect(manifests.flatMap(manifestFaults)).toEqual([]);
-  });
-
-  test("asks for each feature whether the user may use it, if one of its annotations changes", () => {
-    const annotated = FEATURES.filter(({ annotations }) => annotations);
-    for (const { name: feature, annotations = [], sliceAnnotations = [] } of annotated) {
-      const keys = [...annotations, ...sliceAnnotations].map(({ name }) => `'${name}'`).join(", ");
-      const rule = `variables.changed.all(key, !(key in [${keys}]))\n        || variables.features.name('${feature}').check('use').allowed()`;
-      expect(policy).toContain(rule);
-    }
-    expect(policy.match(/expression: >-/g)).toHaveLength(annotated.length);
   });
 });
