@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { metadataOf } from "./decode/metadata.ts";
@@ -40,7 +41,10 @@ export interface ObjectStoreOptions<T> {
   readonly logger: Logger;
 }
 
-/** Stores the objects of one resource as last received, and calls the handler for each change. */
+/**
+ * Stores the objects of one resource as last received, and calls the handler for each change of what
+ * `transform` returns: whatever else changes in an object costs no work beyond reading it.
+ */
 export class ObjectStore<T> {
   readonly #entries: Staged<T> = new Map();
   #closed = false;
@@ -125,7 +129,8 @@ export class ObjectStore<T> {
       this.#tellDelete(key, known);
     } else if (known?.object !== undefined && known.uid === entry.uid) {
       const previous = known.object;
-      this.#guard(key, (handler) => handler.onUpsert(key, object, previous));
+      if (isDeepStrictEqual(previous, object)) this.#entries.set(key, { ...entry, object: previous });
+      else this.#guard(key, (handler) => handler.onUpsert(key, object, previous));
     } else {
       this.#tellDelete(key, known);
       this.#guard(key, (handler) => handler.onUpsert(key, object, undefined));

@@ -1,4 +1,4 @@
-import { groupBy } from "../base/group-by.ts";
+import { addToGroup, groupBy } from "../base/group-by.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
@@ -24,6 +24,12 @@ export interface Endpoint {
 /** The share of each endpoint of a slice. */
 export type ShareOf = (slice: EndpointSlice) => number;
 
+const EQUAL: ShareOf = () => 1;
+
+type PortInFamily = Pick<ServicePort, "family"> & {
+  readonly spec: Pick<ServicePortSpec, "name" | "protocol">;
+};
+
 /**
  * The endpoints of one service port, sorted by target: from all slices of the Service and family that have a
  * port with this name and protocol. Two pods may share an address for a while. Of several entries for an
@@ -32,22 +38,65 @@ export type ShareOf = (slice: EndpointSlice) => number;
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
-  {
-    family,
-    spec,
-  }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
+  { family, spec }: PortInFamily,
   nodeName: string,
-  shareOf: ShareOf = () => 1,
+  shareOf = EQUAL,
 ): Endpoint[] {
   const all: Endpoint[] = [];
   for (const slice of slices) {
     if (slice.family !== family) continue;
     const share = shareOf(slice);
-    for (const { port } of portsNamed(slice.ports, spec)) {
-      for (const source of slice.endpoints) all.push(endpointOf(source, share, port, nodeName));
-    }
+    for (const { port } of portsNamed(slice.ports, spec)) addEndpoints(all, slice, share, port, nodeName);
   }
   return withoutRepeated(all.sort(byTarget));
+}
+
+/** The slices of a Service by the names of their ports: reads each slice once, for all ports. */
+export class SlicesByPort {
+  readonly #named = new Map<string, { readonly slice: EndpointSlice; readonly port: number }[]>();
+
+  /** @param names the names of the ports to ask for */
+  constructor(slices: readonly EndpointSlice[], names: ReadonlySet<string>) {
+    if (names.size === 0) return;
+    for (const slice of slices) {
+      for (const port of slice.ports) {
+        const name = portNameOf(port);
+        if (names.has(name)) addToGroup(this.#named, name, { slice, port: port.port });
+      }
+    }
+  }
+
+  /** As the function of this name. */
+  endpointsOf({ family, spec }: PortInFamily, nodeName: string, shareOf = EQUAL): Endpoint[] {
+    const all: Endpoint[] = [];
+    for (const { slice, port } of this.#named.get(portNameOf(spec)) ?? [])
+      if (slice.family === family) addEndpoints(all, slice, shareOf(slice), port, nodeName);
+    return withoutRepeated(all.sort(byTarget));
+  }
+}
+
+/** The names of the ports whose endpoints differ between two lists of slices of a Service. */
+export function portsBetween(
+  before: readonly EndpointSlice[],
+  after: readonly EndpointSlice[],
+): ReadonlySet<string> {
+  const names = new Set<string>();
+  if (before === after) return names;
+  const kept = new Set(after);
+  const gone = new Map(before.flatMap((slice) => (kept.delete(slice) ? [] : [[slice.name, slice]])));
+  for (const slice of kept) {
+    const known = gone.get(slice.name);
+    if (known !== undefined && haveSameEndpoints(known, slice)) gone.delete(slice.name);
+    else for (const port of slice.ports) names.add(portNameOf(port));
+  }
+  for (const { ports } of gone.values()) for (const port of ports) names.add(portNameOf(port));
+  return names;
+}
+
+function haveSameEndpoints(a: EndpointSlice, b: EndpointSlice): boolean {
+  const contentOf = ({ family, features, ports, endpoints }: EndpointSlice) =>
+    JSON.stringify([family, features, ports, endpoints]);
+  return contentOf(a) === contentOf(b);
 }
 
 /** Maximum number of ports to search one by one; above it, an index is faster. */
@@ -57,20 +106,31 @@ const FEW = 16;
 const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
 
 /** The ports of a slice with the name and protocol of a service port. */
-export function portsNamed(
+function portsNamed(
   ports: readonly SlicePort[],
   wanted: Pick<SlicePort, "name" | "protocol">,
 ): readonly SlicePort[] {
   if (ports.length <= FEW) {
     return ports.filter(({ name, protocol }) => name === wanted.name && protocol === wanted.protocol);
   }
-  const index = portIndexes.get(ports) ?? groupBy(ports, nameAndProtocol);
+  const index = portIndexes.get(ports) ?? groupBy(ports, portNameOf);
   portIndexes.set(ports, index);
-  return index.get(nameAndProtocol(wanted)) ?? [];
+  return index.get(portNameOf(wanted)) ?? [];
 }
 
-function nameAndProtocol({ name, protocol }: Pick<SlicePort, "name" | "protocol">): string {
+/** The name and protocol by which the ports of Services and slices are matched. */
+export function portNameOf({ name, protocol }: Pick<SlicePort, "name" | "protocol">): string {
   return `${protocol} ${name}`;
+}
+
+function addEndpoints(
+  to: Endpoint[],
+  { endpoints }: EndpointSlice,
+  share: number,
+  port: number,
+  nodeName: string,
+): void {
+  for (const source of endpoints) to.push(endpointOf(source, share, port, nodeName));
 }
 
 function endpointOf(source: SliceEndpoint, share: number, port: number, nodeName: string): Endpoint {

@@ -16,6 +16,11 @@ export function ejectionFor(
   return shares.length === 0 ? undefined : { targets, maxEjected: Math.max(...shares) };
 }
 
+/** Whether a feature may take endpoints out of the lists of a service port. */
+export function mayEject(port: ServicePort, context: FamilyContext): boolean {
+  return context.features.some(({ ejection }) => ejection?.mostOf(port, context) !== undefined);
+}
+
 /** The keys that a service port has in a set of a feature. */
 export function keysInSet({ ofFeatures = [] }: Pick<ServicePortRules, "ofFeatures">, name: string): string[] {
   const all = ofFeatures.flatMap(({ elements }) => elements);

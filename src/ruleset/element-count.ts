@@ -1,5 +1,5 @@
 import type { Family } from "../base/family.ts";
-import { portsNamed } from "../model/endpoint.ts";
+import { portNameOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { hasFamily, type Service, type ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
@@ -19,6 +19,8 @@ interface Endpoints {
   readonly count: number;
   /** Number of endpoints on this node. */
   readonly local: number;
+  /** A slice once for each of its ports that they have. */
+  readonly slices: readonly EndpointSlice[];
 }
 
 /**
@@ -58,7 +60,7 @@ export function elementCount(
     const { family } = context;
     if (!hasFamily(service, family) || service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
-    const counted = countedSlices(slices, context);
+    const counted = countedByPort(slices, context);
     for (const { budget, mostElements: ofAddresses } of context.features) {
       const amount = budget?.amountOf({ service, slices }, context) ?? 0;
       if (amount > 0)
@@ -70,7 +72,7 @@ export function elementCount(
       const port = { family, service, spec };
       count +=
         frontendElements(port, addresses, context) +
-        listElements(port, slices, endpointsNamed(counted, spec), context);
+        listElements(port, counted.get(portNameOf(spec)), context);
     }
   }
   return count;
@@ -136,17 +138,13 @@ export function endpointCount(
   context: FamilyContext,
 ): number {
   if (ports.length === 0) return 0;
-  const counted = countedSlices(slices, context);
-  return ports.reduce((sum, spec) => sum + endpointsNamed(counted, spec).count, 0);
+  const counted = countedByPort(slices, context);
+  return ports.reduce((sum, spec) => sum + (counted.get(portNameOf(spec))?.count ?? 0), 0);
 }
 
-function listElements(
-  port: PortOfService,
-  slices: readonly EndpointSlice[],
-  { count: all, local }: Endpoints,
-  context: FamilyContext,
-): number {
-  if (all === 0) return 0;
+function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
+  if (endpoints === undefined) return 0;
+  const { count: all, local, slices } = endpoints;
   const numbersOf = (count: number) => drawsIn(context)?.mostNumbers(port, slices, count, context) ?? count;
   const isDoubled = hasIntervals(port, context);
   let count = isDoubled ? 2 * local : local;
@@ -162,29 +160,29 @@ function ofList({ service }: PortOfService, endpoints: number, numbers: number, 
   return 1 + numbers + 2 + endpoints + (isDoubled ? 1 + endpoints : 0);
 }
 
-interface CountedSlice extends Endpoints {
-  readonly ports: EndpointSlice["ports"];
-}
-
-/** The slices of a family that have endpoints, with these counted. */
-function countedSlices(slices: readonly EndpointSlice[], { family, place }: FamilyContext): CountedSlice[] {
-  const counted: CountedSlice[] = [];
-  for (const { family: of, ports, endpoints } of slices) {
-    if (of !== family || endpoints.length === 0) continue;
-    let local = 0;
-    if (place.name !== "") for (const { nodeName } of endpoints) if (nodeName === place.name) local++;
-    counted.push({ ports, count: endpoints.length, local });
+/** The endpoints of a family's slices by the names of their ports: reads each slice once. */
+function countedByPort(
+  slices: readonly EndpointSlice[],
+  { family, place }: FamilyContext,
+): ReadonlyMap<string, Endpoints> {
+  const counted = new Map<string, { count: number; local: number; slices: EndpointSlice[] }>();
+  for (const slice of slices) {
+    if (slice.family !== family || slice.endpoints.length === 0) continue;
+    const local = localEndpoints(slice, place.name);
+    for (const port of slice.ports) {
+      const name = portNameOf(port);
+      const of = counted.get(name) ?? { count: 0, local: 0, slices: [] };
+      of.count += slice.endpoints.length;
+      of.local += local;
+      of.slices.push(slice);
+      counted.set(name, of);
+    }
   }
   return counted;
 }
 
-/** The endpoints of slice ports with a service port's name and protocol. */
-function endpointsNamed(slices: readonly CountedSlice[], spec: ServicePortSpec): Endpoints {
-  let [count, local] = [0, 0];
-  for (const slice of slices) {
-    const ports = portsNamed(slice.ports, spec).length;
-    count += ports * slice.count;
-    local += ports * slice.local;
-  }
-  return { count, local };
+function localEndpoints({ endpoints }: EndpointSlice, nodeName: string): number {
+  let local = 0;
+  if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
+  return local;
 }

@@ -184,7 +184,11 @@ export interface DrawPart {
     context: FamilyContext,
   ) => ListDraw | undefined;
   readonly shareOf: ShareOf;
-  /** Maximum number of numbers of a list. @param count the number of its endpoints */
+  /**
+   * Maximum number of numbers of a list.
+   * @param slices those of its port, once for each time that they name it
+   * @param count the number of its endpoints
+   */
   readonly mostNumbers: (
     port: PortOfService,
     slices: ServedObjects["slices"],

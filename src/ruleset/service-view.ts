@@ -1,4 +1,4 @@
-import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
+import { type Endpoint, portNameOf, SlicesByPort } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
@@ -105,13 +105,14 @@ export function viewService(
   const excess = ownExcess(service, slices, elementCount(service, slices, nodeContext), nodeContext);
   const isOver = (excess ?? budgets.excessOf(name)) !== undefined;
   const all = budgets.asServed(service);
-  const shown = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
+  const own = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
+  const shown = own.slice(ports?.from, ports?.to);
+  const byPort = new SlicesByPort(isOver ? [] : slices, new Set(shown.map(({ spec }) => portNameOf(spec))));
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
-  return shown.slice(ports?.from, ports?.to).flatMap((port) => {
+  return shown.flatMap((port) => {
     const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
-    const { shareOf } = drawsIn(context) ?? {};
-    const endpoints = isOver ? [] : endpointsOf(slices, port, context.place.name, shareOf);
+    const endpoints = byPort.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf);
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);

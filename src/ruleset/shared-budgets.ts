@@ -1,4 +1,5 @@
 import { FAMILIES } from "../base/family.ts";
+import { portsBetween } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
@@ -11,7 +12,11 @@ import type { FeatureBudgetParts, NodeContext } from "./node-context.ts";
 import { PortReasons } from "./port-reasons.ts";
 
 /** A Service and its slices when their elements were counted. */
-type Counted = Claim & ServedObjects;
+interface Counted extends Claim, ServedObjects {
+  readonly service: Service;
+  /** Its ports with all features, once somebody has asked. They stay the same objects while it does. */
+  ports: readonly ServicePort[] | undefined;
+}
 
 /**
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
@@ -43,23 +48,31 @@ export class SharedBudgets {
   /**
    * Counts a Service. Call {@link SharedBudgets.decide} afterwards.
    * @param service undefined for a deleted one
+   * @returns the names of the ports whose slices changed since it was last counted; undefined if the Service
+   * itself did
    */
   count(
     name: ServiceName,
     service: Service | undefined,
     slices: readonly EndpointSlice[],
     nodeContext: NodeContext,
-  ): void {
+  ): ReadonlySet<string> | undefined {
+    const before = this.#elements.claimOf(name);
     this.#counted.add(name);
     this.#excessive.delete(name);
     if (service === undefined) {
       this.#elements.set(name, undefined);
-      return;
+      return undefined;
     }
     const amount = elementCount(service, slices, nodeContext);
     const excess = ownExcess(service, slices, amount, nodeContext);
     if (excess !== undefined) this.#excessive.set(name, { service, excess });
-    this.#elements.set(name, excess === undefined ? { service, slices, amount } : undefined);
+    const known = before?.service === service ? before : undefined;
+    this.#elements.set(
+      name,
+      excess === undefined ? { service, slices, amount, ports: known?.ports } : undefined,
+    );
+    return known && portsBetween(known.slices, slices);
   }
 
   /**
@@ -112,13 +125,23 @@ export class SharedBudgets {
   /** The ports of a Service as served, and the slices of their endpoints; undefined if it is not served. */
   served(name: ServiceName): Served | undefined {
     const counted = this.#claimServed(name);
-    return counted && { ports: this.asServed(counted.service), slices: counted.slices };
+    if (counted === undefined) return undefined;
+    const { service, slices } = counted;
+    if (!this.#isEnough) return { ports: this.asServed(service), slices };
+    counted.ports ??= servicePortsOf(service);
+    return { ports: counted.ports, slices };
+  }
+
+  /** Whether no Service is served without a feature. */
+  get #isEnough(): boolean {
+    for (const { isEnough } of this.#features.values()) if (!isEnough) return false;
+    return true;
   }
 
   /** The ports of a Service, without the features that it loses. */
   asServed(service: Service): readonly ServicePort[] {
+    if (this.#isEnough) return servicePortsOf(service);
     const features = [...this.#features.values()];
-    if (features.every(({ isEnough }) => isEnough)) return servicePortsOf(service);
     return FAMILIES.flatMap((family) => {
       const served = features.reduce((one, feature) => feature.served(one, family), service);
       return servicePortsOf(served).filter((port) => port.family === family);

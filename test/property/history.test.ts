@@ -83,6 +83,8 @@ function eventsBetween(before: AllObjects, after: AllObjects): Event[] {
   ];
 }
 
+type Updates = "no" | "whole" | "in part";
+
 /**
  * One stretch of a life: where it leads, in which order, where it is split, and whether the kernel hears of
  * it.
@@ -90,7 +92,13 @@ function eventsBetween(before: AllObjects, after: AllObjects): Event[] {
 const stretch = fc.record({
   objects: anyObjects,
   nodeContext: fc.option(anyContexts, { freq: 1 }),
-  order: fc.array(fc.record({ rank: fc.nat(), updates: fc.boolean() }), { minLength: 24, maxLength: 24 }),
+  order: fc.array(
+    fc.record({ rank: fc.nat(), updates: fc.constantFrom<Updates>("no", "whole", "in part") }),
+    {
+      minLength: 24,
+      maxLength: 24,
+    },
+  ),
   reachesKernel: fc.boolean(),
 });
 
@@ -98,15 +106,16 @@ function live(
   renderer: Renderer,
   cache: ObjectCache,
   events: readonly Event[],
-  order: readonly { rank: number; updates: boolean }[],
+  order: readonly { rank: number; updates: Updates }[],
 ) {
   const ranked = events.map((event, index) => ({
     event,
-    ...(order[index % order.length] ?? { rank: 0, updates: false }),
+    ...(order[index % order.length] ?? { rank: 0, updates: "no" }),
   }));
   for (const { event, updates } of ranked.sort((a, b) => a.rank - b.rank)) {
     event(cache);
-    if (updates) renderer.update(cache.takeDirty());
+    if (updates === "in part") for (const _ of renderer.updating(cache.takeDirty(), undefined, 1));
+    else if (updates === "whole") renderer.update(cache.takeDirty());
   }
   renderer.update(cache.takeDirty());
 }

@@ -56,6 +56,14 @@ export const HOSTILE: Readonly<Record<string, (count: number) => HostileObjects>
   }),
   "drained endpoints": (count) => manySlices(1, count, { "nft-proxy.io/weight": "0" }),
   "EndpointSlices of one Service": (count) => manySlices(count, 2),
+  "ports, each in an EndpointSlice of its own": (count) => {
+    const ports = upTo(count, (i) => ({ name: `p${i}`, port: 1 + i }));
+    const slices = ports.map((port) => {
+      const slice = apiSlice("web", PODS, [port]);
+      return { ...slice, metadata: { ...slice.metadata, name: `web-${port.name}` } };
+    });
+    return { services: [apiService("web", { clusterIP: "10.96.0.1", ports })], slices };
+  },
 };
 
 /** The names of {@link HOSTILE}. */

@@ -1,5 +1,4 @@
 import type { Family } from "../../base/family.ts";
-import { portsNamed } from "../../model/endpoint.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { PortOfService } from "../../model/service-port.ts";
 import { hash, networkBits, nextNumber, randomNumber } from "../../nft/ast/expression.ts";
@@ -76,14 +75,11 @@ const draws: DrawPart = {
   mostNumbers: (port, slices, count, context) => {
     let [sum, lightest, heaviest] = [0, Number.POSITIVE_INFINITY, 0];
     for (const slice of slices) {
-      if (slice.family !== port.family || slice.endpoints.length === 0) continue;
       const weight = weightOf(slice);
-      for (const _ of portsNamed(slice.ports, port.spec)) {
-        sum += slice.endpoints.length * weight;
-        heaviest = Math.max(heaviest, weight);
-        // Drained endpoints are never in a list with others.
-        if (weight > 0) lightest = Math.min(lightest, weight);
-      }
+      sum += slice.endpoints.length * weight;
+      heaviest = Math.max(heaviest, weight);
+      // Drained endpoints are never in a list with others.
+      if (weight > 0) lightest = Math.min(lightest, weight);
     }
     const hasSlots = drawsFor(port, context).endpoints === undefined || lightest < heaviest;
     return hasSlots && count > 1 ? Math.max(slotCountOf({ count, sum, lightest }), count) : count;

@@ -1,11 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { endpointsOf } from "../../../src/model/endpoint.ts";
+import { endpointsOf, portNameOf, SlicesByPort } from "../../../src/model/endpoint.ts";
 import type { Protocol } from "../../../src/model/ids.ts";
 import { DRAINING, endpoint, GONE, HERE, localEndpoint, slice, slicePort } from "../../support/build.ts";
 
 const portOf = (name: string, protocol: Protocol) => ({ family: "ip", spec: { name, protocol } }) as const;
 const nameless = portOf("", "tcp");
-const targets = (...args: Parameters<typeof endpointsOf>) => endpointsOf(...args).map(({ target }) => target);
+/** The targets, which are the same from slices that were read for several ports. */
+function targets(...[slices, port, nodeName]: Parameters<typeof endpointsOf>) {
+  const found = endpointsOf(slices, port, nodeName);
+  const byPort = new SlicesByPort([...slices], new Set([portNameOf(port.spec), "tcp other"]));
+  expect(byPort.endpointsOf(port, nodeName)).toEqual(found);
+  return found.map(({ target }) => target);
+}
 
 describe("endpointsOf", () => {
   test("gathers the endpoints of all slices of a Service, sorted", () => {

@@ -126,6 +126,64 @@ test("a Service is rendered with work in line with its ports", () => {
   expect(work(800)).toBeLessThan(5 * work(200));
 });
 
+describe("a Service of 100 ports, each in a slice of its own,", () => {
+  const NAMES = PORTS.map(({ name }) => name);
+  const sliceOf = (name: string, endpoint: string) =>
+    slice({ service: "many", name: `many-${name}`, ports: [slicePort(80, { name })], endpoints: [endpoint] });
+  const MANY = service({ name: "many", ports: PORTS });
+  function setUp() {
+    const slices = NAMES.map((name) => sliceOf(name, "10.1.0.1"));
+    const cache = cacheOf({ services: [MANY, NEIGHBOUR], slices });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    const piecesOf = (most?: number) => [...renderer.updating(cache.takeDirty(), undefined, most)].length;
+    return { cache, renderer, piecesOf };
+  }
+  const ready = ({ state }: Renderer) =>
+    Array.from(state.families.ip?.allServicePortRules() ?? []).flatMap(({ lists }) => lists.cluster?.targets);
+
+  test("is rendered at the ports of a changed slice alone", () => {
+    const { cache, renderer, piecesOf } = setUp();
+    cache.putSlice(sliceOf("p7", "10.1.0.2"));
+    expect(piecesOf()).toBe(1 + 1);
+    cache.putSlice({ ...sliceOf("p8", "10.1.0.2"), name: "many-p7" });
+    cache.deleteSlice(sliceOf("p9", ""));
+    expect(piecesOf()).toBe(1 + 3);
+    expect(ready(renderer).filter((target) => target === "10.1.0.2 . 80")).toHaveLength(1);
+    expect(renderer.state.work).toBeGreaterThan(0);
+  });
+
+  test("is not rendered for a slice that changes in nothing that rules depend on", () => {
+    const { cache, renderer, piecesOf } = setUp();
+    cache.putSlice({ ...sliceOf("p7", "10.1.0.1"), lastChangeTriggerTime: 1 });
+    expect(piecesOf()).toBe(1);
+    expect([...renderer.rendered]).toEqual([MANY.name]);
+  });
+
+  test("waits in portions for changes that alter no rule", () => {
+    const { cache, renderer, piecesOf } = setUp();
+    cache.putService({ ...MANY, deleting: true });
+    cache.putService({ ...NEIGHBOUR, ports: [port(81)] });
+    piecesOf(10);
+    expect([...renderer.waiting]).toEqual([MANY.name]);
+    expect([...renderer.rendered]).toEqual([NEIGHBOUR.name]);
+  });
+
+  test("is rendered at each port in turn while it changes faster than portions go", () => {
+    const { cache, renderer, piecesOf } = setUp();
+    for (let change = 0; change < 20; change++) {
+      cache.putService({ ...MANY, deleting: change % 2 === 0, affinitySeconds: 60 });
+      piecesOf(40);
+      renderer.state.committed();
+    }
+    const seconds = Array.from(renderer.state.families.ip?.allServicePortRules() ?? [], ({ port: of }) =>
+      of.service.name === MANY.name ? of.service.affinitySeconds : 60,
+    );
+    expect(new Set(seconds)).toEqual(new Set([60]));
+  });
+});
+
 describe("an update that may write so many elements", () => {
   const large = (endpoints: readonly string[]) =>
     slice({
@@ -159,17 +217,19 @@ describe("an update that may write so many elements", () => {
 
   test("begins with the smallest Service, and the next ones go on with the rest", () => {
     const { cache, renderer, update, text } = setUp();
+    // Each of these elements belongs to a port with an endpoint: two looks, which count as a quarter.
+    const update20 = () => update(25);
     cache.putSlice(large(["10.1.0.2"]));
-    expect(update(20)).toBe(20);
+    expect(update20()).toBe(20);
     expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([["default/large"], []]);
     cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.2.2"] }));
-    expect(update(20)).toBe(20);
+    expect(update20()).toBe(20);
     expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([
       ["default/large"],
       ["default/neighbour"],
     ]);
     expect(text()).toContain("10.244.2.2");
-    for (let left = 61; left > 0; left -= 20) expect(update(20)).toBe(Math.min(20, left));
+    for (let left = 61; left > 0; left -= 20) expect(update20()).toBe(Math.min(20, left));
     expect([[...renderer.waiting], [...renderer.rendered]]).toEqual([[], ["default/large"]]);
     expect(text()).not.toContain("10.1.0.1");
   });

@@ -199,6 +199,15 @@ describe("a reflector's events", () => {
     expect(follower.calls).toEqual(["synced", "+shop/a", "+shop/b"]);
   });
 
+  test("are none for a change that the transform ignores", async () => {
+    const follower = await follow({ transform: (object) => ({ ...keep(object), version: "" }) });
+    api.cluster.put("services", tinyService("a"));
+    api.cluster.put("services", tinyService("a", { changed: "yes" }));
+    api.cluster.put("services", tinyService("b"));
+    await follower.until(() => follower.calls.includes("+shop/b"));
+    expect(follower.calls).toEqual(["synced", "+shop/a", "+shop/b"]);
+  });
+
   test("are a deletion and an addition for an object made again under its name", async () => {
     const old = api.cluster.put("services", tinyService("a"));
     const follower = await follow();
