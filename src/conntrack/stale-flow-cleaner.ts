@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { Flow, FlowTable } from "../kernel/conntrack.ts";
+import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
@@ -37,11 +37,12 @@ export function staleFlowSubscriber(
   let lastAt = Number.NEGATIVE_INFINITY;
   return {
     synced({ kind, rendered, repaired }: SyncedServices): void {
-      const isChanged = frontends.update(rendered);
+      const changed = frontends.update(rendered);
       const before = lastAt;
       lastAt = now();
       const isDue = ends.some((one) => (one.nextAfter(before) ?? Number.POSITIVE_INFINITY) <= lastAt);
-      if (isChanged || isDue || kind === "full" || repaired !== undefined) void cleaner.clean();
+      const places = isDue || kind === "full" || repaired !== undefined ? EVERYWHERE : changed;
+      if (places.length > 0) void cleaner.clean(places);
     },
   };
 }
@@ -79,24 +80,33 @@ const MAX_RETRY = 60_000;
 
 /**
  * Pause after a cleaning, in durations of it, and its maximum in milliseconds: changes of one tenant's UDP
- * Service must not have the table, which may hold a million flows, listed all the time.
+ * Service must not have the table, which may hold a million flows, read all the time. Everyone waits for the
+ * pause, so it is short.
  */
 const PAUSE_RATIO = 4;
-const MAX_PAUSE = 10_000;
-
-const HINT =
-  "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
+const MAX_PAUSE = 500;
 
 /**
- * Deletes UDP flows that no longer lead to an endpoint. Cleanings never overlap; of those requested during
- * one, only the last is done. A cleaning that failed, or after which deleted flows still exist, is repeated
- * until it succeeds.
+ * Maximum number of places that are read one by one: the kernel walks through its table for each. Reading all
+ * flows takes as long as 20 such walks.
+ */
+const MOST_PLACES = 16;
+
+const HINT = "UDP clients may keep sending to endpoints that are gone; needs socat and NET_ADMIN";
+
+/**
+ * Deletes UDP flows that no longer lead to an endpoint. Only looks at flows to the places that changed.
+ * Cleanings never overlap; one is done for all that were requested during another. A cleaning that failed, or
+ * after which deleted flows still exist, is repeated until it succeeds.
  */
 export class StaleFlowCleaner {
   readonly #parts: StaleFlowCleanerParts;
-  /** The addresses that have served NodePorts since the last successful cleaning. */
+  /** The addresses that have served NodePorts since all flows were last cleaned. */
   #formerHosts: ReadonlySet<string> = new Set();
-  #isRequested = false;
+  /** The places whose flows may be stale, by their JSON. */
+  readonly #due = new Map<string, FlowPlace>();
+  /** The places of a failed cleaning. */
+  #left: readonly FlowPlace[] = [];
   #cleaning: Promise<void> | undefined;
   /** When the next cleaning may begin, on the monotonic clock. */
   #mayBeginAt = Number.NEGATIVE_INFINITY;
@@ -115,21 +125,27 @@ export class StaleFlowCleaner {
   }
 
   /**
-   * Cleans now, or some time after the current or last cleaning. Resolves when no cleaning is pending. Never
-   * rejects.
+   * Cleans the flows to some places, now or some time after the current or last cleaning. Resolves when no
+   * cleaning is pending. Never rejects.
    */
-  clean(): Promise<void> {
-    this.#isRequested = true;
+  clean(places: readonly FlowPlace[]): Promise<void> {
+    this.#add(places);
     this.#cleaning ??= this.#drain();
     return this.#cleaning;
   }
 
+  #add(places: readonly FlowPlace[]): void {
+    for (const place of places) this.#due.set(JSON.stringify(place), place);
+    if (this.#due.size <= MOST_PLACES) return;
+    this.#due.clear();
+    this.#add(EVERYWHERE);
+  }
+
   async #drain(): Promise<void> {
     const { clock } = this.#parts;
-    while (this.#isRequested) {
+    while (this.#due.size > 0) {
       const pause = this.#mayBeginAt - clock.monotonic();
       if (pause > 0) await new Promise<void>((resolve) => clock.after(pause, resolve));
-      this.#isRequested = false;
       const startedAt = clock.monotonic();
       await this.#cleanOnce();
       const endedAt = clock.monotonic();
@@ -140,30 +156,36 @@ export class StaleFlowCleaner {
 
   async #cleanOnce(): Promise<void> {
     const { clock, frontends, onCleaned } = this.#parts;
+    this.#add(this.#left);
+    const places = [...this.#due.values()];
+    this.#due.clear();
+    this.#left = [];
     if (frontends.isEmpty) return;
     const removed = frontends.takeRemoved();
     this.#retry?.cancel();
     const startedAt = clock.monotonic();
     try {
-      const deleted = await this.#deleteStale(removed);
+      const deleted = await this.#deleteStale(places, removed);
       this.#failed = 0;
       this.#failures.end();
       onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
       frontends.putBack(removed);
+      this.#left = places;
       this.#failures.add(messageOf(error), { hint: HINT });
-      this.#retry = clock.after(Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++), () => void this.clean());
+      const pause = Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++);
+      this.#retry = clock.after(pause, () => void this.clean(this.#left));
     }
   }
 
   /** @throws AppError HOST when flows cannot be listed or deleted, or are still there afterwards */
-  async #deleteStale(removed: ReadonlySet<string>): Promise<ByFamily<number>> {
-    const { table, frontends, nodePortHosts, localAddresses, logger } = this.#parts;
+  async #deleteStale(places: readonly FlowPlace[], removed: ReadonlySet<string>): Promise<ByFamily<number>> {
+    const { table, frontends, nodePortHosts, localAddresses } = this.#parts;
     const serving = await nodePortHosts();
     const withoutIntervals = new Set(frontends.hasVirtualIntervals ? await localAddresses() : []);
     const hosts = { serving, withoutIntervals, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
-    const judgement = { removed, hosts };
+    const judgement = { places, removed, hosts };
     const ids = new Set<number>();
     const deleted = { ip: 0, ip6: 0 };
     await this.#eachStale(judgement, async (flows) => {
@@ -171,24 +193,17 @@ export class StaleFlowCleaner {
         ids.add(id);
         deleted[familyOf(client.address)]++;
       }
-      await table.expireFlows(flows).catch((error: unknown) => {
-        logger.debug(
-          { error: messageOf(error) },
-          "cannot expire the stale UDP flows, deleting them by destination and reply source",
-        );
-      });
+      await table.expireFlows(flows);
     });
-    const left = { ...judgement, ids };
-    const isLeft = ids.size > 0 && (await this.#eachStale(left, (flows) => table.deleteFlowsLike(flows))) > 0;
-    if (isLeft && (await this.#eachStale(left, async () => {})) > 0)
-      throw new AppError("HOST", "conntrack reports success, but the flows are still there");
-    this.#formerHosts = hosts.serving;
+    if (ids.size > 0 && (await this.#eachStale({ ...judgement, ids }, async () => {})) > 0)
+      throw new AppError("HOST", "the kernel reports success, but the flows are still there");
+    if (EVERYWHERE.every((all) => places.includes(all))) this.#formerHosts = hosts.serving;
     return deleted;
   }
 
   /** Calls `take` for the stale flows of the table, up to 5000 at a time. @returns their number */
   async #eachStale(
-    { removed, hosts, ids }: Judgement,
+    { places, removed, hosts, ids }: Judgement,
     take: (flows: readonly Flow[]) => Promise<void>,
   ): Promise<number> {
     const { table, frontends } = this.#parts;
@@ -202,7 +217,7 @@ export class StaleFlowCleaner {
     };
     const isStale = frontends.judge(hosts, removed);
     const found: Flow[] = [];
-    for await (const flow of table.udpFlows()) {
+    for await (const flow of table.udpFlows(places)) {
       if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
       if (found.length === MOST_FLOWS) await pass(found.splice(0));
     }
@@ -213,6 +228,7 @@ export class StaleFlowCleaner {
 
 /** The facts that decide whether a flow is stale. */
 interface Judgement {
+  readonly places: readonly FlowPlace[];
   /** The keys of removed frontends. */
   readonly removed: ReadonlySet<string>;
   readonly hosts: NodeAddresses;

@@ -1,7 +1,6 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
-import type { Flow } from "../kernel/conntrack.ts";
-import type { FlowEnd } from "../kernel/tracked-connections.ts";
+import type { Flow, FlowEnd, FlowPlace } from "../kernel/conntrack.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
@@ -82,32 +81,41 @@ export class UdpFrontends {
     return this.#withIntervals.size > 0 && this.#families().some((family) => family.areIntervalsVirtual);
   }
 
-  /** Reads these Services after a sync. Returns true if one of them has or had a UDP port. */
-  update(names: Iterable<ServiceName>): boolean {
-    let isUdp = false;
+  /** Reads these Services after a sync. @returns the places of the UDP ports that they have or had */
+  update(names: Iterable<ServiceName>): readonly FlowPlace[] {
+    const places: FlowPlace[] = [];
     for (const name of names) {
       const before = this.#services.get(name);
       const found = this.#parts.cache.service(name);
       const after = found?.ports.some(({ protocol }) => protocol === "udp") ? found : undefined;
-      isUdp ||= before !== undefined || after !== undefined;
+      for (const key of this.#keysOf(after)) places.push(placeOf(key));
       if (before === after) continue;
+      for (const key of this.#keysOf(before)) places.push(placeOf(key));
       this.#replace(name, before, after);
     }
-    return isUdp;
+    return places;
   }
 
   #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
-    const further = this.#families()[0]?.intervals;
-    const wanted = new Set(after && keysOf(after, further));
-    if (before !== undefined) this.#remember([...keysOf(before, further)].filter((key) => !wanted.has(key)));
+    const wanted = new Set(this.#keysOf(after));
+    this.#remember([...this.#keysOf(before)].filter((key) => !wanted.has(key)));
     if (after === undefined) this.#services.delete(name);
     else this.#services.set(name, after);
     const hasIntervals = (service: Service) =>
       service.ports.some(
-        (spec) => spec.protocol === "udp" && further?.intervalsOf({ service, spec }) !== undefined,
+        (spec) => spec.protocol === "udp" && this.#intervals?.intervalsOf({ service, spec }) !== undefined,
       );
     if (after !== undefined && hasIntervals(after)) this.#withIntervals.add(name);
     else this.#withIntervals.delete(name);
+  }
+
+  get #intervals(): IntervalFrontends | undefined {
+    return this.#families()[0]?.intervals;
+  }
+
+  /** The keys of the UDP frontends that a Service wants. */
+  #keysOf(service: Service | undefined): readonly string[] {
+    return service === undefined ? [] : [...keysOf(service, this.#intervals)];
   }
 
   #families(): readonly FamilyState[] {
@@ -224,7 +232,14 @@ function hasOrHadNodePorts(address: string, { serving, former }: NodeAddresses):
   return serving.has(address) || former.has(address);
 }
 
-/** The keys of the UDP frontends that a Service wants. */
+/** The place of all flows to a frontend. */
+function placeOf(key: string): FlowPlace {
+  const { address, port, lastPort } = parseFrontendKey(key);
+  const family = familyOf(key.split(" ", 1)[0] ?? "");
+  if (address !== undefined && family === "ip") return { family, address };
+  return lastPort === undefined ? { family, port } : { family };
+}
+
 function* keysOf(service: Service, further: IntervalFrontends | undefined): Generator<string> {
   for (const { family, spec } of servicePortsOf(service)) {
     if (spec.protocol !== "udp") continue;

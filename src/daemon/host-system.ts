@@ -53,7 +53,7 @@ export const hostSystem: HostSystem = {
   files: hostFiles,
   readHost: (options) => readHostView(options, hostFiles),
   localAddresses: () => allLocalAddresses(hostFiles),
-  flows: conntrackTable(),
+  flows: conntrackTable(systemClock),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),

@@ -23,7 +23,7 @@ const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
 const DENIED = /Operation not permitted|Permission denied|you must be root/;
 
 /** A program whose output is streamed failed or could not be started. */
-export class ProgramError extends AppError {
+class ProgramError extends AppError {
   readonly end: ProgramEnd;
 
   constructor(command: readonly [path: string, ...args: readonly string[]], end: ProgramEnd) {

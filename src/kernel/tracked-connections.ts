@@ -1,14 +1,9 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { Protocol } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
+import type { FlowEnd } from "../netlink/flow.ts";
 import type { HostFiles } from "./host.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
-
-/** An address and a port of a connection. */
-export interface FlowEnd {
-  readonly address: string;
-  readonly port: number;
-}
 
 /** A connection (for UDP, a flow) that the kernel tracks. */
 export interface TrackedConnection {
@@ -62,12 +57,12 @@ function stateOf(state: string | undefined, line: string, flags: string): string
  * {@link https://lore.kernel.org/netfilter-devel/20201027133255.24498-1-pablo@netfilter.org/ the change of
  * the default}
  */
-export function familyArguments(family: Family): readonly string[] {
+function familyArguments(family: Family): readonly string[] {
   return ["-f", family === "ip" ? "ipv4" : "ipv6"];
 }
 
 /** The program of conntrack-tools. */
-export const CONNTRACK = "conntrack";
+const CONNTRACK = "conntrack";
 
 /**
  * Yields every tracked connection of both families with a translated destination.

@@ -59,6 +59,18 @@ export class AttributeView {
     return at + HEADER;
   }
 
+  /** The content of an 8-bit attribute. @throws MalformedMessage */
+  number8(at: number, end: number): number {
+    if (end - at !== HEADER + 1) throw new MalformedMessage("number that is not of 8 bits");
+    return this.#bytes.readUInt8(at + HEADER);
+  }
+
+  /** The content of a 16-bit attribute, in network byte order. @throws MalformedMessage */
+  number16(at: number, end: number): number {
+    if (end - at !== HEADER + 2) throw new MalformedMessage("number that is not of 16 bits");
+    return this.#bytes.readUInt16BE(at + HEADER);
+  }
+
   /**
    * The content of a 32-bit attribute, in network byte order like all of nftables' numbers.
    * @throws MalformedMessage

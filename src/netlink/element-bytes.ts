@@ -124,7 +124,12 @@ function encodedHost32(number: number, endianness: Endianness): string {
     : high + low;
 }
 
-function decodedParts(types: readonly DataType[], bytes: string, endianness: Endianness): string | undefined {
+/** Decodes a key or a value from the kernel's form; undefined if its size is another one. */
+export function decodedParts(
+  types: readonly DataType[],
+  bytes: string,
+  endianness: Endianness,
+): string | undefined {
   const [type] = types;
   if (type !== undefined && types.length === 1) {
     return bytes.length === WIDTHS[type] ? decodedPart(type, bytes, 0, endianness) : undefined;

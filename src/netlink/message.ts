@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { AttributeView, type Endianness, MalformedMessage, padded } from "./attributes.ts";
+import { type ListedFlow, readFlow } from "./flow.ts";
 import { type RawElement, readRawElements } from "./raw-element.ts";
 
 /**
@@ -38,6 +39,8 @@ export type NetlinkMessage =
       readonly pid: number;
       readonly program: string;
     }
+  /** An entry of the conntrack table; undefined for protocols that we do not use. */
+  | { readonly kind: "flow"; readonly listed: ListedFlow | undefined }
   /** The end of a dump. */
   | { readonly kind: "done" }
   /** The error of a request or dump (2 is ENOENT); 0 if a request succeeded. */
@@ -59,6 +62,8 @@ const NETFILTER_HEADER = 4;
 const ERROR = 2;
 const DONE = 3;
 const NFTABLES = 10;
+/** IPCTNL_MSG_CT_NEW of NFNL_SUBSYS_CTNETLINK. */
+const FLOW = 1 << 8;
 
 const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
 
@@ -143,7 +148,7 @@ export class MessageReader {
         break;
       }
       if (at + padded(length) > bytes.length) break;
-      messages.push(readMessage(view, at, at + length, this.#wantsElements));
+      messages.push(readMessage(view, at, at + length, this.#endianness, this.#wantsElements));
       at += padded(length);
     }
     if (at === 0 && this.#length > 0) this.#length = bytes.length;
@@ -174,20 +179,23 @@ function readMessage(
   view: AttributeView,
   at: number,
   end: number,
+  endianness: Endianness,
   wantsElements: (portId: number) => boolean,
 ): NetlinkMessage {
   try {
     const type = view.host16(at + 4);
     if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
-    if (type >> 8 !== NFTABLES) return { kind: "other" };
-    const [kind, op] = TYPES.get(type & 0xff) ?? [];
-    if (kind === undefined || op === undefined) return { kind: "other" };
+    if (type !== FLOW && type >> 8 !== NFTABLES) return { kind: "other" };
     if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
     const from = at + HEADER + NETFILTER_HEADER;
+    const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
+    if (type === FLOW)
+      return { kind: "flow", listed: family && readFlow(view, from, end, family, endianness) };
+    const [kind, op] = TYPES.get(type & 0xff) ?? [];
+    if (kind === undefined || op === undefined) return { kind: "other" };
     const portId = view.host32(at + 12);
     if (kind === "generation")
       return { kind, portId, sequence: view.host32(at + 8), ...readGeneration(view, from, end) };
-    const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
     if (kind === "elements")
       return { kind, op, portId, family, ...readElements(view, from, end, wantsElements(portId)) };
     return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };

@@ -1,11 +1,16 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { type Endianness, padded } from "./attributes.ts";
+import { encodedParts } from "./element-bytes.ts";
+import { FLOW_PROTOCOLS, type Flow } from "./flow.ts";
 import type { RawElement } from "./raw-element.ts";
 
-// Types and flags of messages (linux/netlink.h, linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h).
+// Types and flags of messages (nfnetlink.h, nf_tables.h and nfnetlink_conntrack.h in linux/netfilter, and
+// linux/netlink.h).
 const GET_SETS = (10 << 8) | 10;
 const GET_ELEMENTS = (10 << 8) | 13;
 const GET_GENERATION = (10 << 8) | 16;
+const NEW_FLOW = 1 << 8;
+const GET_FLOWS = (1 << 8) | 1;
 const REQUEST = 1;
 const ACKNOWLEDGE = 4;
 const DUMP = 0x300;
@@ -29,6 +34,24 @@ const ELEM_KEY = 1;
 const ELEM_FLAGS = 3;
 const ELEM_KEY_END = 10;
 const DATA_VALUE = 1;
+
+const FLOW_ORIGINAL = 1;
+const FLOW_TIMEOUT = 7;
+const FLOW_ZONE = 18;
+const FLOW_FILTER = 25;
+const FILTER_ORIGINAL = 1;
+const TUPLE_ADDRESSES = 1;
+const TUPLE_PROTOCOL = 2;
+/** The source and the destination address. */
+const ADDRESS_TYPES: ByFamily<readonly [number, number]> = { ip: [1, 2], ip6: [3, 4] };
+const PROTOCOL_NUMBER = 1;
+const SOURCE_PORT = 2;
+const DESTINATION_PORT = 3;
+
+// What a filter compares (net/netfilter/nf_internals.h).
+const BY_DESTINATION = 1 << 1;
+const BY_PROTOCOL = 1 << 3;
+const BY_DESTINATION_PORT = 1 << 5;
 
 /** Maximum number of keys in one {@link getRequest}: all must fit into an attribute with a 16-bit length. */
 export const MOST_KEYS = 256;
@@ -96,6 +119,90 @@ export function generationRequest(endianness: Endianness): Buffer {
   const request = message(GET_GENERATION, REQUEST, 0, [], endianness);
   write32(request, GENERATION_SEQUENCE, 8, endianness);
   return request;
+}
+
+/**
+ * The flows of a {@link flowsRequest}: those to an address, to a port, or all of a family. There are no IPv6
+ * addresses, because the kernel inverts their comparison: it would send all flows but those (6.18;
+ * ctnetlink_filter_match_tuple in net/netfilter/nf_conntrack_netlink.c).
+ */
+export type FlowPlace =
+  | { readonly family: "ip"; readonly address: string; readonly port?: never }
+  | { readonly family: Family; readonly address?: never; readonly port?: number };
+
+/**
+ * A request for the flows of a protocol in the conntrack table. The answer is `flow` messages and `done`. The
+ * kernel passes over the others itself: reading those to one address takes 20 ms beside 120,000 others, and
+ * reading all 400 ms.
+ */
+export function flowsRequest(
+  protocol: Flow["protocol"],
+  { family, address, port }: FlowPlace,
+  endianness: Endianness,
+): Buffer {
+  const flags =
+    BY_PROTOCOL |
+    (address === undefined ? 0 : BY_DESTINATION) |
+    (port === undefined ? 0 : BY_DESTINATION_PORT);
+  const compared = Buffer.alloc(4);
+  write32(compared, flags, 0, endianness);
+  const body = [
+    tupleAttribute(family, protocol, {}, { address, port }, endianness),
+    attribute(FLOW_FILTER | NESTED, [attribute(FILTER_ORIGINAL, [compared], endianness)], endianness),
+  ];
+  return message(GET_FLOWS, REQUEST | DUMP, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/**
+ * A request that sets the timeout of a flow to 0, so that its next packet starts a new flow. The kernel finds
+ * the entry by its hash, and only answers with an `error`: 2 (ENOENT) if there is no such flow. Deletion
+ * would not work for offloaded flows before Linux 6.4.
+ */
+export function expiryRequest(family: Family, flow: Flow, endianness: Endianness): Buffer {
+  const { protocol, client, destination, zone } = flow;
+  const body = [
+    tupleAttribute(family, protocol, client, destination, endianness),
+    ...(zone === undefined ? [] : [attribute(FLOW_ZONE, [bigEndian16(zone)], endianness)]),
+    attribute(FLOW_TIMEOUT, [Buffer.alloc(4)], endianness),
+  ];
+  return message(NEW_FLOW, REQUEST, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/** Parts of an end of a flow. */
+interface EndParts {
+  readonly address?: string | undefined;
+  readonly port?: number | undefined;
+}
+
+function tupleAttribute(
+  family: Family,
+  protocol: Flow["protocol"],
+  source: EndParts,
+  destination: EndParts,
+  endianness: Endianness,
+): Buffer {
+  const address = (end: 0 | 1, text: string | undefined) => {
+    if (text === undefined) return [];
+    const bytes = encodedParts([family === "ip" ? "ipv4_addr" : "ipv6_addr"], text, endianness);
+    return [attribute(ADDRESS_TYPES[family][end], [Buffer.from(bytes, "latin1")], endianness)];
+  };
+  const port = (type: number, number: number | undefined) =>
+    number === undefined ? [] : [attribute(type, [bigEndian16(number)], endianness)];
+  const addresses = [...address(0, source.address), ...address(1, destination.address)];
+  const ofProtocol = [
+    attribute(PROTOCOL_NUMBER, [Buffer.from([FLOW_PROTOCOLS[protocol]])], endianness),
+    ...port(SOURCE_PORT, source.port),
+    ...port(DESTINATION_PORT, destination.port),
+  ];
+  const parts = [
+    ...(addresses.length === 0 ? [] : [attribute(TUPLE_ADDRESSES | NESTED, addresses, endianness)]),
+    attribute(TUPLE_PROTOCOL | NESTED, ofProtocol, endianness),
+  ];
+  return attribute(FLOW_ORIGINAL | NESTED, parts, endianness);
+}
+
+function bigEndian16(number: number): Buffer {
+  return Buffer.from([number >>> 8, number & 255]);
 }
 
 function keyAttribute(

@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
-import { conntrackTable } from "../../src/kernel/conntrack.ts";
+import { conntrackTable, EVERYWHERE, type Flow, type FlowPlace } from "../../src/kernel/conntrack.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { Objects } from "../support/build.ts";
-import { debianProgram } from "../support/debian-program.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
 import { PATIENCE } from "../support/patience.ts";
 import { dns, UdpNode } from "../support/udp-node.ts";
@@ -53,12 +52,12 @@ function balanceTo(family: "ip" | "ip6", vip: string, server: string | undefined
   });
 }
 
-function makeCleaner(path = "conntrack") {
+function makeCleaner(socat?: string) {
   const reports: CleaningReport[] = [];
   const logger = memoryLogger();
   const node = new UdpNode();
   const cleaner = new StaleFlowCleaner({
-    table: conntrackTable(path),
+    table: conntrackTable(systemClock, socat),
     frontends: node.frontends,
     nodePortHosts: async () => new Set<string>(),
     localAddresses: async () => [],
@@ -66,10 +65,7 @@ function makeCleaner(path = "conntrack") {
     logger,
     onCleaned: (report) => reports.push(report),
   });
-  const clean = (objects: Objects) => {
-    node.sync(objects);
-    return cleaner.clean();
-  };
+  const clean = (objects: Objects) => cleaner.clean(node.sync(objects));
   return { clean, reports, logger };
 }
 
@@ -101,24 +97,13 @@ afterEach(() => {
   execaSync("conntrack", ["-F"], { reject: false });
 });
 
-/** Versions differ in their treatment of an existing flow: see `FlowTable`. */
-const programs = [
-  ["this host's conntrack", () => "conntrack"],
-  ["Debian 12's conntrack", () => debianProgram("bookworm", "conntrack", "conntrack")],
-  ["the newest conntrack", () => debianProgram("sid", "conntrack", "conntrack")],
-] as const;
-
-const rows = programs.flatMap(([version, program]) =>
-  families.map((family) => ({ version, program, ...family })),
-);
-
-describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, type, vip, a, b }) => {
+describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
 
   test("of a removed endpoint are deleted, so the client moves to another endpoint and other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
-    const { clean, reports } = makeCleaner(program());
+    const { clean, reports } = makeCleaner();
     balanceTo(family, vip, at(b));
     const staying = await bind(type, undefined, 0);
     expect(await ask(staying, vip)).toBe("b");
@@ -139,7 +124,7 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
 
   test("of a removed Service, and of a client that sent before there was an endpoint, are deleted", async () => {
     await serve(type, a, "a");
-    const { clean, reports } = makeCleaner(program());
+    const { clean, reports } = makeCleaner();
     const client = await bind(type, undefined, 0);
     balanceTo(family, vip, undefined);
     execaSync("nft", [`add chain ${family} conntrack-test in { type filter hook input priority 0; }`]);
@@ -159,13 +144,13 @@ describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, t
   });
 });
 
-test("stale UDP flows are deleted without another change, once a failing conntrack works again", async () => {
+test("stale UDP flows are deleted without another change, once a failing socat works again", async () => {
   const [{ family, type, vip, a, b }] = families;
   await serve(type, a, "a");
   await serve(type, b, "b");
-  const directory = mkdtempSync(join(tmpdir(), "conntrack-"));
-  const [path, fault] = [join(directory, "conntrack"), join(directory, "fault")];
-  writeFileSync(path, `#!/bin/sh\n[ -e ${fault} ] && exit 1\nexec conntrack "$@"\n`, { mode: 0o755 });
+  const directory = mkdtempSync(join(tmpdir(), "socat-"));
+  const [path, fault] = [join(directory, "socat"), join(directory, "fault")];
+  writeFileSync(path, `#!/bin/sh\n[ -e ${fault} ] && exit 1\nexec socat "$@"\n`, { mode: 0o755 });
   const { clean, reports } = makeCleaner(path);
   balanceTo(family, vip, a);
   const client = await bind(type, undefined, 0);
@@ -181,12 +166,71 @@ test("stale UDP flows are deleted without another change, once a failing conntra
   rmSync(directory, { recursive: true });
 });
 
-test("stale UDP flows cause one warning and no failure without the conntrack program", async () => {
-  const { clean, logger } = makeCleaner("/nonexistent/conntrack");
+test("stale UDP flows cause one warning and no failure without socat", async () => {
+  const { clean, logger } = makeCleaner("/nonexistent/socat");
   await clean(dns("10.96.0.10"));
   await clean(dns("10.96.0.10"));
   const lines = logger.lines.filter(({ level }) => level !== "debug");
   expect(lines).toMatchObject([
-    { level: "warn", fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" } },
+    { level: "warn", fields: { error: "cannot start /nonexistent/socat (ENOENT)" } },
   ]);
+});
+
+describe("the conntrack table by netlink", () => {
+  const [{ vip }, { vip: vip6 }] = families;
+  const table = conntrackTable(systemClock);
+  /** Adds flows from port 9, 11, 13 and so on to port 53 of an address. */
+  const add = (to: string, from: string, count: number, ...more: readonly string[]) => {
+    const lines = Array.from({ length: count }, (_, index) => {
+      const ports = `--sport ${9 + 2 * index} --dport 53`;
+      return `-I -p udp -s ${from} -d ${to} ${ports} -t 300 ${more.join(" ")}\n`;
+    });
+    const file = join(tmpdir(), `flows-${process.pid}`);
+    writeFileSync(file, lines.join(""));
+    execaSync("conntrack", ["--load-file", file]);
+    rmSync(file);
+  };
+  const listed = async (...places: readonly FlowPlace[]) => {
+    const flows: Flow[] = [];
+    for await (const flow of table.udpFlows(places)) flows.push(flow);
+    return flows;
+  };
+
+  test("has the flows of both families, with their ids and zones", async () => {
+    add(vip, "192.0.2.9", 1);
+    add(vip6, "2001:db8::9", 1);
+    add(vip, "192.0.2.9", 1, "-w", "7");
+    const flows = (await listed(...EVERYWHERE)).sort((a, b) => (a.zone ?? 0) - (b.zone ?? 0));
+    expect(flows).toMatchObject([
+      { protocol: "udp", client: { address: "192.0.2.9", port: 9 }, destination: { address: vip, port: 53 } },
+      { client: { address: "2001:db8::9", port: 9 }, destination: { address: vip6 }, zone: undefined },
+      { replySource: { address: vip, port: 53 }, zone: 7 },
+    ]);
+    expect(flows.map(({ id }) => String(id >>> 0)).sort()).toEqual(
+      [...flowIds(vip), ...flowIds(vip6)].sort(),
+    );
+  });
+
+  test("is filtered in the kernel, by address and by port", async () => {
+    for (const { vip: to, a } of families) {
+      const from = to.includes(":") ? "2001:db8::9" : "192.0.2.9";
+      add(to, from, 3);
+      add(a, from, 2);
+    }
+    const count = async (place: FlowPlace) => (await listed(place)).length;
+    expect(await count({ family: "ip", address: vip })).toBe(3);
+    expect(await count({ family: "ip", port: 53 })).toBe(5);
+    expect(await count({ family: "ip6", port: 53 })).toBe(5);
+    expect(await count({ family: "ip6", port: 54 })).toBe(0);
+  });
+
+  test("loses thousands of flows at once, also some that have ended", async () => {
+    add(vip, "192.0.2.9", 3000);
+    add(vip6, "2001:db8::9", 10, "-w", "7");
+    const flows = await listed(...EVERYWHERE);
+    expect(flows).toHaveLength(3010);
+    await table.expireFlows(flows);
+    expect(await listed(...EVERYWHERE)).toEqual([]);
+    await table.expireFlows(flows);
+  });
 });

@@ -1,9 +1,12 @@
-import type { Flow, FlowTable } from "../../src/kernel/conntrack.ts";
+import type { Flow, FlowPlace, FlowTable } from "../../src/kernel/conntrack.ts";
+import { familyOf } from "../../src/model/ip.ts";
 
-/** A fake table of flows that behaves as with conntrack 1.4.8 and newer. */
+/** A fake table of flows. */
 export class FakeFlowTable implements FlowTable {
   flows: readonly Flow[] = [];
   listings = 0;
+  /** Those of the last listing. */
+  places: readonly FlowPlace[] = [];
   deleted: Flow[] = [];
   /** The number of flows of each deletion. */
   readonly deletions: number[] = [];
@@ -11,10 +14,11 @@ export class FakeFlowTable implements FlowTable {
   /** Called before a listing ends. */
   whileListed: () => void = () => {};
 
-  async *udpFlows(): AsyncIterable<Flow> {
+  async *udpFlows(places: readonly FlowPlace[]): AsyncIterable<Flow> {
     this.listings += 1;
+    this.places = places;
     if (this.error !== undefined) throw this.error;
-    yield* this.flows;
+    yield* this.flows.filter((flow) => places.some((place) => isAt(place, flow)));
     this.whileListed();
   }
 
@@ -25,26 +29,14 @@ export class FakeFlowTable implements FlowTable {
   async expireFlows(flows: readonly Flow[]): Promise<void> {
     this.deleted.push(...flows);
     this.deletions.push(flows.length);
-    this.remove((flow) => flows.includes(flow));
-  }
-
-  async deleteFlowsLike(_flows: readonly Flow[]): Promise<void> {
-    throw new Error("there is nothing left to delete");
-  }
-
-  protected remove(isGone: (flow: Flow) => boolean): void {
-    this.flows = this.flows.filter((flow) => !isGone(flow));
+    this.flows = this.flows.filter((flow) => !flows.includes(flow));
   }
 }
 
-/** A {@link FakeFlowTable} that behaves as with conntrack 1.4.7, which reports 0 added flows and no error. */
-export class OldFlowTable extends FakeFlowTable {
-  override async expireFlows(): Promise<void> {}
-
-  override async deleteFlowsLike(flows: readonly Flow[]): Promise<void> {
-    const kind = ({ destination, replySource }: Flow) => JSON.stringify([destination, replySource]);
-    const kinds = new Set(flows.map(kind));
-    this.deletions.push(kinds.size);
-    this.remove((flow) => kinds.has(kind(flow)));
-  }
+function isAt({ family, address, port }: FlowPlace, { destination }: Flow): boolean {
+  return (
+    family === familyOf(destination.address) &&
+    (address ?? destination.address) === destination.address &&
+    (port ?? destination.port) === destination.port
+  );
 }

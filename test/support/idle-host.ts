@@ -12,7 +12,6 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
       udpFlows: async function* () {},
       unansweredConnections: async function* () {},
       expireFlows: async () => {},
-      deleteFlowsLike: async () => {},
     },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },

@@ -1,5 +1,6 @@
 import { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
 import type { PortRangeAddresses } from "../../src/features/port-ranges/rules.ts";
+import type { FlowPlace } from "../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../src/model/endpoint.ts";
 import type { ServicePortKey } from "../../src/model/ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -21,15 +22,18 @@ export class UdpNode {
         this.drained.has(target),
   });
 
-  /** Replaces all objects, as a sync does that others follow. */
-  sync({ services = [], slices = [] }: Objects): void {
+  /**
+   * Replaces all objects, as a sync does that others follow.
+   * @returns the places whose flows may be stale
+   */
+  sync({ services = [], slices = [] }: Objects): readonly FlowPlace[] {
     for (const name of this.cache.serviceNames()) this.cache.deleteService(name);
     for (const one of this.cache.allSlices()) this.cache.deleteSlice(one);
     for (const one of services) this.cache.putService(one);
     for (const one of slices) this.cache.putSlice(one);
     const dirty = this.cache.takeDirty();
     this.#renderer.update(dirty, this.quarantined);
-    this.frontends.update(dirty);
+    return this.frontends.update(dirty);
   }
 
   /** Renders all with another option. */

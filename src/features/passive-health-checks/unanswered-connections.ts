@@ -50,17 +50,12 @@ export function unansweredReleaser(
  * after 1, 3, 7 s and so on (RFC 6298), and the kernel would translate it to the same endpoint for two
  * minutes. Without its entry the SYN starts a new connection, which goes to another endpoint.
  * @returns the number of connections
- * @throws AppError HOST if conntrack (conntrack-tools) is missing or fails
+ * @throws AppError HOST if the conntrack table cannot be read or changed
  */
 export async function releaseUnanswered(table: FlowTable, endpoints: readonly Silent[]): Promise<number> {
   const targets = new Set(endpoints.map(({ target }) => target));
   const waiting = await unansweredBy(table, targets);
-  if (waiting.length === 0) return 0;
-  // Some versions of conntrack cannot do this: they fail (1.4.6) or do nothing (1.4.7).
-  await table.expireFlows(waiting).catch(() => {});
-  const ids = new Set(waiting.map(({ id }) => id));
-  const left = (await unansweredBy(table, targets)).filter(({ id }) => ids.has(id));
-  if (left.length > 0) await table.deleteFlowsLike(left);
+  if (waiting.length > 0) await table.expireFlows(waiting);
   return waiting.length;
 }
 

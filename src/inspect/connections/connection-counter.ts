@@ -1,9 +1,9 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import { groupBy } from "../../base/group-by.ts";
+import type { FlowEnd } from "../../kernel/conntrack.ts";
 import {
   type ConntrackTimeouts,
-  type FlowEnd,
   idleness,
   type TrackedConnection,
 } from "../../kernel/tracked-connections.ts";

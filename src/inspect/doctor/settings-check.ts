@@ -233,7 +233,7 @@ const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
     check: "conntrack-tool",
     level: "warning",
     found: "the program conntrack is not installed",
-    means: "UDP clients that keep sending stay on a removed endpoint until their flow times out",
+    means: "`nft-proxy connections` cannot list connections, and `trace` not name them",
     action: "install conntrack (conntrack-tools)",
   },
 ];

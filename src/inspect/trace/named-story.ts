@@ -1,6 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connections.ts";
+import type { FlowEnd } from "../../kernel/conntrack.ts";
+import type { TrackedConnection } from "../../kernel/tracked-connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ElementStatement, Expression, Statement } from "../../nft/ast/json.ts";

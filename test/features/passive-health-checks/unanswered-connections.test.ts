@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { releaseUnanswered } from "../../../src/features/passive-health-checks/unanswered-connections.ts";
 import type { Flow } from "../../../src/kernel/conntrack.ts";
-import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
+import { FakeFlowTable } from "../../support/fake-flow-table.ts";
 
 const EJECTED = [{ target: "10.244.1.2 . 8080" }, { target: "fd00::2 . 8080" }];
 
@@ -23,27 +23,17 @@ describe("releaseUnanswered", () => {
     waitingFor("fd00::2", 8080),
   ];
 
-  test.each([
-    ["conntrack 1.4.8", new FakeFlowTable()],
-    ["conntrack 1.4.7, which cannot expire flows", new OldFlowTable()],
-  ])("deletes the connections that wait for these endpoints, and no others, with %s", async (_, table) => {
+  test("deletes the connections that wait for these endpoints, and no others", async () => {
+    const table = new FakeFlowTable();
     table.flows = [...kept, ...released];
     expect(await releaseUnanswered(table, EJECTED)).toBe(released.length);
     expect(table.flows).toEqual(kept);
   });
 
-  test("asks conntrack for nothing else if no connection waits for them", async () => {
+  test("asks the kernel for nothing else if no connection waits for them", async () => {
     const table = new FakeFlowTable();
     table.flows = kept;
     expect(await releaseUnanswered(table, EJECTED)).toBe(0);
     expect(table.deletions).toEqual([]);
-  });
-
-  test("deletes them where conntrack fails to expire flows, as 1.4.6 does", async () => {
-    const table = new OldFlowTable();
-    table.flows = released;
-    table.expireFlows = () => Promise.reject(new Error("Operation failed"));
-    expect(await releaseUnanswered(table, EJECTED)).toBe(released.length);
-    expect(table.flows).toEqual([]);
   });
 });

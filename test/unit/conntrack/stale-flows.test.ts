@@ -2,8 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
-import type { Flow } from "../../../src/kernel/conntrack.ts";
-import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
+import { EVERYWHERE, type Flow, type FlowEnd } from "../../../src/kernel/conntrack.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
 import {
   DRAINING,
@@ -16,7 +15,7 @@ import {
   slice,
   slicePort,
 } from "../../support/build.ts";
-import { FakeFlowTable, OldFlowTable } from "../../support/fake-flow-table.ts";
+import { FakeFlowTable } from "../../support/fake-flow-table.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import { countOperations } from "../../support/operations.ts";
@@ -272,18 +271,44 @@ test("at most 100,000 removed frontends are stored, and the oldest are deleted f
   ]);
 });
 
-test("a changed Service is reported if it has or had a UDP port", () => {
-  const node = new UdpNode();
-  const { cache, frontends } = node;
-  for (const one of dns("10.96.0.10").services ?? []) cache.putService(one);
-  cache.putService(service());
-  const [name, web] = cache.serviceNames();
-  if (name === undefined || web === undefined) throw new Error("no Services");
-  expect(frontends.update([web])).toBe(false);
-  expect(frontends.update([web, name])).toBe(true);
-  cache.deleteService(name);
-  expect(frontends.update([name]), "it had one").toBe(true);
-  expect(frontends.update([name])).toBe(false);
+describe("the places whose flows may be stale", () => {
+  const PLACES = [
+    { family: "ip", address: "10.96.0.10" },
+    { family: "ip", port: 30_053 },
+    { family: "ip", address: "203.0.113.1" },
+    { family: "ip6", port: 53 },
+    { family: "ip6", port: 30_054 },
+  ];
+  const dual = service({
+    name: "dns",
+    clusterIPs: ["10.96.0.10", "fd00:10::10"],
+    externalIPs: ["203.0.113.1"],
+    ports: [port(53, { ...udp, nodePort: 30_053 }), port(53, { protocol: "tcp" })],
+  });
+
+  test("are those of the UDP frontends that a changed Service has or had", () => {
+    const { cache, frontends } = new UdpNode();
+    cache.putService(dual);
+    cache.putService(service());
+    const [dns, web] = cache.serviceNames();
+    if (dns === undefined || web === undefined) throw new Error("no Services");
+    expect(frontends.update([web])).toEqual([]);
+    const places = frontends.update([web, dns]);
+    expect(new Set(places)).toEqual(new Set([...PLACES.slice(0, 4), { family: "ip6", port: 30_053 }]));
+    cache.putService({ ...dual, ports: [port(54, { ...udp, nodePort: 30_054 })] });
+    expect(frontends.update([dns]), "before and after").toEqual(
+      expect.arrayContaining([...PLACES, { family: "ip6", port: 54 }]),
+    );
+    cache.deleteService(dns);
+    expect(frontends.update([dns])).toContainEqual({ family: "ip6", port: 54 });
+    expect(frontends.update([dns])).toEqual([]);
+  });
+
+  test("are all IPv6 flows for an interval of ports", () => {
+    const node = new UdpNode();
+    const rtp = { ...RTP, clusterIPs: { ip: "", ip6: "fd00:10::12" }, externalIPs: { ip: [], ip6: [] } };
+    expect(node.sync({ services: [rtp] })).toContainEqual({ family: "ip6" });
+  });
 });
 
 describe("StaleFlowCleaner", () => {
@@ -302,11 +327,8 @@ describe("StaleFlowCleaner", () => {
       logger,
       onCleaned: (report) => reports.push(report),
     });
-    const clean = (wanted: Objects) => {
-      node.sync(wanted);
-      return cleaner.clean();
-    };
-    return { clean, clock, table, node, view, logger, reports };
+    const clean = (wanted: Objects) => cleaner.clean(node.sync(wanted));
+    return { clean, cleaner, clock, table, node, view, logger, reports };
   }
 
   test("lists no flows when there was never a UDP frontend", async () => {
@@ -327,29 +349,6 @@ describe("StaleFlowCleaner", () => {
     expect(table.listings, "with one that looks whether it is gone").toBe(3);
   });
 
-  const KINDS = [TO_DNS, { ...TO_DNS, id: 2 }, flow("10.96.0.10 . 53", "10.244.2.5 . 5300", 3)];
-
-  test.each([
-    ["does nothing when it is to end them at once", new OldFlowTable()],
-    [
-      "does not know how to end them at once",
-      new (class extends OldFlowTable {
-        override async expireFlows(): Promise<void> {
-          throw new Error("unknown option `--load-file'");
-        }
-      })(),
-    ],
-  ])("deletes flows kind by kind with a conntrack that %s", async (_, table) => {
-    const { clean, reports, logger } = makeCleaner(table);
-    await clean(WANTED);
-    table.flows = KINDS;
-    await clean(NO_OBJECTS);
-    expect(table.flows).toEqual([]);
-    expect(table.deletions).toEqual([2]);
-    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 3]);
-    expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([]);
-  });
-
   test("keeps a flow that the client started again after the deletion", async () => {
     const table = new (class extends FakeFlowTable {
       override async expireFlows(): Promise<void> {
@@ -364,14 +363,14 @@ describe("StaleFlowCleaner", () => {
   });
 
   test("repeats a deletion without effect, with growing pauses, until the flows are gone", async () => {
-    const table = new OldFlowTable();
-    const working = table.deleteFlowsLike.bind(table);
-    table.deleteFlowsLike = async () => {};
+    const table = new FakeFlowTable();
+    const working = table.expireFlows.bind(table);
+    table.expireFlows = async () => {};
     const { clean, clock, reports, logger } = makeCleaner(table);
     await clean(WANTED);
     table.flows = [TO_DNS];
     await clean(NO_OBJECTS);
-    const error = "conntrack reports success, but the flows are still there";
+    const error = "the kernel reports success, but the flows are still there";
     expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error } });
     const listings = () => table.listings;
     for (const pause of [1000, 2000, 4000]) {
@@ -379,12 +378,31 @@ describe("StaleFlowCleaner", () => {
       clock.advance(pause - 1);
       expect(table.listings).toBe(before);
       clock.advance(1);
-      await vi.waitUntil(() => listings() === before + 3 && clock.timers === 1);
+      await vi.waitUntil(() => listings() === before + 2 && clock.timers === 1);
     }
-    table.deleteFlowsLike = working;
+    table.expireFlows = working;
     clock.advance(8000);
     await vi.waitUntil(() => reports.length === 2);
     expect([table.flows, clock.timers]).toEqual([[], 0]);
+  });
+
+  test("repeats a cleaning that failed at the next one, with the places of both", async () => {
+    const { clean, cleaner, table } = makeCleaner();
+    await clean(WANTED);
+    table.flows = [TO_DNS];
+    table.error = new Error("conntrack failed");
+    await clean(NO_OBJECTS);
+    table.error = undefined;
+    await cleaner.clean([{ family: "ip", address: "10.96.0.99" }]);
+    expect(table.flows).toEqual([]);
+  });
+
+  test("reads all flows instead of many places one by one", async () => {
+    const { clean, cleaner, table } = makeCleaner();
+    await clean(WANTED);
+    const places = Array.from({ length: 100 }, (_, port) => ({ family: "ip6", port }) as const);
+    await cleaner.clean(places);
+    expect(table.places).toEqual(EVERYWHERE);
   });
 
   test("repeats a cleaning after a conntrack that failed, without any change of a Service", async () => {
@@ -417,22 +435,24 @@ describe("StaleFlowCleaner", () => {
     expect(table.deleted).toEqual([TO_DNS]);
   });
 
-  test("takes at most a fifth of the time, however often a Service changes", async () => {
+  test.each([
+    ["at most a fifth of the time, however often a Service changes", 100, 400],
+    ["half a second's pause, however long a cleaning takes", 3000, 500],
+  ])("takes %s", async (_, listing, pause) => {
     const { clean, clock, table } = makeCleaner();
-    const LISTING = 1000;
-    table.whileListed = () => clock.advance(LISTING);
+    table.whileListed = () => clock.advance(listing);
     await clean(WANTED);
     expect(table.listings).toBe(1);
     const cleaned = clean(WANTED);
     await setImmediate();
     expect(table.listings).toBe(1);
-    clock.advance(4 * LISTING - 1);
+    clock.advance(pause - 1);
     await setImmediate();
     expect(table.listings).toBe(1);
     clock.advance(1);
     await cleaned;
     expect(table.listings).toBe(2);
-    clock.advance(4 * LISTING);
+    clock.advance(pause);
     await clean(WANTED);
     expect(table.listings).toBe(3);
   });
@@ -444,6 +464,7 @@ describe("StaleFlowCleaner", () => {
     await clean(WANTED);
     expect(table.deleted).toEqual([]);
     view.hosts = new Set();
+    await clean(dns("10.96.0.99"));
     table.error = new Error("conntrack failed");
     await clean(WANTED);
     table.error = undefined;
@@ -476,7 +497,7 @@ describe("StaleFlowCleaner", () => {
     await clean(NO_OBJECTS);
     expect(lines()).toMatchObject([{ level: "warn", fields: { error: "conntrack failed: ENOENT" } }]);
     table.error = undefined;
-    await clean(NO_OBJECTS);
+    await clean(dns("10.96.0.99"));
     expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([1]);
     table.error = new Error("conntrack failed: ENOENT");

@@ -24,10 +24,9 @@ test("the code starts programs in three places, with argument lists and without 
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 
-test("the code writes files in four places: for the user, for conntrack, as settings of the kernel, and to remember reserved ports", () => {
+test("the code writes files in three places: for the user, as settings of the kernel, and to remember reserved ports", () => {
   expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
     "daemon/state-file.ts",
-    "kernel/conntrack.ts",
     "kernel/host.ts",
     "kernel/reserved-ports.ts",
   ]);
